@@ -1,0 +1,139 @@
+# meshwatchd. `make help` lists what can be made; README.md tells the story.
+#
+# The first run on a machine builds .venv and, as root, installs the tools the lab needs; the stamp file
+# carries a checksum of everything that went into .venv, so a later run starts at once and a changed lock
+# file never goes unnoticed.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+PYTHON  := $(BIN)/python
+INPUTS  := requirements/lock.txt pyproject.toml scripts/bootstrap
+STAMP   := $(VENV)/.complete-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
+LAB     := $(PYTHON) -m netnslab
+
+# Debian's plain `su` leaves the sbin directories out, where ip, nft and modprobe live.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab
+
+# Tests that need neither root nor a lab, in the order in which a failure is cheapest to understand.
+QUICK_TESTS := tests/unit tests/property tests/golden tests/sim tests/meta
+CODE        := meshwatchd netns-lab scripts tests
+TOPOLOGIES   = $(sort $(basename $(notdir $(wildcard netns-lab/netnslab/topologies/*.toml))))
+
+# Where `make install` puts things, as a Debian package would.
+DESTDIR    ?=
+PREFIX     ?= /usr
+SYSCONFDIR ?= /etc
+
+##@ Everyday
+
+.PHONY: help
+help: ## list what can be made
+	@awk 'BEGIN { FS = ":.*## "; print "Usage: make TARGET" } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-zA-Z%_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nLab topologies: %s\n' "$(if $(TOPOLOGIES),$(TOPOLOGIES),none)"
+
+.PHONY: demo
+demo: need-root venv tools ## watch a silent fault being found and healed (root)
+	@$(PYTHON) -m netnslab.demo $(ARGS)
+
+.PHONY: test
+test: need-root venv tools check ## everything: check, then the lab suite (root)
+	@echo '==> lab suite'
+	@$(PYTHON) -m pytest -m lab --require-passes tests/lab $(ARGS)
+
+.PHONY: check
+check: format lint types imports unit ## format, ruff, mypy, import-linter, quick tests (no root)
+
+##@ Parts of check
+
+.PHONY: format
+format: venv ## is everything formatted?
+	@echo '==> ruff format'
+	@$(BIN)/ruff format --check --quiet $(CODE) || { echo 'run: make fix'; exit 1; }
+
+.PHONY: lint
+lint: venv ## ruff's rules
+	@echo '==> ruff'
+	@$(BIN)/ruff check --quiet $(CODE)
+
+.PHONY: types
+types: venv ## mypy, strict for the packages
+	@echo '==> mypy'
+	@$(BIN)/mypy --no-error-summary meshwatchd netns-lab/netnslab tests
+
+.PHONY: imports
+imports: venv ## import-linter's contracts
+	@echo '==> import-linter'
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: unit
+unit: venv ## unit, property, golden, sim and meta tests
+	@echo '==> quick tests'
+	@$(PYTHON) -m pytest -q -m 'not lab' --forbid-skips $(QUICK_TESTS) $(ARGS)
+
+.PHONY: fix
+fix: venv ## let ruff format, and repair what it can
+	@$(BIN)/ruff check --quiet --fix $(CODE) || true
+	@$(BIN)/ruff format --quiet $(CODE)
+
+.PHONY: golden
+golden: venv ## rewrite the golden files (then read the diff)
+	@MESHWATCH_UPDATE_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden $(ARGS)
+
+##@ Laboratory (root)
+
+.PHONY: bench
+bench: bench-failover ## every benchmark
+
+.PHONY: bench-failover
+bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
+	@$(PYTHON) -m netnslab.bench_failover $(ARGS)
+
+# `make lab-kilo-flannel` builds that mesh and leaves it standing; `make lab-down` removes it.
+.PHONY: lab-down
+lab-down: need-root venv ## remove the mesh that is standing
+	@$(LAB) down
+
+lab-%: need-root venv tools ## build the mesh of topology % and leave it standing
+	@$(LAB) up $* $(ARGS)
+
+##@ Environment
+
+.PHONY: venv
+venv: $(STAMP) ## the virtual environment, from the lock file
+	@:
+
+$(STAMP):
+	@rm -f $(VENV)/.complete-*
+	@scripts/bootstrap python $(VENV)
+	@touch $@
+
+# Not a stamp: tools come and go without us, and looking takes a few milliseconds.
+.PHONY: tools
+tools: need-root ## the Debian packages of the lab
+	@scripts/bootstrap tools
+
+.PHONY: need-root
+need-root:
+	@[ "$$(id -u)" = 0 ] || { \
+	    echo 'this builds network namespaces and needs root: sudo make $(MAKECMDGOALS)' >&2; exit 1; }
+
+.PHONY: install
+install: venv ## install below DESTDIR (default: this machine)
+	@scripts/install --venv $(VENV) --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFDIR)'
+
+.PHONY: lock
+lock: venv ## rewrite requirements/ from pyproject.toml (ARGS=--upgrade: newest versions)
+	@scripts/lock $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find meshwatchd netns-lab tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
