@@ -1,0 +1,209 @@
+"""Everything that can happen to the engine. One union, one queue, one journal."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.snapshot import Snapshot
+
+
+class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says about one pair of locations: the rank in use and how many moves led there."""
+
+    pair: int
+    rank: int
+    generation: int
+
+
+class Banner(msgspec.Struct, frozen=True, kw_only=True):
+    """What every packet of a node carries about itself.
+
+    Attributes:
+        view_up: bit `4*pair + k` set: WireGuard leg (k=0), own overlay to the members (k=1), relay path (k=2) is good.
+        view_known: the same bits, set where `view_up` means anything.
+        active: the path in use, for each pair of locations.
+    """
+
+    view_up: int = 0
+    view_known: int = 0
+    active: tuple[ActivePath, ...] = ()
+
+
+class CoordinationKind(StrEnum):
+    """Messages by which relays agree to move traffic."""
+
+    PROPOSE = "propose"
+    GRANT = "grant"
+    REFUSE = "refuse"
+    NOTICE = "notice"
+
+
+class Reason(StrEnum):
+    """Why a move is asked for, or refused; the position is the code on the wire."""
+
+    NONE = "none"
+    BROKEN = "broken"
+    RESTORED = "restored"
+    OPERATOR = "operator"
+    MODE = "mode"
+    BUDGET = "budget"
+    BETTER_PATH = "better-path"
+    STALE = "stale"
+    NOT_GOOD = "not-good"
+    ROLLED_BACK = "rolled-back"
+
+
+class Coordination(msgspec.Struct, frozen=True, kw_only=True):
+    """One coordination message.
+
+    Attributes:
+        rank: path to use after the move; 0 is failback.
+        generation: the sender's count of moves of this pair after this one.
+        nonce: chosen by the proposer, repeated in the answer.
+        reason: why the move is asked for or refused.
+        target: the node it is for.
+    """
+
+    kind: CoordinationKind
+    pair: int
+    rank: int
+    generation: int
+    nonce: int
+    target: NodeName
+    reason: Reason = Reason.NONE
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """Time has passed; the engine's deadline is due."""
+
+
+class Stalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """This process was not scheduled for a while: what is outstanding proves nothing.
+
+    Attributes:
+        late_ns: how much later than asked for the loop woke up.
+    """
+
+    late_ns: int
+
+
+class SnapshotReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A complete dump of the kernel's state."""
+
+    snapshot: Snapshot
+
+
+class Provisioned(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """The agent has put (or failed to put) our standing objects in place."""
+
+    is_complete: bool
+    errors: tuple[str, ...] = ()
+
+
+class ReplyReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """An authenticated answer to a probe of ours.
+
+    Attributes:
+        rtt_ns: receive time minus send time on this node's monotonic clock.
+        peer_epoch: the reflector's boot epoch.
+    """
+
+    session: SessionId
+    seq: int
+    rtt_ns: int
+    peer_epoch: int
+    banner: Banner
+
+
+class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """An authenticated probe of a peer, already reflected.
+
+    Attributes:
+        is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
+            before; only then may what it says be acted on.
+    """
+
+    peer: NodeName
+    layer: Layer
+    path: int
+    flow: FlowClass
+    is_fresh_epoch: bool
+    banner: Banner
+    coordination: Coordination | None = None
+
+
+class SendFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A probe could not be handed to the kernel."""
+
+    session: SessionId
+    seq: int
+    errno: int
+
+
+class SwitchApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """The kernel acknowledged a change of override."""
+
+    pair: int
+    generation: int
+
+
+class SwitchFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """The kernel refused a change of override; it has been undone as far as it went."""
+
+    pair: int
+    generation: int
+    error: str
+
+
+class ObjectLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """Somebody removed an object of ours."""
+
+    what: str
+
+
+class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """The agent process is gone; the runtime restarts it."""
+
+    exit_status: int
+
+
+class OperatorVerb(StrEnum):
+    """What an operator may ask for."""
+
+    FAILOVER = "failover"
+    FAILBACK = "failback"
+
+
+class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A request from meshwatchctl.
+
+    Attributes:
+        request: its number, repeated in the reply.
+        location: the remote location whose path is to change; empty means the only one.
+        to_rank: the path wanted, or None for the best standby.
+    """
+
+    request: int
+    verb: OperatorVerb
+    location: str = ""
+    to_rank: int | None = None
+    is_dry_run: bool = False
+
+
+Event = (
+    Tick
+    | Stalled
+    | SnapshotReceived
+    | Provisioned
+    | ReplyReceived
+    | RequestReceived
+    | SendFailed
+    | SwitchApplied
+    | SwitchFailed
+    | ObjectLost
+    | AgentLost
+    | OperatorRequested
+)

@@ -1,0 +1,161 @@
+"""The fault catalogue: every verdict the classifier can give, with what to tell the operator."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+
+import msgspec
+
+from meshwatchd.model.ids import Layer
+
+
+class FaultCode(StrEnum):
+    """Stable names of faults, as they appear in verdicts, logs, metrics and tests."""
+
+    NONE = "none"
+    LOCAL = "local-fault"
+    LEADER_DEAD = "leader-dead"
+    WIREGUARD_BLOCKED = "wireguard-blocked"
+    OVERLAY_NEW_FLOWS = "overlay-new-flows"
+    OVERLAY_BLACK_HOLE = "overlay-black-hole"
+    RELAY_NOT_FORWARDING = "relay-not-forwarding"
+    NODE_UNREACHABLE = "node-unreachable"
+    STANDBY_DOWN = "standby-down"
+    ALL_PATHS_DOWN = "all-paths-down"
+    UNDETERMINED = "undetermined"
+
+
+class Severity(StrEnum):
+    """How bad it is for traffic: `warning` degrades redundancy, `critical` loses packets."""
+
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the catalogue."""
+
+    code: FaultCode
+    layer: Layer
+    severity: Severity
+    title: str
+    remedy: str
+
+
+_LINES = (
+    Fault(
+        code=FaultCode.NONE,
+        layer=Layer.SELF,
+        severity=Severity.OK,
+        title="every layer answers",
+        remedy="nothing to do",
+    ),
+    Fault(
+        code=FaultCode.LOCAL,
+        layer=Layer.SELF,
+        severity=Severity.CRITICAL,
+        title="this node reaches nobody: the fault is here",
+        remedy="look at this node's NIC, firewall and load; no route is moved on its word",
+    ),
+    Fault(
+        code=FaultCode.LEADER_DEAD,
+        layer=Layer.UNDERLAY,
+        severity=Severity.CRITICAL,
+        title="the leader answers on no layer",
+        remedy="bring the leader back or remove its Kilo leader annotation",
+    ),
+    Fault(
+        code=FaultCode.WIREGUARD_BLOCKED,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="the leaders' WireGuard tunnel passes nothing while both leaders are alive",
+        remedy="look at UDP 51820 between the leaders' endpoints: security groups, NAT, keepalive",
+    ),
+    Fault(
+        code=FaultCode.OVERLAY_NEW_FLOWS,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="new overlay flows die at the leader while remembered flows live",
+        remedy="drain the leader; the fault lies between its overlay device and its NIC, or in the hypervisor",
+    ),
+    Fault(
+        code=FaultCode.OVERLAY_BLACK_HOLE,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="no overlay packet passes the leader while its underlay answers",
+        remedy="look at the overlay device, its FDB and neighbours, and filters for its UDP port on the leader",
+    ),
+    Fault(
+        code=FaultCode.RELAY_NOT_FORWARDING,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="the leader answers on every layer and forwards nothing",
+        remedy="look at net.ipv4.ip_forward, FORWARD policy and rp_filter on the leader",
+    ),
+    Fault(
+        code=FaultCode.NODE_UNREACHABLE,
+        layer=Layer.RELAY,
+        severity=Severity.WARNING,
+        title="one remote node is silent while its neighbours answer over the same path",
+        remedy="look at that node; no path is to blame",
+    ),
+    Fault(
+        code=FaultCode.STANDBY_DOWN,
+        layer=Layer.RELAY,
+        severity=Severity.WARNING,
+        title="a standby path does not answer: redundancy is reduced",
+        remedy="look at the standby link's handshake and at its UDP port between the two relays",
+    ),
+    Fault(
+        code=FaultCode.ALL_PATHS_DOWN,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="the path in use is broken and no standby is good",
+        remedy="repair any of the paths; routes stay as they are",
+    ),
+    Fault(
+        code=FaultCode.UNDETERMINED,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="the path in use is broken and the layer is not yet known",
+        remedy="wait for the segment probes, or look at `meshwatchctl explain`",
+    ),
+)
+
+CATALOGUE = MappingProxyType({fault.code: fault for fault in _LINES})
+"""Every fault by its code; a test asserts that it is complete."""
+
+
+class Direction(StrEnum):
+    """Which way packets are lost, seen from this node."""
+
+    BOTH = "both"
+    OUTBOUND = "outbound"
+    INBOUND = "inbound"
+    UNKNOWN = "unknown"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is broken, where, and why we say so.
+
+    Attributes:
+        pair: the pair of locations whose traffic suffers.
+        culprit: the node named by the evidence; empty when none is.
+        because: one sentence for each piece of evidence, the strongest first.
+        log_likelihood: of the sequential test behind it, in nats.
+    """
+
+    fault: FaultCode
+    layer: Layer
+    severity: Severity
+    pair: int
+    culprit: str = ""
+    direction: Direction = Direction.UNKNOWN
+    because: tuple[str, ...] = ()
+    log_likelihood: float = 0.0
+
+    def is_same_fault(self, other: Verdict) -> bool:
+        """Whether both name the same fault at the same place, whatever the evidence."""
+        return (self.fault, self.pair, self.culprit) == (other.fault, other.pair, other.culprit)

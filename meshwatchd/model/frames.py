@@ -1,0 +1,52 @@
+"""Messages between the engine process and the agent, one per SOCK_SEQPACKET datagram, msgpack encoded."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.events import ObjectLost, OperatorRequested, Provisioned, SnapshotReceived
+from meshwatchd.model.outputs import EnsureProvision, Fact, ReplyOperator
+from meshwatchd.model.status import Status
+
+
+class FactFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """A fact with the instant the engine stated it (CLOCK_MONOTONIC, nanoseconds)."""
+
+    at_ns: int
+    fact: Fact
+
+
+class StatusFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine's picture of itself, each second and after every change."""
+
+    status: Status
+
+
+class ProvisionFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine asks for the standing objects."""
+
+    command: EnsureProvision
+
+
+class OperatorReplyFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine's answer to an operator."""
+
+    reply: ReplyOperator
+
+
+ToAgent = FactFrame | StatusFrame | ProvisionFrame | OperatorReplyFrame
+
+
+class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """An event the agent has for the engine."""
+
+    event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested
+
+
+class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The agent's loop has gone round; the watchdog is fed only while these arrive."""
+
+
+ToEngine = EventFrame | AliveFrame
+
+MAX_FRAME_BYTES = 4 * 1024 * 1024

@@ -1,0 +1,43 @@
+"""Names for the numbers and strings that must not be mixed up."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import NewType
+
+NodeName = NewType("NodeName", str)
+LocationName = NewType("LocationName", str)
+
+PairIndex = NewType("PairIndex", int)
+"""Index of an unordered pair of locations, in the sorted order of all pairs of the mesh."""
+
+PathNumber = NewType("PathNumber", int)
+"""`pair * RANKS_PER_PAIR + rank`: one number for one path, the same on every node of the mesh."""
+
+SessionId = NewType("SessionId", int)
+"""Index into the engine's session table; valid for one topology."""
+
+TableId = NewType("TableId", int)
+IfIndex = NewType("IfIndex", int)
+
+Instant = NewType("Instant", int)
+"""Nanoseconds of CLOCK_MONOTONIC (or of the simulated clock)."""
+
+
+class Layer(IntEnum):
+    """The layer a probe exercises; the value travels in the private TLV of every probe."""
+
+    SELF = 0
+    UNDERLAY = 1
+    WIREGUARD = 2
+    IPIP = 3
+    OVERLAY = 4
+    RELAY = 5
+    EFFECTIVE = 6
+
+
+class FlowClass(StrEnum):
+    """Whether the network may have seen the probe's 5-tuple before."""
+
+    FRESH = "fresh"
+    PINNED = "pinned"

@@ -1,0 +1,37 @@
+"""The port through which a mesh profile is asked what it recognises."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Topology
+
+
+class Unrecognised(msgspec.Struct, frozen=True, kw_only=True):
+    """This is not the profile's kind of mesh, and why."""
+
+    reason: str
+
+
+class Profile(Protocol):
+    """One kind of mesh."""
+
+    @property
+    def name(self) -> str:
+        """The name it has in the configuration."""
+        ...
+
+    def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
+        """Make a topology of what the kernel shows and the operator declares.
+
+        Args:
+            snapshot: a complete dump of this node's kernel state.
+            declared: the `[mesh]` section; its lists are empty where everything is discovered.
+            node: the name of the node this daemon runs on.
+        """
+        ...

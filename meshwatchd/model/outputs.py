@@ -1,0 +1,263 @@
+"""What the engine says: commands ask for an effect, facts tell something."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.events import Banner, Coordination
+from meshwatchd.model.faults import Verdict
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.plan import Provision, Switch
+
+
+class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the packet adapter must know to send the probes of one session.
+
+    Attributes:
+        source, destination: IPv4 addresses.
+        port: destination UDP port.
+        pinned_port: the fixed source port of a pinned session, 0 for fresh ones.
+    """
+
+    session: SessionId
+    peer: NodeName
+    layer: Layer
+    path: int
+    flow: FlowClass
+    source: str
+    destination: str
+    port: int
+    pinned_port: int = 0
+
+
+class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Replace the table of sessions; earlier session ids mean nothing any more."""
+
+    sessions: tuple[SessionPlan, ...]
+
+
+class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Send one probe. `source_port` is the session's next port; a busy one is reported as SendFailed(EADDRINUSE)."""
+
+    session: SessionId
+    seq: int
+    source_port: int
+    is_confirm: bool = False
+    coordination: Coordination | None = None
+
+
+class SetBanner(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """From here on every packet, request or reply, carries this."""
+
+    banner: Banner
+
+
+class EnsureProvision(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Make the standing objects of ours equal to these (agent)."""
+
+    provision: Provision
+
+
+class ApplySwitch(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Change the override at once (engine process, prepacked netlink)."""
+
+    pair: int
+    generation: int
+    switch: Switch
+
+
+class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Answer an operator's request."""
+
+    request: int
+    is_accepted: bool
+    text: str
+    operations: tuple[str, ...] = ()
+
+
+Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator
+
+
+class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The engine has a topology and starts probing."""
+
+    node: NodeName
+    mode: str
+    profile: str
+    why: tuple[str, ...]
+    sessions: int
+
+
+class TopologyRejected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """No profile could make a topology of what the kernel and the configuration say."""
+
+    reason: str
+
+
+class DaemonReady(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The primary path has been good long enough to be judged."""
+
+    pair: int
+
+
+class SessionChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A session went up or down."""
+
+    session: SessionId
+    peer: NodeName
+    layer: Layer
+    path: int
+    flow: FlowClass
+    state: str
+    rtt_ns: int
+
+
+class SessionSuspected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The first suspicious miss of a path; a confirm burst is on its way."""
+
+    peer: NodeName
+    layer: Layer
+    path: int
+    log_likelihood: float
+
+
+class SuspicionCleared(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The confirm burst found nothing wrong."""
+
+    path: int
+
+
+class VerdictChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The diagnosis changed; `fault` none means recovery."""
+
+    verdict: Verdict
+    previous: str
+
+
+class FailoverProposed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This relay asks the other to move."""
+
+    pair: int
+    from_rank: int
+    to_rank: int
+    generation: int
+    reason: str
+
+
+class ProposalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This relay granted or refused the other's proposal."""
+
+    pair: int
+    to_rank: int
+    peer: NodeName
+    is_granted: bool
+    reason: str
+
+
+class FailoverApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This node's traffic to the other location takes another path; rank 0 in `to_rank` is failback."""
+
+    pair: int
+    from_rank: int
+    to_rank: int
+    generation: int
+    relays: tuple[NodeName, NodeName]
+    operations: tuple[str, ...]
+    because: tuple[str, ...]
+
+
+class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """Probes that follow real traffic arrive over the new path."""
+
+    pair: int
+    rank: int
+    received: int
+    sent: int
+
+
+class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The new path was worse; the change has been undone."""
+
+    pair: int
+    rank: int
+    reason: str
+
+
+class FailoverHeld(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The path is broken and nothing is done; says why."""
+
+    pair: int
+    reason: str
+
+
+class FailoverAdvised(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """What would be done in enforce mode."""
+
+    pair: int
+    to_rank: int
+    operations: tuple[str, ...]
+    because: tuple[str, ...]
+
+
+class PlanRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The kernel or the policy refused a change."""
+
+    pair: int
+    reason: str
+
+
+class OverrideAdopted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """At start an override of ours was found in the kernel and is kept."""
+
+    pair: int
+    rank: int
+
+
+class CollisionFound(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """Somebody else's object sits where ours would go; nothing is changed."""
+
+    what: tuple[str, ...]
+
+
+class ObjectReasserted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """An object of ours was removed by somebody and put back."""
+
+    what: str
+
+
+class ClockStalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This process was not scheduled for a while; waits were lengthened, or after a long stall the evidence dropped."""
+
+    late_ns: int
+
+
+class AgentRestarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The agent process died and was started again."""
+
+    exit_status: int
+
+
+Fact = (
+    DaemonStarted
+    | TopologyRejected
+    | DaemonReady
+    | SessionChanged
+    | SessionSuspected
+    | SuspicionCleared
+    | VerdictChanged
+    | FailoverProposed
+    | ProposalAnswered
+    | FailoverApplied
+    | FailoverVerified
+    | FailoverRolledBack
+    | FailoverHeld
+    | FailoverAdvised
+    | PlanRefused
+    | OverrideAdopted
+    | CollisionFound
+    | ObjectReasserted
+    | ClockStalled
+    | AgentRestarted
+)
+
+Output = Command | Fact

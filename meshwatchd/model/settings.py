@@ -1,0 +1,208 @@
+"""Every setting with its default and the reason for it.
+
+Durations are nanoseconds here and strings with a unit ("50ms", "5min") in the file; `config.load` converts.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from meshwatchd.model.topology import Location, Node
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+MINUTE = 60 * SECOND
+
+RESERVED_PORTS = 512
+"""Ports from probe.port on that fresh flows never use as their source: reflectors and pinned flows have them."""
+
+
+class Mode(StrEnum):
+    """How far the daemon may go."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    ENFORCE = "enforce"
+
+
+class ProbeProfile(StrEnum):
+    """A named set of probe timers."""
+
+    FAST = "fast"
+    DEFAULT = "default"
+    WAN = "wan"
+
+
+class LinkImplementation(StrEnum):
+    """Which WireGuard carries standby links."""
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    USERSPACE = "userspace"
+
+
+class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who and where the daemon is.
+
+    Attributes:
+        node: this node's name in the mesh; empty stands for the host name.
+        mode: how far it may go: observe reports only, advise also says the exact operations, enforce performs them.
+        state_dir: survives reboots: standby keys and links, the boot epoch, the event log.
+        runtime_dir: holds control.sock and the lock against a second daemon.
+        log_format: how log lines look, for machines or for people.
+    """
+
+    node: str = ""
+    mode: Mode = Mode.OBSERVE
+    state_dir: str = "/var/lib/meshwatchd"
+    runtime_dir: str = "/run/meshwatchd"
+    log_format: str = "json"
+
+
+class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The mesh secret: base64 of 32 bytes in a file that only root can read."""
+
+    key_file: str = "/etc/meshwatchd/mesh.key"
+
+
+class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is sent, and how often.
+
+    Attributes:
+        port: UDP port of segment probes; +1 follows real traffic, +2+p belongs to path p. High, so that no privilege
+            is needed and no pod is likely to use it.
+        source_ports: first and last source port of fresh flows. Below ip_local_port_range (32768 on), so that probes
+            do not take ports from applications, and 20 000 wide, so that a port returns to one peer only after
+            1 000 s at 20 probes a second: longer than any flow memory we know of.
+        flow_memory: how long the network may remember a flow; a 5-tuple younger than that is not fresh.
+    """
+
+    profile: ProbeProfile = ProbeProfile.DEFAULT
+    port: int = 18618
+    source_ports: str = "10000-29999"
+    flow_memory: str = "5min"
+
+
+class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The numbers that mark our objects. They are the whole of our ownership: what carries them is ours to remove.
+
+    Attributes:
+        protocol: of our rules and routes; 117 is unused in rt_protos.
+        table_base: first of 100 tables.
+        priority_base: first of 100 rule priorities; above 100, so that Cilium's local rule stays first.
+        device_prefix: of standby links.
+    """
+
+    protocol: int = 117
+    table_base: int = 7700
+    priority_base: int = 5400
+    device_prefix: str = "mw"
+
+
+class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Standby links between relays.
+
+    Attributes:
+        port: UDP port of the first link, counting up; clear of Kilo (51820), flannel (51821) and Cilium (51871).
+        private_key_file: made when it is missing; its public key is in the log.
+        mtu: that of the mesh's own WireGuard device, so that nothing changes size on a failover.
+        keepalive: keeps the session and any NAT mapping warm; a cold peer costs a handshake.
+        implementation: kernel, userspace (wireguard-go), or auto: the kernel's where there is one.
+    """
+
+    port: int = 51830
+    private_key_file: str = "/var/lib/meshwatchd/standby.key"
+    mtu: int = 1420
+    keepalive: str = "10s"
+    implementation: LinkImplementation = LinkImplementation.AUTO
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When to move and when to come back: fast down, slow up.
+
+    Attributes:
+        hold_down: earliest failback after a failover; doubles with every recent flap.
+        wait_to_restore: how long the primary must have been clean before failback (G.8031's WTR).
+        revertive: False leaves failback to the operator.
+        actions_per_minute: switches of one pair of locations in any minute; more is a flap, not a repair.
+    """
+
+    hold_down: str = "30s"
+    wait_to_restore: str = "10s"
+    revertive: bool = True
+    actions_per_minute: int = 6
+
+
+class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The mesh as the operator declares it."""
+
+    profile: str = "kilo"
+    wireguard_device: str = "kilo0"
+    overlay_device: str = "flannel.1"
+    location: tuple[Location, ...] = ()
+    node: tuple[Node, ...] = ()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole configuration file."""
+
+    daemon: DaemonSettings = DaemonSettings()
+    auth: AuthSettings = AuthSettings()
+    probe: ProbeSettings = ProbeSettings()
+    kernel: KernelSettings = KernelSettings()
+    standby: StandbySettings = StandbySettings()
+    policy: PolicySettings = PolicySettings()
+    mesh: MeshSettings = MeshSettings()
+
+
+class Timers(msgspec.Struct, frozen=True, kw_only=True):
+    """The probe timers of one profile, in nanoseconds.
+
+    Attributes:
+        interval_ns: between probes of one session on the path in use.
+        watch_ns: between probes of a standby, pinned or segment session: often enough to know it good, at a fraction
+            of the packets.
+        miss_ns: shortest wait for an answer before a probe counts as missed.
+        burst_gap_ns: between the probes of a confirm burst.
+        silence_ns: how long everything on a path must be missing before it is condemned; a tunnel that is stalled for
+            less is left alone.
+        selective_ns: the same where old flows still pass: then the path is not stalled.
+    """
+
+    interval_ns: int
+    watch_ns: int
+    miss_ns: int
+    burst_gap_ns: int
+    silence_ns: int
+    selective_ns: int
+
+
+TIMERS = {
+    ProbeProfile.FAST: Timers(
+        interval_ns=20 * MS,
+        watch_ns=100 * MS,
+        miss_ns=15 * MS,
+        burst_gap_ns=1 * MS,
+        silence_ns=40 * MS,
+        selective_ns=20 * MS,
+    ),
+    ProbeProfile.DEFAULT: Timers(
+        interval_ns=50 * MS,
+        watch_ns=200 * MS,
+        miss_ns=30 * MS,
+        burst_gap_ns=3 * MS,
+        silence_ns=100 * MS,
+        selective_ns=40 * MS,
+    ),
+    ProbeProfile.WAN: Timers(
+        interval_ns=200 * MS,
+        watch_ns=800 * MS,
+        miss_ns=400 * MS,
+        burst_gap_ns=15 * MS,
+        silence_ns=600 * MS,
+        selective_ns=300 * MS,
+    ),
+}
+"""Three sets; a fast one finds a fault within two or three of its intervals and takes shorter stalls for faults."""

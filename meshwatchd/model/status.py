@@ -1,0 +1,70 @@
+"""What `meshwatchctl status` shows: the engine's own picture of itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+
+
+class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One session."""
+
+    peer: NodeName
+    layer: Layer
+    path: int
+    flow: FlowClass
+    state: str
+    rtt_ns: int
+    sent: int
+    lost: int
+    last_heard_ns: int
+
+
+class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`."""
+
+    number: int
+    rank: int
+    relays: tuple[NodeName, NodeName]
+    state: str
+    is_active: bool
+    is_local_relay: bool
+
+
+class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The traffic between this node's location and one other.
+
+    Attributes:
+        redundancy: of the standbys this node watches: "full", "reduced" (some are not good) or "none".
+    """
+
+    pair: int
+    location: str
+    remote_location: str
+    active_rank: int
+    generation: int
+    verdict: Verdict
+    redundancy: str
+    paths: tuple[PathStatus, ...]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole picture.
+
+    Attributes:
+        is_ready: every primary path has been judged.
+        counters: rejected packets by reason, probes sent, wake-ups late, and the like.
+    """
+
+    at_ns: int
+    node: NodeName
+    location: str
+    role: str
+    mode: str
+    is_ready: bool
+    severity: Severity
+    pairs: tuple[PairStatus, ...]
+    sessions: tuple[SessionStatus, ...]
+    counters: dict[str, int]

@@ -1,0 +1,208 @@
+"""The mesh as the daemon understands it: locations, leaders, standbys and the paths between locations.
+
+A *path* joins two locations through one relay on each side. Rank 0 is the mesh's own path (leader to leader); the
+other ranks combine leaders and standbys and run over standby links of our own:
+
+    location cloud                 location onprem
+      b3 --overlay-- b1 ==kilo0== a1 --overlay-- a3        rank 0
+      b3 --overlay-- b2 ===mw0=== a1 --overlay-- a3        rank 1
+      b3 --overlay-- b1 ===mw1=== a2 --overlay-- a3        rank 2
+      b3 --overlay-- b2 ===mw2=== a2 --overlay-- a3        rank 3
+
+Numbers are derived from the sorted names alone, so all nodes agree on them without talking to each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.ids import LocationName, NodeName, PairIndex, PathNumber
+
+RANKS_PER_PAIR = 8
+"""Paths a pair of locations may have; two locations with a leader and one standby each have four."""
+
+LINKS_PER_PAIR = RANKS_PER_PAIR - 1
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node of the mesh.
+
+    Attributes:
+        node_ip: its address in its own location, which the mesh routes between locations.
+        pod_cidr: the prefix of its pods.
+        overlay_ip: the address of its overlay device, the gateway its neighbours use for its pods.
+        wireguard_ip: its address on the mesh's WireGuard device; leaders have one.
+        standby_public_key: base64 of 32 bytes; nodes that may relay have one.
+        standby_endpoint: host part of where its standby links can be reached; None behind NAT, where it initiates.
+    """
+
+    name: NodeName
+    location: LocationName
+    node_ip: str
+    pod_cidr: str
+    overlay_ip: str
+    wireguard_ip: str | None = None
+    standby_public_key: str | None = None
+    standby_endpoint: str | None = None
+
+    def prefixes(self) -> tuple[str, ...]:
+        """The prefixes that other locations route to this node: its pods and itself."""
+        return (self.pod_cidr, f"{self.node_ip}/32")
+
+
+class Location(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A set of nodes that reach each other without crossing the mesh, with its leader and ranked standbys."""
+
+    name: LocationName
+    leader: NodeName
+    standbys: tuple[NodeName, ...] = ()
+
+    def relays(self) -> tuple[NodeName, ...]:
+        """Every node that may relay for this location, the leader first."""
+        return (self.leader, *self.standbys)
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """One way between two locations: a relay on each side, in the order of the locations' names."""
+
+    number: PathNumber
+    pair: PairIndex
+    rank: int
+    locations: tuple[LocationName, LocationName]
+    relays: tuple[NodeName, NodeName]
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether this is the mesh's own path."""
+        return self.rank == 0
+
+    @property
+    def link_index(self) -> int | None:
+        """The standby link it runs over, or None for the mesh's own path."""
+        return None if self.is_primary else self.pair * LINKS_PER_PAIR + self.rank - 1
+
+    def relay_in(self, location: LocationName) -> NodeName:
+        """Its relay in one of its two locations."""
+        return self.relays[self.locations.index(location)]
+
+    def other_location(self, location: LocationName) -> LocationName:
+        """The location at the other end."""
+        return self.locations[1 - self.locations.index(location)]
+
+
+class Mesh(msgspec.Struct, frozen=True, kw_only=True):
+    """All locations, nodes and paths, in sorted order."""
+
+    locations: tuple[Location, ...]
+    nodes: tuple[Node, ...]
+    paths: tuple[Path, ...]
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        return next(node for node in self.nodes if node.name == name)
+
+    def location(self, name: str) -> Location:
+        """The location of that name."""
+        return next(location for location in self.locations if location.name == name)
+
+    def members(self, location: str) -> tuple[Node, ...]:
+        """The nodes of one location."""
+        return tuple(node for node in self.nodes if node.location == location)
+
+    def paths_of(self, location: str) -> tuple[Path, ...]:
+        """The paths that end in one location."""
+        return tuple(path for path in self.paths if location in path.locations)
+
+    def path(self, number: int) -> Path:
+        """The path of that number."""
+        return next(path for path in self.paths if path.number == number)
+
+
+class Hop(msgspec.Struct, frozen=True, kw_only=True):
+    """How this node hands a packet to another node of its location: a gateway on an overlay device."""
+
+    via: str
+    device: str
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """What a profile makes of a snapshot: the mesh, and how this node reaches its neighbours.
+
+    Attributes:
+        profile: the name of the profile that recognised it.
+        why: one sentence for each reason.
+        hops: the way to each other node of this location, by node name.
+    """
+
+    profile: str
+    why: tuple[str, ...]
+    local_node: NodeName
+    wireguard_device: str
+    overlay_device: str
+    mesh: Mesh
+    hops: dict[str, Hop]
+
+    @property
+    def local(self) -> Node:
+        """The node this daemon runs on."""
+        return self.mesh.node(self.local_node)
+
+    def local_paths(self) -> tuple[Path, ...]:
+        """The paths that end in this node's location."""
+        return self.mesh.paths_of(self.local.location)
+
+    def is_relay(self, path: Path) -> bool:
+        """Whether this node is one of the path's two relays."""
+        return self.local_node in path.relays
+
+
+def build_mesh(locations: Iterable[Location], nodes: Iterable[Node]) -> Mesh:
+    """Sort, check and number a mesh.
+
+    Raises:
+        ProfileError: a location names a node that does not exist or lives elsewhere, a node names no location, or a
+            pair of locations has more than RANKS_PER_PAIR paths.
+    """
+    ordered = tuple(sorted(locations, key=lambda location: location.name))
+    members = tuple(sorted(nodes, key=lambda node: node.name))
+    _check_membership(ordered, members)
+    return Mesh(locations=ordered, nodes=members, paths=tuple(_enumerate_paths(ordered)))
+
+
+def _check_membership(locations: tuple[Location, ...], nodes: tuple[Node, ...]) -> None:
+    homes = {node.name: node.location for node in nodes}
+    known = {location.name for location in locations}
+    if len(homes) != len(nodes) or len(known) != len(locations):
+        raise ProfileError("two nodes or two locations share one name; names must be unique")
+    for node in nodes:
+        if node.location not in known:
+            raise ProfileError(f"node {node.name} is in location {node.location}, which is not declared")
+    for location in locations:
+        for relay in location.relays():
+            if homes.get(relay) != location.name:
+                raise ProfileError(f"location {location.name} names {relay}, which is not one of its nodes")
+
+
+def _enumerate_paths(locations: tuple[Location, ...]) -> Iterator[Path]:
+    for index, (first, second) in enumerate(itertools.combinations(locations, 2)):
+        ranked = sorted(
+            itertools.product(range(len(first.relays())), range(len(second.relays()))),
+            key=lambda ranks: (sum(ranks), ranks[1]),
+        )
+        if len(ranked) > RANKS_PER_PAIR:
+            raise ProfileError(
+                f"{first.name} and {second.name} have {len(ranked)} paths, at most {RANKS_PER_PAIR} are supported;"
+                " declare fewer standbys"
+            )
+        for rank, (one, other) in enumerate(ranked):
+            yield Path(
+                number=PathNumber(index * RANKS_PER_PAIR + rank),
+                pair=PairIndex(index),
+                rank=rank,
+                locations=(first.name, second.name),
+                relays=(first.relays()[one], second.relays()[other]),
+            )

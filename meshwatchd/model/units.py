@@ -1,0 +1,45 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h)")
+
+
+def parse_duration(text: str) -> int:
+    """Turn "50ms", "1.5s", "5min" into nanoseconds.
+
+    Raises:
+        ValueError: no number with one of the units us, ms, s, min, h.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no duration; write a number and a unit (us, ms, s, min, h), as in 50ms")
+    return round(float(match[1]) * _UNITS_NS[match[2]])
+
+
+def render_duration(duration_ns: int) -> str:
+    """Turn nanoseconds into the largest unit that keeps the number readable, as "1.5 s"."""
+    for unit, size_ns in (
+        ("h", 3_600_000_000_000),
+        ("min", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+    ):
+        if duration_ns >= size_ns:
+            return f"{duration_ns / size_ns:.3g} {unit}"
+    return f"{duration_ns / 1_000:.3g} us"
+
+
+def parse_port_range(text: str) -> tuple[int, int]:
+    """Turn "10000-29999" into its first and last port.
+
+    Raises:
+        ValueError: not two ports in 1..65535 in rising order.
+    """
+    first, _, last = text.partition("-")
+    if not (first.strip().isdigit() and last.strip().isdigit() and 0 < int(first) <= int(last) < 65536):
+        raise ValueError(f"{text!r} is no port range; write first-last, as in 10000-29999")
+    return int(first), int(last)
