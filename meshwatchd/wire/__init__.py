@@ -1,0 +1,81 @@
+"""Bytes to data and back: the packets that probes are made of.
+
+Probes are authenticated STAMP (RFC 8762) with the extensions of RFC 8972 and RFC 9503 and two private TLVs:
+any STAMP dissector reads them, and nothing in STAMP forbids a new source port for each packet, as BFD does.
+From the frame to the hot path:
+
+    ntp            timestamps and error estimates
+    tlv            the frame of extensions; standard_tlv and mesh_tlv give their values a meaning
+    stamp          base packets, sender's and reflector's, open and authenticated
+    auth           keys of a pair of nodes, tags
+    seal           the shape of a mesh packet and its two signatures
+    template       sending: packed once, patched and signed per probe
+    parse          receiving: verified before believed
+    answer         what a reflector fills into each TLV; reflect makes the whole answer
+    replay         which verified requests are too old to matter
+
+Decoding never trusts: a length is checked before it is believed. The tools of `stamp` and the TLV classes
+raise DecodeError with a reason; the hot path raises nothing and returns a RejectReason that can be counted.
+Time, keys and randomness are arguments.
+"""
+
+from meshwatchd.wire.answer import Arrival, Reflector
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, PairKey, node_id
+from meshwatchd.wire.mesh_tlv import (
+    FLAG_ADMIN_DOWN,
+    FLAG_CONFIRM_BURST,
+    FLAG_EFFECTIVE,
+    FLAG_FRESH,
+    FLAG_REPLY,
+    Coordination,
+    CoordinationKind,
+    Diagnostic,
+    GossipEntry,
+    MeshFields,
+    OwnState,
+    encode_gossip,
+    hundredths,
+)
+from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
+from meshwatchd.wire.parse import ParsedProbe, RejectReason, verify_and_parse
+from meshwatchd.wire.reflect import reflect, reflect_open
+from meshwatchd.wire.replay import ReplayGuard, ReplayVerdict
+from meshwatchd.wire.seal import peek
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate, probe_bytes
+
+__all__ = [
+    "FLAG_ADMIN_DOWN",
+    "FLAG_CONFIRM_BURST",
+    "FLAG_EFFECTIVE",
+    "FLAG_FRESH",
+    "FLAG_REPLY",
+    "Arrival",
+    "Coordination",
+    "CoordinationKind",
+    "Diagnostic",
+    "ErrorEstimate",
+    "GossipEntry",
+    "KeyRole",
+    "MeshFields",
+    "MeshKeys",
+    "MeshSecret",
+    "OwnState",
+    "PairKey",
+    "ParsedProbe",
+    "ProbeSpec",
+    "ProbeTemplate",
+    "Reflector",
+    "RejectReason",
+    "ReplayGuard",
+    "ReplayVerdict",
+    "encode_gossip",
+    "hundredths",
+    "node_id",
+    "ns_from_ntp",
+    "ntp_from_ns",
+    "peek",
+    "probe_bytes",
+    "reflect",
+    "reflect_open",
+    "verify_and_parse",
+]

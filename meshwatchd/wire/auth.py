@@ -1,0 +1,183 @@
+"""From one secret of the mesh to a key for each pair of nodes and direction, and the tags made with them.
+
+    secret (32 bytes, same on all nodes)
+       | HKDF-SHA-256, info = label, smaller name, larger name, name of the node that signs
+       v
+    key "b1 signs for a1"      key "a1 signs for b1"
+
+A node that is broken into can thus forge its own packets only, and a packet sent back to its maker does not
+verify. The secret itself is the exception: whoever reads the file can be anybody.
+
+To change the secret without losing a packet: every node first gets the new one as receive-only, then, node
+by node, the roles are swapped, then the old one is dropped. Own probes are signed with the active secret;
+an answer is signed with whichever secret its request used, because that one the peer provably has.
+
+Source: RFC 5869 (HKDF), RFC 2104 (HMAC), RFC 8762 section 4.4 (truncation to 128 bits).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+TAG_BYTES: Final = 16
+SECRET_BYTES: Final = 32
+_HASH_BYTES: Final = 32
+_BLOCK_BYTES: Final = 64
+_SALT: Final = b"meshwatchd mesh secret"
+_LABEL_PAIR: Final = b"meshwatchd stamp v1"
+_LABEL_KEY_ID: Final = b"meshwatchd key id v1"
+MAX_SECRETS: Final = 2
+
+Data = bytes | bytearray | memoryview
+
+
+class MacKey:
+    """A key ready to make and check 16-byte tags (HMAC-SHA-256, truncated).
+
+    Keeps the hash states behind the padded key and copies them for each tag: 0.7 us for a base packet, where
+    hmac.digest() takes 1.7 us and copying an hmac.HMAC 1.1 us, because OpenSSL sets the key up again.
+    """
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) > _BLOCK_BYTES:
+            key = hashlib.sha256(key).digest()
+        padded = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded))
+        self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded))
+
+    def tag(self, *parts: Data) -> bytes:
+        """The tag over the parts, as if they were one piece."""
+        inner = self._inner.copy()
+        for part in parts:
+            inner.update(part)
+        outer = self._outer.copy()
+        outer.update(inner.digest())
+        return outer.digest()[:TAG_BYTES]
+
+    def is_tag_of(self, tag: bytes, *parts: Data) -> bool:
+        """Compare in a time that does not depend on where the tags differ."""
+        return hmac.compare_digest(self.tag(*parts), tag)
+
+
+def hkdf_extract(salt: bytes, secret: bytes) -> bytes:
+    """RFC 5869 section 2.2; an absent salt is an empty one."""
+    return hmac.digest(salt or bytes(_HASH_BYTES), secret, "sha256")
+
+
+def hkdf_expand(pseudorandom_key: bytes, info: bytes, length: int) -> bytes:
+    """RFC 5869 section 2.3; length at most 255 * 32 bytes."""
+    assert length <= 255 * _HASH_BYTES
+    output, block = b"", b""
+    for counter in range(1, -(-length // _HASH_BYTES) + 1):
+        block = hmac.digest(pseudorandom_key, block + info + bytes((counter,)), "sha256")
+        output += block
+    return output[:length]
+
+
+def node_id(name: str) -> int:
+    """The 64 bits that stand for a node in packets: the first 8 bytes of SHA-256 of its name in UTF-8."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+
+
+def key_id(secret: bytes) -> int:
+    """The 8 bits that tell the secrets of one mesh apart; derived, so that nobody has to number them."""
+    return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_KEY_ID, 1)[0]
+
+
+def derive_key(secret: bytes, *, signer: str, receiver: str) -> bytes:
+    """The 32-byte key with which `signer` signs what it sends to `receiver`."""
+    names = (*sorted((signer, receiver)), signer)
+    # Lengths keep ("ab", "c") and ("a", "bc") apart.
+    info = _LABEL_PAIR + b"".join(len(raw).to_bytes(2, "big") + raw for raw in map(str.encode, names))
+    return hkdf_expand(hkdf_extract(_SALT, secret), info, _HASH_BYTES)
+
+
+class KeyRole(StrEnum):
+    """What a secret is used for."""
+
+    ACTIVE = "active"
+    RECEIVE_ONLY = "receive-only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshSecret:
+    """One secret of the mesh; 32 random bytes."""
+
+    secret: bytes
+    role: KeyRole = KeyRole.ACTIVE
+
+    def __repr__(self) -> str:
+        return f"MeshSecret(key_id={key_id(self.secret)}, role={self.role})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairKey:
+    """Both directions between this node and one peer under one secret."""
+
+    key_id: int
+    peer: str
+    peer_id: int
+    send: MacKey
+    receive: MacKey
+
+
+class MeshKeys:
+    """All keys of this node: one active secret, at most one more that is only accepted."""
+
+    def __init__(self, own_name: str, secrets: Sequence[MeshSecret]) -> None:
+        """Raises ValueError when the secrets cannot be used together; the text names the remedy."""
+        _check(secrets)
+        self._own_name = own_name
+        self._secrets = tuple(secrets)
+        self._active: dict[str, PairKey] = {}
+        self._by_ids: dict[tuple[int, int], PairKey] = {}
+
+    def add_peer(self, peer: str) -> PairKey:
+        """Derive the keys towards a node, once; returns the one for own probes."""
+        if peer in self._active:
+            return self._active[peer]
+        for secret in self._secrets:
+            pair = self._derive(secret.secret, peer)
+            self._by_ids[pair.peer_id, pair.key_id] = pair
+            if secret.role is KeyRole.ACTIVE:
+                self._active[peer] = pair
+        return self._active[peer]
+
+    def remove_peer(self, peer: str) -> None:
+        """Forget a node; its packets are refused from here on."""
+        if self._active.pop(peer, None) is not None:
+            for secret in self._secrets:
+                del self._by_ids[node_id(peer), key_id(secret.secret)]
+
+    def sending(self, peer: str) -> PairKey:
+        """The key for own probes to a peer that was added."""
+        return self._active[peer]
+
+    def receiving(self, peer_id: int, key_id: int) -> PairKey | None:
+        """The key a packet claims (see `seal.peek`); None for strangers and dropped secrets."""
+        return self._by_ids.get((peer_id, key_id))
+
+    def _derive(self, secret: bytes, peer: str) -> PairKey:
+        return PairKey(
+            key_id=key_id(secret),
+            peer=peer,
+            peer_id=node_id(peer),
+            send=MacKey(derive_key(secret, signer=self._own_name, receiver=peer)),
+            receive=MacKey(derive_key(secret, signer=peer, receiver=self._own_name)),
+        )
+
+
+def _check(secrets: Sequence[MeshSecret]) -> None:
+    if any(len(secret.secret) != SECRET_BYTES for secret in secrets):
+        raise ValueError(f"a mesh secret has {SECRET_BYTES} bytes; make one with: head -c 32 /dev/urandom | base64")
+    if len(secrets) > MAX_SECRETS or [secret.role for secret in secrets].count(KeyRole.ACTIVE) != 1:
+        raise ValueError("one secret must be active and at most one more receive-only")
+    if len({key_id(secret.secret) for secret in secrets}) != len(secrets):
+        raise ValueError("both mesh secrets have the same key id; make another one")

@@ -1,0 +1,202 @@
+"""Sending, the hot path: a packet packed once per peer, path, layer and class, and patched for each probe."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from meshwatchd.wire.auth import PairKey
+from meshwatchd.wire.mesh_tlv import (
+    BASE_TAG_BYTES,
+    ENTERPRISE,
+    MESH,
+    MESH_VERSION,
+    NODE_FLAGS,
+    SESSION_FLAGS,
+    Coordination,
+    OwnState,
+)
+from meshwatchd.wire.ntp import UNSYNCHRONIZED, ErrorEstimate
+from meshwatchd.wire.seal import (
+    BASE_TAG_OFFSET,
+    HMAC_TLV_BYTES,
+    MAX_PACKET_BYTES,
+    MESH_OFFSET,
+    MESH_VALUE_OFFSET,
+    REQUEST_HMAC_HEADER,
+    SEQUENCE_BYTES,
+)
+from meshwatchd.wire.stamp import (
+    AUTH_BASE_BYTES,
+    HMAC_BYTES,
+    HMAC_OFFSET,
+    SenderPacket,
+    StampMode,
+    encode_sender,
+)
+from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
+from meshwatchd.wire.tlv import HEADER_BYTES, Tlv, TlvType, encode_tlvs, scan
+
+_PATCH: Final = struct.Struct(">I 12x Q")
+"""Sequence number and timestamp of an authenticated base packet; the bytes between are zero anyway."""
+
+_NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSpec:
+    """What stays the same in all probes of one kind.
+
+    Attributes:
+        ssid: session identifier, 1..65535; the reflector returns it.
+        path: path number.
+        layer: layer id.
+        flags: any of SESSION_FLAGS.
+        destination: packed address (4 or 16 bytes) of the node that shall answer.
+        coordination: a message that rides on the probe.
+        extra_tlvs: standard TLVs for questions asked now and then, as Location.
+        payload_bytes: wanted length of the UDP payload, reached by Extra Padding; 0 for no padding.
+    """
+
+    ssid: int
+    path: int
+    layer: int
+    flags: int = 0
+    destination: bytes | None = None
+    coordination: Coordination | None = None
+    extra_tlvs: tuple[Tlv, ...] = ()
+    payload_bytes: int = 0
+    error_estimate: ErrorEstimate = UNSYNCHRONIZED
+
+    def tlvs(self) -> tuple[Tlv, ...]:
+        """The TLVs between the mesh TLV and the HMAC TLV."""
+        tlvs = list(self.extra_tlvs)
+        if self.coordination is not None:
+            tlvs.insert(0, self.coordination.to_tlv())
+        if self.destination is not None:
+            assert len(self.destination) in ADDRESS_BYTES
+            tlvs.insert(0, Tlv(type=TlvType.DESTINATION_NODE_ADDRESS, value=self.destination))
+        if self.payload_bytes:
+            filler = self.payload_bytes - probe_bytes(tlvs) - HEADER_BYTES
+            assert filler >= 0, "a padded probe is at least 4 bytes longer than a bare one"
+            tlvs.append(Tlv(type=TlvType.EXTRA_PADDING, value=bytes(filler)))
+        return tuple(tlvs)
+
+
+def probe_bytes(tlvs: list[Tlv] | tuple[Tlv, ...] = ()) -> int:
+    """Length of a mesh probe that carries these TLVs beside the mesh TLV and the HMAC TLV."""
+    carried = sum(HEADER_BYTES + len(tlv.value) for tlv in tlvs)
+    return MESH_VALUE_OFFSET + MESH.size + carried + HMAC_TLV_BYTES
+
+
+class ProbeTemplate:
+    """A probe in one buffer that never moves; patch what changed, then `seal`."""
+
+    __slots__ = (
+        "_base",
+        "_flags",
+        "_key",
+        "_mac",
+        "_own",
+        "_packet",
+        "_sequence",
+        "_signed_tlvs",
+        "_spec",
+        "_tlv_tag_offset",
+    )
+
+    def __init__(self, spec: ProbeSpec, *, key: PairKey, own: OwnState) -> None:
+        assert 0 < spec.ssid <= 0xFFFF, "RFC 9503 section 3: whoever names a destination uses an SSID"
+        self._spec = spec
+        self._key = key
+        self._mac = key.send
+        self._own = own
+        self._flags = spec.flags
+        self._packet = _assemble(spec)
+        assert len(self._packet) <= MAX_PACKET_BYTES
+        self._tlv_tag_offset = len(self._packet) - HMAC_BYTES
+        # Views, made once: slicing the buffer for each probe would copy what is about to be hashed.
+        view = memoryview(self._packet)
+        self._base = view[:HMAC_OFFSET]
+        self._sequence = view[:SEQUENCE_BYTES]
+        self._signed_tlvs = view[MESH_OFFSET : len(view) - HMAC_TLV_BYTES]
+        self._write_mesh(diagnostic=0)
+
+    def __len__(self) -> int:
+        return len(self._packet)
+
+    def seal(self, sequence: int, timestamp_ntp: int) -> bytearray:
+        """Number, date and sign the next probe.
+
+        The timestamp comes back in the answer and is the nonce that proves the peer's epoch: never use one
+        twice.
+
+        Returns:
+            The template's own buffer, to be sent or copied before the next call.
+        """
+        packet = self._packet
+        tag_of = self._mac.tag
+        _PATCH.pack_into(packet, 0, sequence, timestamp_ntp)
+        tag = tag_of(self._base)
+        packet[HMAC_OFFSET:AUTH_BASE_BYTES] = tag
+        packet[BASE_TAG_OFFSET : BASE_TAG_OFFSET + BASE_TAG_BYTES] = tag[:BASE_TAG_BYTES]
+        packet[self._tlv_tag_offset :] = tag_of(self._sequence, self._signed_tlvs)
+        return packet
+
+    def announce(self, own: OwnState, *, diagnostic: int = 0) -> None:
+        """Take over what this node says of itself from here on, and the diagnostic of this session."""
+        self._own = own
+        self._write_mesh(diagnostic=diagnostic)
+
+    def set_flags(self, flags: int) -> None:
+        """Change the session's flags, for instance for a confirm burst; those of the node stay."""
+        self._flags = flags
+        self._write_mesh(diagnostic=self._packet[MESH_VALUE_OFFSET + 17])
+
+    def rekey(self, key: PairKey) -> None:
+        """Sign with another secret of the same peer from here on."""
+        self._key, self._mac = key, key.send
+        self._write_mesh(diagnostic=self._packet[MESH_VALUE_OFFSET + 17])
+
+    def set_value(self, type_: int, value: bytes) -> None:
+        """Replace the value of the first TLV of a type, for instance of a coordination message.
+
+        Raises:
+            KeyError: the template has no such TLV of this length.
+        """
+        for span in scan(self._packet, MESH_OFFSET).spans:
+            if span.type == type_ and span.length == len(value):
+                self._packet[span.value_offset : span.end] = value
+                return
+        raise KeyError(type_)
+
+    def _write_mesh(self, *, diagnostic: int) -> None:
+        own, spec = self._own, self._spec
+        MESH.pack_into(
+            self._packet,
+            MESH_VALUE_OFFSET,
+            ENTERPRISE,
+            MESH_VERSION,
+            self._key.key_id,
+            self._flags & SESSION_FLAGS | own.flags & NODE_FLAGS,
+            own.epoch,
+            spec.layer,
+            diagnostic,
+            spec.path,
+            own.node_id,
+            _NO_BASE_TAG,
+            own.heard,
+            own.known,
+            own.gossip_block,
+        )
+
+
+def _assemble(spec: ProbeSpec) -> bytearray:
+    """All bytes but the contents of the mesh TLV and the tags."""
+    mesh = Tlv(type=TlvType.MESH, value=bytes(MESH.size))
+    base = SenderPacket(sequence=0, timestamp_ntp=0, error_estimate=spec.error_estimate, ssid=spec.ssid)
+    packet = bytearray(encode_sender(base, StampMode.AUTHENTICATED))
+    packet += encode_tlvs((mesh, *spec.tlvs()))
+    packet += REQUEST_HMAC_HEADER + bytes(HMAC_BYTES)
+    return packet

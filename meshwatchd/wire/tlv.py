@@ -1,0 +1,142 @@
+"""Type-length-value extensions of STAMP packets, as a frame: flags, type, length, opaque value.
+
+What the values mean is in `standard_tlv` (the RFCs') and `mesh_tlv` (ours). Layout, network byte order:
+
+    offset  bytes  field
+    0       1      flags: U (0x80) unrecognized, M (0x40) malformed, I (0x20) integrity failed, others zero
+    1       1      type
+    2       2      length of the value in bytes
+    4       n      value
+
+A session-sender transmits U=1, M=0, I=0; a reflector that understood the TLV clears U in its answer, so that
+an answer from a reflector without any TLV support is told apart from an answer of one with it.
+
+Source: RFC 8972 section 4, registries in section 5.1 and 5.2; RFC 9503 section 3 for type 9.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from meshwatchd.model.errors import DecodeError
+
+UNRECOGNIZED: Final = 0x80
+MALFORMED: Final = 0x40
+INTEGRITY_FAILED: Final = 0x20
+
+HEADER: Final = struct.Struct(">BBH")
+HEADER_BYTES: Final = HEADER.size
+MAX_VALUE_BYTES: Final = 0xFFFF
+
+
+class TlvType(IntEnum):
+    """Types this implementation knows by name; 240-251 are experimental, 252-254 private."""
+
+    RESERVED = 0
+    EXTRA_PADDING = 1
+    LOCATION = 2
+    CLASS_OF_SERVICE = 4
+    DIRECT_MEASUREMENT = 5
+    HMAC = 8
+    DESTINATION_NODE_ADDRESS = 9
+    MESH = 252
+    COORDINATION = 253
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tlv:
+    """One TLV whose value is not interpreted.
+
+    Attributes:
+        type: 0..255; one of `TlvType` or a type this implementation only carries.
+        value: at most 65 535 bytes.
+        flags: as on the wire; the default is what a session-sender must send.
+    """
+
+    type: int
+    value: bytes
+    flags: int = UNRECOGNIZED
+
+    def encode(self) -> bytes:
+        """The header and the value."""
+        return HEADER.pack(self.flags, self.type, len(self.value)) + self.value
+
+
+class Span(NamedTuple):
+    """Where one well-framed TLV lies in a packet."""
+
+    offset: int
+    """Of the header, from the start of the packet."""
+    type: int
+    length: int
+    """Of the value, in bytes."""
+
+    @property
+    def value_offset(self) -> int:
+        """Of the first byte of the value."""
+        return self.offset + HEADER_BYTES
+
+    @property
+    def end(self) -> int:
+        """Of the first byte behind this TLV."""
+        return self.offset + HEADER_BYTES + self.length
+
+
+class Scan(NamedTuple):
+    """The frame of an extension area.
+
+    Attributes:
+        spans: the well-framed TLVs in wire order.
+        rest: offset where framing ended: the end of the area, trailing zero padding, or a malformed TLV.
+        is_malformed: the bytes at `rest` claim to be a TLV and are none.
+    """
+
+    spans: list[Span]
+    rest: int
+    is_malformed: bool
+
+
+def scan(packet: bytes | bytearray, start: int, end: int | None = None) -> Scan:
+    """Find the TLVs of packet[start:end] without looking into them; never raises, whatever the bytes are.
+
+    An all-zero remainder is the packet padding of a TWAMP Light sender, not a TLV of the reserved type 0
+    (RFC 8762 section 4.6).
+    """
+    limit = len(packet) if end is None else end
+    spans: list[Span] = []
+    offset = start
+    while offset + HEADER_BYTES <= limit:
+        _flags, type_, length = HEADER.unpack_from(packet, offset)
+        if type_ == TlvType.RESERVED and not any(packet[offset:limit]):
+            return Scan(spans, offset, is_malformed=False)
+        if offset + HEADER_BYTES + length > limit:
+            return Scan(spans, offset, is_malformed=True)
+        spans.append(Span(offset, type_, length))
+        offset += HEADER_BYTES + length
+    return Scan(spans, offset, is_malformed=any(packet[offset:limit]))
+
+
+def decode_tlvs(packet: bytes | bytearray, start: int = 0) -> tuple[Tlv, ...]:
+    """Read the extension area that begins at `start` and ends with the packet.
+
+    Trailing zero padding is dropped: it carries nothing.
+
+    Raises:
+        DecodeError: a TLV is cut short.
+    """
+    found = scan(packet, start)
+    if found.is_malformed:
+        raise DecodeError("stamp", f"TLV at byte {found.rest} is cut short")
+    return tuple(
+        Tlv(type=span.type, value=bytes(packet[span.value_offset : span.end]), flags=packet[span.offset])
+        for span in found.spans
+    )
+
+
+def encode_tlvs(tlvs: Iterable[Tlv]) -> bytes:
+    """The TLVs one behind the other; STAMP knows no alignment between them."""
+    return b"".join(tlv.encode() for tlv in tlvs)
