@@ -1,0 +1,210 @@
+"""The relays' agreement: propose, answer, follow. Nobody moves on one node's word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.execution import Execution
+from meshwatchd.core.mover import PATIENCE_NS, REPEAT_NS, Intent, MoveState
+from meshwatchd.core.policy import Decision, Move, is_restored
+from meshwatchd.core.suspicion import BURST_PAUSE_NS, Suspicion
+from meshwatchd.model.events import Coordination, CoordinationKind, Reason
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, ProposalAnswered
+from meshwatchd.model.topology import Path
+from meshwatchd.model.units import parse_duration
+
+
+class Agreement:
+    """The talking half of a pair's moves."""
+
+    def __init__(
+        self,
+        context: PairContext,
+        execution: Execution,
+        suspicion: Suspicion,
+        decide: Callable[[int], Decision],
+    ) -> None:
+        self._context = context
+        self._execution = execution
+        self._suspicion = suspicion
+        self._decide = decide
+        self._answered_nonce = 0
+        self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+
+    def propose(self, target: Path, reason: Reason, now: int) -> Iterator[Output]:
+        """Ask the other relay to move."""
+        context, mover = self._context, self._context.mover
+        mover.propose(target, context.rng.getrandbits(63), reason, now)
+        yield FailoverProposed(
+            pair=context.watch.index,
+            from_rank=mover.active.rank,
+            to_rank=target.rank,
+            generation=mover.generation + 1,
+            reason=reason,
+        )
+        yield from self.press(now)
+
+    def press(self, now: int) -> Iterator[Output]:
+        """While PROPOSING: repeat the proposal, or give up."""
+        context, mover, intent = self._context, self._context.mover, self._context.mover.intent
+        assert intent is not None, "a proposal has an intent"
+        if not mover.is_patient(now):
+            self._execution.ban(intent.target, now)
+            mover.abandon(now)
+            yield FailoverHeld(pair=context.watch.index, reason="the other relay does not answer the proposal")
+            return
+        if now < mover.next_step:
+            return
+        mover.next_step = now + REPEAT_NS
+        partner = context.partner(intent.target)
+        if partner is not None:
+            yield from context.say(CoordinationKind.PROPOSE, partner, intent, now)
+
+    def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
+        """A relay speaks."""
+        target = next((path for path in self._context.watch.paths if path.rank == message.rank), None)
+        if target is None:
+            return
+        if message.kind is CoordinationKind.PROPOSE:
+            yield from self._consider(message, target, sender, now)
+        elif message.kind is CoordinationKind.NOTICE:
+            intent = Intent(target=target, generation=message.generation, nonce=0, began=now, reason=message.reason)
+            yield from self.follow(sender, intent, now)
+        elif self._is_answer(message, sender):
+            yield from self._answered(message, now)
+
+    def follow(self, sender: NodeName, intent: Intent, now: int) -> Iterator[Output]:
+        """A relay of the path in use, or of the one to use, says where traffic goes."""
+        context, mover = self._context, self._context.mover
+        if intent.generation <= mover.generation or sender not in (*intent.target.relays, *mover.active.relays):
+            return
+        if intent.target is mover.active:
+            mover.generation = intent.generation
+            return
+        if not context.is_enforcing or mover.state is MoveState.APPLYING or now < mover.quiet_until:
+            return
+        # Leaving a standby only removes rules, and its relay has left it already: staying would be worse.
+        group = context.watch.group(intent.target)
+        is_way_back = intent.target.is_primary or intent.reason is Reason.ROLLED_BACK
+        if group.sessions and not group.is_good and not is_way_back:
+            return
+        yield from self._execution.begin(intent, now)
+
+    def _is_answer(self, message: Coordination, sender: NodeName) -> bool:
+        intent = self._context.mover.intent
+        return (
+            self._context.mover.state is MoveState.PROPOSING
+            and intent is not None
+            and message.nonce == intent.nonce
+            and sender == self._context.partner(intent.target)
+        )
+
+    def _answered(self, message: Coordination, now: int) -> Iterator[Output]:
+        mover, intent = self._context.mover, self._context.mover.intent
+        assert intent is not None, "only a standing proposal is answered"
+        if message.kind is CoordinationKind.GRANT:
+            yield from self._execution.begin(intent, now)
+            return
+        if message.reason is not Reason.STALE:
+            self._execution.ban(intent.target, now)
+        mover.abandon(now)
+        mover.generation = max(mover.generation, message.generation)
+        yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
+
+    def _consider(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Iterator[Output]:
+        context, mover = self._context, self._context.mover
+        is_done = mover.active is target and mover.generation == message.generation
+        path = mover.previous if is_done and target.is_primary else context.agreement_path(target)
+        if context.local_node not in path.relays or sender != path.relay_in(context.watch.remote):
+            return
+        intent = Intent(
+            target=target,
+            generation=message.generation,
+            nonce=message.nonce,
+            began=now,
+            reason=message.reason,
+            grant_to=sender,
+        )
+        if is_done:
+            yield from context.say(CoordinationKind.GRANT, sender, intent, now)
+            return
+        if mover.state is MoveState.APPLYING:
+            self._remember(intent)
+            return
+        refusal = self._refusal(message, target, sender, now)
+        if refusal is not None:
+            yield from self._tell(message, target, sender, refusal, is_granted=False)
+            yield from self._refuse(intent, sender, refusal, now)
+        elif not self._is_supported(message, target, now):
+            self._suspicion.confirm(now, pause_ns=BURST_PAUSE_NS // 2)
+        else:
+            yield from self._tell(message, target, sender, message.reason, is_granted=True)
+            yield from self._execution.begin(intent, now)
+
+    def _remember(self, intent: Intent) -> None:
+        """The other relay proposes the very move that is being applied here: it is granted once that is done."""
+        own = self._context.mover.intent
+        if own is not None and (own.target, own.generation) == (intent.target, intent.generation):
+            self._context.mover.intent = intent
+
+    def _refusal(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Reason | None:
+        """Why the answer is no whatever the probes say."""
+        context = self._context
+        if not context.is_enforcing:
+            return Reason.MODE
+        if message.generation <= context.mover.generation:
+            return Reason.STALE
+        if message.reason is not Reason.OPERATOR and context.damper.is_exhausted(now):
+            return Reason.BUDGET
+        if message.reason is Reason.BROKEN and self._knows_better(target, sender, now):
+            return Reason.BETTER_PATH
+        return None
+
+    def _knows_better(self, target: Path, sender: NodeName, now: int) -> bool:
+        """Whether a lower rank answers and its own relays may still be about to take it.
+
+        A sender that relays that path knows why it does not; and relays that have not moved by the time a proposal
+        would have run out never will.
+        """
+        decision = self._decide(now)
+        down_since = self._context.watch.group(self._context.mover.active).down_since
+        return (
+            isinstance(decision, Move)
+            and decision.target.rank < target.rank
+            and sender not in decision.target.relays
+            and now - down_since < PATIENCE_NS
+        )
+
+    def _is_supported(self, message: Coordination, target: Path, now: int) -> bool:
+        """Whether this node's own probes speak for the move: two witnesses for everything that is done."""
+        watch, group = self._context.watch, self._context.watch.group(target)
+        if message.reason is Reason.OPERATOR:
+            return group.is_good
+        if message.reason is Reason.RESTORED:
+            return is_restored(group, self._wait_to_restore_ns // 2, now)
+        current = watch.group(self._context.mover.active)
+        since = current.suspect_since or current.down_since
+        return bool(since) and group.is_good and group.verified_since(since)
+
+    def _refuse(self, intent: Intent, sender: NodeName, refusal: Reason, now: int) -> Iterator[Output]:
+        """Say no, with the generation this node is at: a stale proposer learns from it."""
+        answer = Intent(
+            target=intent.target,
+            generation=self._context.mover.generation,
+            nonce=intent.nonce,
+            began=now,
+            reason=refusal,
+        )
+        yield from self._context.say(CoordinationKind.REFUSE, sender, answer, now)
+
+    def _tell(
+        self, message: Coordination, target: Path, peer: NodeName, reason: Reason, *, is_granted: bool
+    ) -> Iterator[Output]:
+        """State the answer once, however often the proposal is repeated."""
+        if message.nonce != self._answered_nonce:
+            self._answered_nonce = message.nonce
+            yield ProposalAnswered(
+                pair=self._context.watch.index, to_rank=target.rank, peer=peer, is_granted=is_granted, reason=reason
+            )

@@ -1,0 +1,336 @@
+"""From evidence to a verdict: which layer is broken, at which node, in which flows.
+
+The evidence is a consistent cut of everything this node knows about one pair of locations at one instant. The rules
+are a table, read from the top, first match wins; the last one always matches. Each rule asks for the *lowest* broken
+layer first, because whatever is above a broken layer is broken too.
+
+    member of the leader's location                    the leader of the other location
+      b3 --underlay-- b1 --+                             a1 ==WireGuard== b1 --overlay-- b2, b3
+      b3 --overlay--- b1   +== relay path == a*          a1 sees b1 itself and what is beyond it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
+
+
+class Leg(StrEnum):
+    """What is known of one leg right now."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one node knows about one pair of locations.
+
+    Attributes:
+        is_leader: whether this node leads its location.
+        own_leader, remote_leader: the relays of the primary path on the two sides.
+        path: fresh flows over the primary path to the nodes beyond the remote relay.
+        path_to_relay: fresh flows over the primary path to the remote leader itself.
+        pinned: old flows over the primary path to nodes that fresh flows do not reach.
+        underlay, overlay, overlay_pinned: this node to its own leader (members only).
+        members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
+        wireguard: this leader to the remote leader's tunnel address (leaders only).
+        own_view_wireguard: what the own leader says of its tunnel (members only).
+        remote_view_overlay: what the remote leader says of its overlay to its members.
+        remote_view_leader: what the remote leader's neighbours say of its underlay.
+        is_anything_alive: whether any session to anybody is up.
+        is_unproven: whether the primary path has never answered, long after the start.
+        is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
+        log_likelihood: of the primary path's test.
+    """
+
+    pair: int
+    is_leader: bool
+    self_name: str
+    own_leader: str
+    remote_leader: str
+    path: Leg
+    path_to_relay: Leg
+    pinned: Leg
+    underlay: Leg
+    overlay: Leg
+    overlay_pinned: Leg
+    members_overlay: Leg
+    members_underlay: Leg
+    members_pinned: Leg
+    wireguard: Leg
+    own_view_wireguard: Leg
+    remote_view_overlay: Leg
+    remote_view_leader: Leg
+    is_anything_alive: bool
+    is_active_down: bool
+    is_unproven: bool
+    is_standby_missing: bool
+    has_good_standby: bool
+    silent_nodes: tuple[str, ...]
+    inbound: Leg
+    log_likelihood: float
+
+
+Culprit = Callable[[Evidence], str]
+Because = Callable[[Evidence], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of the table."""
+
+    fault: FaultCode
+    matches: Callable[[Evidence], bool]
+    culprit: Culprit
+    because: Because
+
+
+def _nobody(_: Evidence) -> str:
+    return ""
+
+
+def _own(evidence: Evidence) -> str:
+    return evidence.own_leader
+
+
+def _remote(evidence: Evidence) -> str:
+    return evidence.remote_leader
+
+
+def _is_broken(evidence: Evidence) -> bool:
+    return evidence.path is Leg.DEAD
+
+
+def _member_lost_leader(e: Evidence) -> bool:
+    return not e.is_leader and _is_broken(e)
+
+
+def _beyond_remote(e: Evidence) -> bool:
+    """The remote leader itself answers over the path, the nodes behind it do not; the own overlay is innocent."""
+    is_own_side_fine = e.is_leader or e.overlay is Leg.ALIVE
+    return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
+
+
+def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
+    return (
+        f"fresh flows {direction} {name} over the overlay die",
+        f"flows that {name}'s network remembers still pass",
+    )
+
+
+TABLE: tuple[Rule, ...] = (
+    Rule(
+        fault=FaultCode.LOCAL,
+        matches=lambda e: _is_broken(e) and not e.is_anything_alive,
+        culprit=lambda e: e.self_name,
+        because=lambda _: (
+            "no session to any node on any layer answers",
+            "everything at once is one cause, and it is here",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.LEADER_DEAD,
+        matches=lambda e: _member_lost_leader(e) and e.underlay is Leg.DEAD,
+        culprit=_own,
+        because=lambda e: (
+            f"{e.own_leader} answers on neither underlay nor overlay",
+            "nothing relayed through it arrives",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: (
+            _member_lost_leader(e)
+            and e.overlay is Leg.DEAD
+            and (e.overlay_pinned is Leg.ALIVE or e.pinned is Leg.ALIVE)
+        ),
+        culprit=_own,
+        because=lambda e: (
+            *_new_flows_at(e.own_leader, "between this node and"),
+            f"{e.own_leader}'s underlay address answers",
+            _inbound(e),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.DEAD and e.overlay_pinned is Leg.DEAD,
+        culprit=_own,
+        because=lambda e: (
+            f"neither fresh nor remembered overlay flows to {e.own_leader} are answered",
+            f"{e.own_leader}'s underlay address answers",
+            _inbound(e),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: e.is_leader and e.members_overlay is Leg.DEAD and e.members_pinned is Leg.ALIVE,
+        culprit=lambda e: e.self_name,
+        because=lambda e: (
+            "fresh overlay flows between this leader and every node of its location die",
+            "flows that the network remembers still pass",
+            f"the underlay to them is {e.members_underlay}",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: e.is_leader and e.members_overlay is Leg.DEAD and e.members_underlay is Leg.ALIVE,
+        culprit=lambda e: e.self_name,
+        because=lambda _: (
+            "no overlay flow between this leader and any node of its location is answered",
+            "the underlay to them answers",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.LEADER_DEAD,
+        matches=lambda e: _is_broken(e) and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD,
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.remote_leader} does not answer through the tunnel",
+            "its neighbours say that its underlay is silent too",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.WIREGUARD_BLOCKED,
+        matches=lambda e: (
+            e.is_leader and e.wireguard is Leg.DEAD and _is_broken(e) and e.remote_view_leader is Leg.ALIVE
+        ),
+        culprit=_remote,
+        because=lambda e: (
+            f"nothing passes the tunnel to {e.remote_leader}",
+            f"{e.remote_leader} is alive: its neighbours hear its underlay",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.WIREGUARD_BLOCKED,
+        matches=lambda e: (
+            _member_lost_leader(e)
+            and e.path_to_relay is not Leg.ALIVE
+            and e.overlay is Leg.ALIVE
+            and e.own_view_wireguard is Leg.DEAD
+            and e.remote_view_leader is Leg.ALIVE
+        ),
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.own_leader} answers on underlay and overlay and says that its tunnel to {e.remote_leader} is dead",
+            f"nothing relayed between {e.own_leader} and {e.remote_leader} arrives",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: _beyond_remote(e) and e.pinned is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.remote_leader} itself answers through the tunnel",
+            *_new_flows_at(e.remote_leader, "to the nodes behind"),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: _beyond_remote(e) and e.pinned is Leg.DEAD and e.remote_view_overlay is Leg.DEAD,
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
+            f"{e.remote_leader} says that its own overlay to them is dead",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.RELAY_NOT_FORWARDING,
+        matches=lambda e: _beyond_remote(e) and e.pinned is Leg.DEAD and e.remote_view_overlay is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
+            f"{e.remote_leader} reaches them itself over its overlay",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.RELAY_NOT_FORWARDING,
+        matches=lambda e: (
+            _member_lost_leader(e)
+            and e.path_to_relay is Leg.DEAD
+            and e.overlay is Leg.ALIVE
+            and e.own_view_wireguard is Leg.ALIVE
+        ),
+        culprit=_own,
+        because=lambda e: (
+            f"{e.own_leader} answers on underlay and overlay and says that its tunnel is alive",
+            "nothing relayed through it arrives, in any flow",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.UNDETERMINED,
+        matches=_is_broken,
+        culprit=_nobody,
+        because=lambda e: (
+            f"flows over the primary path: to the nodes behind {e.remote_leader} {e.path}, to itself {e.path_to_relay}",
+            f"own leader: underlay {e.underlay}, overlay {e.overlay}; tunnel {e.wireguard}",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.UNDETERMINED,
+        matches=lambda e: e.is_unproven,
+        culprit=_nobody,
+        because=lambda e: (f"the path to {e.remote_leader} has not answered since this daemon started",),
+    ),
+    Rule(
+        fault=FaultCode.NODE_UNREACHABLE,
+        matches=lambda e: bool(e.silent_nodes),
+        culprit=lambda e: e.silent_nodes[0],
+        because=lambda e: (f"{', '.join(e.silent_nodes)} silent while other nodes answer over the same path",),
+    ),
+    Rule(
+        fault=FaultCode.STANDBY_DOWN,
+        matches=lambda e: e.is_standby_missing,
+        culprit=_nobody,
+        because=lambda _: ("the path in use is good", "a standby path does not answer"),
+    ),
+    Rule(
+        fault=FaultCode.NONE,
+        matches=lambda _: True,
+        culprit=_nobody,
+        because=lambda _: ("every layer answers",),
+    ),
+)
+
+
+def classify(evidence: Evidence) -> Verdict:
+    """The verdict of the first rule that matches."""
+    rule = next(rule for rule in TABLE if rule.matches(evidence))
+    fault, because = rule.fault, rule.because(evidence)
+    if evidence.is_active_down and not evidence.has_good_standby and fault is not FaultCode.LOCAL:
+        because = (f"the path in use is broken ({fault}) and no standby is good", *because)
+        fault = FaultCode.ALL_PATHS_DOWN
+    severity = CATALOGUE[fault].severity
+    if severity is Severity.CRITICAL and not evidence.is_active_down:
+        severity = Severity.WARNING
+    return Verdict(
+        fault=fault,
+        layer=CATALOGUE[fault].layer,
+        severity=severity,
+        pair=evidence.pair,
+        culprit=rule.culprit(evidence),
+        direction=_direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
+        because=tuple(sentence for sentence in because if sentence),
+        log_likelihood=evidence.log_likelihood,
+    )
+
+
+def _direction(evidence: Evidence) -> Direction:
+    """Which way packets die: what a silent peer's own probes tell that still arrive here."""
+    if not _is_broken(evidence):
+        return Direction.UNKNOWN
+    if evidence.inbound is Leg.ALIVE:
+        return Direction.OUTBOUND
+    return Direction.INBOUND if evidence.inbound is Leg.DEAD else Direction.UNKNOWN
+
+
+def _inbound(evidence: Evidence) -> str:
+    if evidence.inbound is Leg.ALIVE:
+        return f"probes of {evidence.own_leader} still arrive here: packets die on the way to it"
+    if evidence.inbound is Leg.DEAD:
+        return f"no fresh probe of {evidence.own_leader} arrives here any more"
+    return ""

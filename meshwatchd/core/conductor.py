@@ -1,0 +1,201 @@
+"""One pair of locations from evidence to action: suspicion, verdict, decision, agreement, move, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.core.agreement import Agreement
+from meshwatchd.core.classifier import Evidence, classify
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.execution import Execution
+from meshwatchd.core.mover import Intent, MoveState
+from meshwatchd.core.policy import Decision, Situation, Stay, decide
+from meshwatchd.core.session import Outcome, Session
+from meshwatchd.core.suspicion import Suspicion
+from meshwatchd.model.events import ActivePath, Reason
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import DaemonReady, FailoverAdvised, FailoverHeld, Output, VerdictChanged
+from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.topology import Path
+from meshwatchd.model.units import parse_duration
+
+REVIEW_NS = 100 * MS
+"""While nothing happens, look at everything this often."""
+
+REVIEW_GAP_NS = 3 * MS
+"""During a burst, answers come faster than it makes sense to look at everything."""
+
+START_GRACE_NS = 10 * SECOND
+"""A standby that has not answered by then is reported; before, links are still shaking hands."""
+
+HOLD_DELAY_NS = 200 * MS
+"""A standby that is asked when the path in use is condemned has answered by then, or will not."""
+
+ADVICE_DELAY_NS = 1 * SECOND
+"""Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
+
+ADVICE_PAUSE_NS = 60 * SECOND
+"""Advice is repeated no more often than this while it stays the same."""
+
+
+class Conductor:
+    """All that happens to one pair on one node, in the order it is looked at."""
+
+    def __init__(self, context: PairContext, now: int) -> None:
+        self.context = context
+        self.watch = context.watch
+        self.mover = context.mover
+        self.verdicts = context.verdicts
+        self.is_ready = False
+        self.next_review = now
+        self.suspicion = Suspicion(context)
+        self.execution = Execution(context)
+        self.agreement = Agreement(context, self.execution, self.suspicion, self._decide)
+        self._started = now
+        self._held = ""
+        self._reviewed_at = now
+        self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+
+    @property
+    def active(self) -> ActivePath:
+        """What the banner says of this pair."""
+        return ActivePath(pair=self.watch.index, rank=self.mover.active.rank, generation=self.mover.generation)
+
+    def deadline(self) -> int:
+        """The next instant at which `review` has something to do."""
+        if self.mover.state in (MoveState.PROPOSING, MoveState.VERIFYING):
+            return min(self.next_review, self.mover.next_step)
+        return self.next_review
+
+    def adopt(self, path: Path, now: int) -> None:
+        """Take over an override found in the kernel at start."""
+        self.mover.active = self.mover.previous = path
+        self.mover.moved_at = now
+        self.mover.generation = 1
+
+    def heard(self, session: Session, outcome: Outcome, now: int) -> Iterator[Output]:
+        """One of the sessions had an outcome."""
+        for group in self.watch.groups_of(session):
+            group.observe(session, outcome, now)
+        is_calm = not self.suspicion.is_raised and self.mover.state is MoveState.IDLE
+        if outcome is Outcome.HIT and (is_calm or now - self._reviewed_at < REVIEW_GAP_NS):
+            if not is_calm:
+                self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
+            return
+        yield from self.review(now)
+
+    def review(self, now: int) -> Iterator[Output]:
+        """Look at everything: suspicion, verdict, and what to do about it."""
+        self.next_review = now + REVIEW_NS
+        self._reviewed_at = now
+        yield from self.suspicion.review(now)
+        yield from self._diagnose(now)
+        yield from self._get_ready(now)
+        if self.mover.state is MoveState.PROPOSING:
+            yield from self.agreement.press(now)
+        elif self.mover.state is MoveState.VERIFYING:
+            yield from self.execution.verify(now)
+        if self.mover.state in (MoveState.IDLE, MoveState.VERIFYING):
+            yield from self._act(now)
+
+    def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
+        """A peer's banner says which path it uses."""
+        if active.generation <= self.mover.generation:
+            return
+        path = next((path for path in self.watch.paths if path.rank == active.rank), None)
+        if path is not None:
+            intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
+            yield from self.agreement.follow(peer, intent, now)
+
+    def stalled(self, now: int) -> None:
+        """The evidence was gathered by a process that was not running: drop it."""
+        for group in self.watch.groups.values():
+            group.forget(now)
+
+    def _diagnose(self, now: int) -> Iterator[Output]:
+        changed = self.verdicts.update(classify(self._evidence(now)), now)
+        if changed is not None:
+            verdict, previous = changed
+            yield VerdictChanged(verdict=verdict, previous=previous)
+
+    def _evidence(self, now: int) -> Evidence:
+        standbys = [path for path in self._watched() if path is not self.mover.active]
+        good = [path for path in standbys if self.watch.group(path).is_good]
+        since = self.watch.group(self.mover.active).suspect_since
+        is_settled = now - self._started > START_GRACE_NS
+        return self.watch.evidence(
+            active=self.mover.active,
+            views=self.context.views,
+            now=now,
+            is_settled=is_settled,
+            is_standby_missing=is_settled and len(good) < len(standbys),
+            has_good_standby=not standbys
+            or any(not since or self.watch.group(path).verified_since(since) for path in good),
+        )
+
+    def _watched(self) -> list[Path]:
+        return [path for path in self.watch.paths if self.watch.group(path).sessions]
+
+    def _get_ready(self, now: int) -> Iterator[Output]:
+        if self.is_ready:
+            return
+        is_late = now - self._started > START_GRACE_NS
+        is_proven = all(session.is_proven for session in self.context.schedule.sessions)
+        if is_proven or (is_late and self.watch.group(self.watch.primary).is_proven):
+            self.is_ready = True
+            yield DaemonReady(pair=self.watch.index)
+
+    def _act(self, now: int) -> Iterator[Output]:
+        if not self.context.is_enforcing:
+            yield from self._advise(now)
+            return
+        decision = self._decide(now)
+        if isinstance(decision, Stay):
+            yield from self._hold(decision.reason, now)
+        elif now >= self.mover.quiet_until:
+            self._held = ""
+            if self.context.partner(decision.target) is not None:
+                yield from self.agreement.propose(decision.target, decision.reason, now)
+
+    def _hold(self, reason: str, now: int) -> Iterator[Output]:
+        """Say why nothing is done, once a confirm burst has had the time to find something to do."""
+        down_since = self.watch.group(self.mover.active).down_since
+        if reason == self._held or (reason and now - down_since < HOLD_DELAY_NS):
+            return
+        self._held = reason
+        if reason:
+            yield FailoverHeld(pair=self.watch.index, reason=reason)
+
+    def _decide(self, now: int) -> Decision:
+        banned = self.execution.banned_until
+        situation = Situation(
+            paths=tuple(path for path in self.watch.paths if banned.get(path.number, 0) <= now),
+            group=self.watch.group,
+            active=self.mover.active,
+            moved_at=self.mover.moved_at,
+            is_pinned=self.mover.is_pinned,
+            is_revertive=self.context.settings.policy.revertive,
+            wait_to_restore_ns=self._wait_to_restore_ns,
+        )
+        return decide(situation, self.context.damper, now)
+
+    def _advise(self, now: int) -> Iterator[Output]:
+        """Say what would be done: standby paths do not exist in this mode, so the first that avoids the culprit."""
+        down_since = self.watch.group(self.mover.active).down_since
+        if not down_since or now < self.mover.quiet_until:
+            return
+        is_named = self.verdicts.current.fault not in (FaultCode.NONE, FaultCode.UNDETERMINED)
+        if not is_named and now - down_since < ADVICE_DELAY_NS:
+            return
+        self.mover.quiet_until = now + ADVICE_PAUSE_NS
+        verdict, mode = self.verdicts.current, self.context.settings.daemon.mode
+        yield FailoverHeld(pair=self.watch.index, reason=f"daemon.mode is {mode}: nothing is changed")
+        target = next((p for p in self.watch.paths if not p.is_primary and verdict.culprit not in p.relays), None)
+        if mode is Mode.ADVISE and target is not None:
+            yield FailoverAdvised(
+                pair=self.watch.index,
+                to_rank=target.rank,
+                operations=self.context.planner.operations(self.mover.active, target),
+                because=verdict.because,
+            )

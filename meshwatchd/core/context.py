@@ -1,0 +1,82 @@
+"""What the parts that handle one pair of locations share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from meshwatchd.core.mover import Intent, Mover
+from meshwatchd.core.pair import PairWatch
+from meshwatchd.core.planner import Planner
+from meshwatchd.core.policy import Damper
+from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.verdicts import VerdictKeeper
+from meshwatchd.core.views import PeerViews
+from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.outputs import SendProbe
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.topology import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairContext:
+    """One pair on one node: what is seen, where traffic is, and the means to probe and to speak.
+
+    Attributes:
+        is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+    """
+
+    watch: PairWatch
+    mover: Mover
+    damper: Damper
+    verdicts: VerdictKeeper
+    schedule: Schedule
+    planner: Planner
+    settings: Settings
+    rng: random.Random
+    views: PeerViews
+    is_enforcing: bool
+
+    @property
+    def local_node(self) -> NodeName:
+        """This node."""
+        return self.planner.topology.local_node
+
+    def agreement_path(self, target: Path) -> Path:
+        """The path whose relays agree on a move to `target`.
+
+        Failback is agreed by the relays of the path that is left: they hold the overrides.
+        """
+        return target if not target.is_primary else self.mover.active
+
+    def partner(self, target: Path) -> NodeName | None:
+        """The relay to agree with on a move, or None when this node has no say."""
+        path = self.agreement_path(target)
+        if path.is_primary or self.local_node not in path.relays:
+            return None
+        return path.relay_in(self.watch.remote)
+
+    def neighbours(self) -> Iterator[NodeName]:
+        """The other nodes of this node's location."""
+        topology = self.planner.topology
+        members = topology.mesh.members(topology.local.location)
+        return (member.name for member in members if member.name != self.local_node)
+
+    def say(
+        self, kind: CoordinationKind, to: NodeName, intent: Intent, now: int, *, over: Path | None = None
+    ) -> Iterator[SendProbe]:
+        """Send a message on a probe: to a neighbour over the underlay, to a relay over the path that is to be used.
+
+        `over` names another path that is known to be good. Where this node holds no session on that path (it only
+        observes), any other path to the relay has to do.
+        """
+        sessions = self.schedule.select(peer=to, flow=FlowClass.FRESH)
+        layer = Layer.UNDERLAY if to in self.neighbours() else Layer.RELAY
+        usable = [session for session in sessions if session.plan.layer is layer]
+        number = (over or intent.target).number
+        on_path = [session for session in usable if session.plan.path == number]
+        for session in (on_path or usable)[:1]:
+            message = self.mover.message(kind, to, intent=intent)
+            yield self.schedule.probe(session, now, is_confirm=True, coordination=message)

@@ -1,0 +1,331 @@
+"""The engine: events in, commands and facts out. It reads no clock, opens no socket and draws no randomness of its own.
+
+Only dispatch lives here. What an event means is decided by the part it belongs to:
+
+    SnapshotReceived -> profile -> topology -> planner, layout -> sessions, groups
+    ReplyReceived, expiry -> session -> group -> conductor (verdict, decision, agreement, move)
+    RequestReceived -> what peers say of themselves, coordination
+    OperatorRequested -> conductor
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from meshwatchd.core import views
+from meshwatchd.core.classifier import Leg
+from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.layout import lay_out
+from meshwatchd.core.mover import Mover
+from meshwatchd.core.operators import answer
+from meshwatchd.core.pair import PairWatch
+from meshwatchd.core.planner import Planner
+from meshwatchd.core.policy import Damper
+from meshwatchd.core.report import build_status
+from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.verdicts import VerdictKeeper
+from meshwatchd.model import events as ev
+from meshwatchd.model.ids import FlowClass, NodeName
+from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.outputs import (
+    AgentRestarted,
+    ClockStalled,
+    CollisionFound,
+    ConfigureSessions,
+    DaemonStarted,
+    EnsureProvision,
+    ObjectReasserted,
+    Output,
+    OverrideAdopted,
+    PlanRefused,
+    SessionChanged,
+    SetBanner,
+    TopologyRejected,
+)
+from meshwatchd.model.settings import MS, Mode, Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Status
+from meshwatchd.model.topology import Topology
+
+LONG_STALL_NS = 200 * MS
+"""From here on a stall is no scheduling noise: the machine was stopped, and its idea of the present is void."""
+
+EADDRINUSE = 98
+"""asm-generic/errno.h; the one send error that says nothing about the path."""
+
+
+class Engine:
+    """One node's whole decision making.
+
+    Args:
+        settings: the configuration.
+        node: the name of this node in the mesh.
+        rng: the only source of randomness: phases, jitter, ports, nonces.
+        epoch: this process's boot epoch, greater than any earlier one of this node.
+        profiles: mesh profiles by name.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        node: NodeName,
+        rng: random.Random,
+        epoch: int,
+        profiles: Mapping[str, Profile],
+    ) -> None:
+        self.settings = settings
+        self.node = node
+        self.epoch = epoch
+        self.topology: Topology | None = None
+        self.conductors: dict[int, Conductor] = {}
+        self.schedule = Schedule(settings, rng)
+        self.views = views.PeerViews()
+        self._rng = rng
+        self._profiles = profiles
+        self._planner: Planner | None = None
+        self._banner = ev.Banner()
+        self._rejected = ""
+        self._is_agent_new = False
+
+    def deadline(self) -> int | None:
+        """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
+        pending = [conductor.deadline() for conductor in self.conductors.values()]
+        first = self.schedule.deadline()
+        return min([*pending, first], default=None) if first is not None else min(pending, default=None)
+
+    def handle(self, event: ev.Event, now: int) -> list[Output]:
+        """Take in one event.
+
+        Args:
+            event: what happened.
+            now: monotonic nanoseconds; never less than at the call before.
+
+        Returns:
+            What to do and what to tell, in order.
+        """
+        outputs = list(self._dispatch(event, now))
+        if outputs:
+            outputs.extend(self._announce())
+        return outputs
+
+    def status(self, now: int, counters: Mapping[str, int]) -> Status:
+        """The whole picture, for operators."""
+        return build_status(self, now, counters)
+
+    def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901 - the one match over all events
+        match event:
+            case ev.ReplyReceived():
+                yield from self._replied(event, now)
+            case ev.RequestReceived():
+                yield from self._requested(event, now)
+            case ev.Tick():
+                yield from self._tick(now)
+            case ev.SnapshotReceived():
+                yield from self._observe(event.snapshot, now)
+            case ev.SendFailed():
+                yield from self._send_failed(event, now)
+            case ev.SwitchApplied():
+                yield from self.conductors[event.pair].execution.applied(event.generation, now)
+            case ev.SwitchFailed():
+                yield from self.conductors[event.pair].execution.refused(event.generation, event.error, now)
+            case ev.Stalled():
+                yield from self._stalled(event, now)
+            case ev.Provisioned():
+                for error in event.errors:
+                    yield PlanRefused(pair=-1, reason=error)
+            case ev.ObjectLost():
+                yield from self._lost(event)
+            case ev.AgentLost():
+                self._is_agent_new = True
+                yield AgentRestarted(exit_status=event.exit_status)
+            case ev.OperatorRequested():
+                yield from answer(self, event, now)
+            case _:
+                assert_never(event)
+
+    # -- probes ------------------------------------------------------------------------------------------------
+
+    def _tick(self, now: int) -> Iterator[Output]:
+        missed: list[tuple[Session, SessionState]] = []
+        yield from self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        for session, before in missed:
+            yield from self._outcome(session, Outcome.MISS, before, now)
+        for conductor in self.conductors.values():
+            if conductor.deadline() <= now:
+                yield from conductor.review(now)
+        self._use_paths()
+
+    def _replied(self, event: ev.ReplyReceived, now: int) -> Iterator[Output]:
+        session = self.schedule.session(event.session)
+        if session is None:
+            return
+        before = session.state
+        outcome = session.answered(event.seq, event.rtt_ns, now)
+        if outcome is Outcome.UNKNOWN:
+            return
+        yield from self._learn(session.plan.peer, event.banner, now)
+        yield from self._outcome(session, outcome, before, now)
+
+    def _outcome(self, session: Session, outcome: Outcome, before: SessionState, now: int) -> Iterator[Output]:
+        if session.state != before:
+            yield SessionChanged(
+                session=session.plan.session,
+                peer=session.plan.peer,
+                layer=session.plan.layer,
+                path=session.plan.path,
+                flow=session.plan.flow,
+                state=session.state,
+                rtt_ns=session.rtt_ns,
+            )
+        for conductor in self.conductors.values():
+            yield from conductor.heard(session, outcome, now)
+
+    def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
+        """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
+        session = self.schedule.session(event.session)
+        if session is None or event.errno != EADDRINUSE or session.plan.flow is FlowClass.PINNED:
+            return
+        session.cancel(event.seq)
+        yield self.schedule.probe(session, now)
+
+    def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
+        """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
+        if event.late_ns < LONG_STALL_NS:
+            self.schedule.postpone(event.late_ns)
+        else:
+            for session in self.schedule.sessions:
+                session.forget_outstanding()
+            for conductor in self.conductors.values():
+                conductor.stalled(now)
+        yield ClockStalled(late_ns=event.late_ns)
+
+    # -- peers -------------------------------------------------------------------------------------------------
+
+    def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
+        if not event.is_fresh_epoch:
+            return
+        if event.flow is FlowClass.FRESH:
+            for conductor in self.conductors.values():
+                conductor.watch.note_heard(event.peer, event.layer, now)
+        yield from self._learn(event.peer, event.banner, now)
+        message = event.coordination
+        if message is not None and message.target == self.node and message.pair in self.conductors:
+            yield from self.conductors[message.pair].agreement.received(message, event.peer, now)
+
+    def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> Iterator[Output]:
+        """Note what a peer says of itself; a relay's word about the path in use may be followed."""
+        self.views.note(peer, banner, now)
+        for active in banner.active:
+            if active.pair in self.conductors:
+                yield from self.conductors[active.pair].told(peer, active, now)
+
+    def _announce(self) -> Iterator[Output]:
+        legs: dict[tuple[int, views.View], Leg] = {}
+        for conductor in self.conductors.values():
+            legs |= conductor.watch.legs()
+        up, known = views.encode(legs)
+        active = tuple(conductor.active for conductor in self.conductors.values())
+        banner = ev.Banner(view_up=up, view_known=known, active=active)
+        if banner != self._banner:
+            self._banner = banner
+            yield SetBanner(banner=banner)
+
+    # -- kernel state ------------------------------------------------------------------------------------------
+
+    def _observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        profile = self._profiles.get(self.settings.mesh.profile)
+        if profile is None:
+            yield from self._reject(f"no profile is called {self.settings.mesh.profile}")
+            return
+        topology = profile.recognise(snapshot, self.settings.mesh, self.node)
+        if isinstance(topology, Unrecognised):
+            yield from self._reject(topology.reason)
+            return
+        if snapshot.collisions:
+            what = tuple(collision.what for collision in snapshot.collisions)
+            if self._rejected != str(what):
+                self._rejected = str(what)
+                yield CollisionFound(what=what)
+        if topology != self.topology:
+            yield from self._begin(topology, snapshot, now)
+        elif self._is_agent_new and self._planner is not None and self._may_act(snapshot):
+            yield EnsureProvision(provision=self._planner.provision())
+        self._is_agent_new = False
+
+    def _may_act(self, snapshot: Snapshot) -> bool:
+        return self.settings.daemon.mode is Mode.ENFORCE and not snapshot.collisions
+
+    def _begin(self, topology: Topology, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        is_acting = self._may_act(snapshot)
+        self.topology = topology
+        self._planner = planner = Planner(topology, self.settings)
+        plans = lay_out(planner, has_standby=is_acting)
+        self.schedule.use_paths(path.number for path in topology.local_paths() if path.is_primary)
+        self.schedule.start(plans, now)
+        self.conductors = self._build_conductors(planner, now, is_acting=is_acting)
+        yield DaemonStarted(
+            node=self.node,
+            mode=self.settings.daemon.mode,
+            profile=topology.profile,
+            why=topology.why,
+            sessions=len(plans),
+        )
+        yield ConfigureSessions(sessions=plans)
+        if is_acting:
+            yield EnsureProvision(provision=planner.provision())
+        yield from self._adopt(snapshot, now)
+
+    def _build_conductors(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
+        paths = planner.topology.local_paths()
+        conductors = {}
+        for pair in sorted({path.pair for path in paths}):
+            watch = PairWatch(planner.topology, self.schedule, tuple(path for path in paths if path.pair == pair))
+            context = PairContext(
+                watch=watch,
+                mover=Mover(watch.primary, watch.paths),
+                damper=Damper(self.settings.policy),
+                verdicts=VerdictKeeper(watch.index),
+                schedule=self.schedule,
+                planner=planner,
+                settings=self.settings,
+                rng=self._rng,
+                views=self.views,
+                is_enforcing=is_acting,
+            )
+            conductors[int(pair)] = Conductor(context, now)
+        return conductors
+
+    def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Keep the overrides of an earlier process: a restart must not move traffic."""
+        assert self._planner is not None, "adoption follows planning"
+        for rule in snapshot.rules:
+            path = self._planner.overridden_by(rule)
+            if path is not None:
+                self.conductors[path.pair].adopt(path, now)
+                yield OverrideAdopted(pair=path.pair, rank=path.rank)
+        self._use_paths()
+
+    def _lost(self, event: ev.ObjectLost) -> Iterator[Output]:
+        """Standing objects are the agent's to put back; an override is ours, and may have been removed on purpose."""
+        if self._planner is None:
+            return
+        paths = self._planner.topology.local_paths()
+        if not any(rule.render() in event.what for path in paths for rule in self._planner.override(path)):
+            yield ObjectReasserted(what=event.what)
+        for conductor in self.conductors.values():
+            yield from conductor.execution.reassert(event.what)
+
+    def _use_paths(self) -> None:
+        in_use = [conductor.mover.active.number for conductor in self.conductors.values()]
+        primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
+        self.schedule.use_paths([*in_use, *primary])
+
+    def _reject(self, reason: str) -> Iterator[Output]:
+        if reason != self._rejected:
+            self._rejected = reason
+            yield TopologyRejected(reason=reason)

@@ -1,0 +1,177 @@
+"""Carries a move out: the kernel change, the word to the neighbours, the proof by probes, the undoing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.mover import NOTICE_GAP_NS, NOTICE_REPEATS, Intent, MoveState
+from meshwatchd.core.suspicion import HARD_ROUNDS
+from meshwatchd.model.events import CoordinationKind, Reason
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    FailoverApplied,
+    FailoverRolledBack,
+    FailoverVerified,
+    ObjectReasserted,
+    Output,
+    PlanRefused,
+)
+from meshwatchd.model.plan import Switch
+from meshwatchd.model.settings import MS
+from meshwatchd.model.topology import Path
+
+VERIFY_NS = 150 * MS
+"""From the move to the look at probes that follow real traffic; the other nodes need a round trip to follow."""
+
+VERIFY_DELAY_NS = 15 * MS
+"""Probes sent earlier than this after the move may have met a node that had not moved yet."""
+
+VERIFY_ATTEMPTS = 3
+
+
+class Execution:
+    """The applying and verifying half of a pair's moves."""
+
+    def __init__(self, context: PairContext) -> None:
+        self._context = context
+        self._attempts = 0
+        self.banned_until: dict[int, int] = {}
+
+    def begin(self, intent: Intent, now: int) -> Iterator[Output]:
+        """Change the kernel; where nothing has to change on this node, only note the path."""
+        context = self._context
+        context.mover.agree(intent)
+        switch = context.planner.switch(context.mover.active, intent.target)
+        if switch == Switch():
+            yield from self.applied(intent.generation, now)
+        else:
+            yield ApplySwitch(pair=context.watch.index, generation=intent.generation, switch=switch)
+
+    def applied(self, generation: int, now: int) -> Iterator[Output]:
+        """The kernel took the change."""
+        context, mover = self._context, self._context.mover
+        intent = mover.intent
+        if mover.state is not MoveState.APPLYING or intent is None or intent.generation != generation:
+            return
+        operations = context.planner.operations(mover.active, intent.target)
+        mover.applied(now, VERIFY_NS)
+        self._attempts = 0
+        context.damper.record(now, is_failover=not intent.target.is_primary)
+        yield FailoverApplied(
+            pair=context.watch.index,
+            from_rank=mover.previous.rank,
+            to_rank=intent.target.rank,
+            generation=intent.generation,
+            relays=intent.target.relays,
+            operations=operations,
+            because=self._because(intent),
+        )
+        if intent.grant_to is not None:
+            yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
+        yield from self._notify(intent, now)
+        context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=HARD_ROUNDS)
+
+    def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
+        """The kernel refused the change."""
+        mover, intent = self._context.mover, self._context.mover.intent
+        if mover.state is not MoveState.APPLYING or intent is None or intent.generation != generation:
+            return
+        mover.failed(now)
+        self.ban(intent.target, now)
+        yield PlanRefused(pair=self._context.watch.index, reason=error)
+        if intent.grant_to is not None:
+            refusal = replace(intent, reason=Reason.NOT_GOOD)
+            yield from self._context.say(CoordinationKind.REFUSE, intent.grant_to, refusal, now)
+        elif intent.nonce:
+            yield from self._call_back(intent, now)
+
+    def _call_back(self, proposal: Intent, now: int) -> Iterator[Output]:
+        """The other relay has moved on our proposal, and we cannot: it has to undo at once."""
+        context, mover = self._context, self._context.mover
+        mover.generation = proposal.generation + 1
+        undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)
+        partner = context.partner(proposal.target)
+        if partner is not None:
+            yield from context.say(CoordinationKind.NOTICE, partner, undo, now, over=proposal.target)
+
+    def ban(self, path: Path, now: int) -> None:
+        """Keep away from a standby path for the hold-down, so that the next one gets its chance."""
+        if not path.is_primary:
+            self.banned_until[path.number] = now + self._context.damper.hold_down_ns(now)
+
+    def reassert(self, what: str) -> Iterator[Output]:
+        """Somebody removed a rule; when it is the override in use, put it back at once."""
+        context, mover = self._context, self._context.mover
+        lost = tuple(rule for rule in context.planner.override(mover.active) if rule.render() in what)
+        if lost and context.is_enforcing:
+            yield ObjectReasserted(what=what)
+            yield ApplySwitch(pair=context.watch.index, generation=mover.generation, switch=Switch(add=lost))
+
+    def verify(self, now: int) -> Iterator[Output]:
+        """While VERIFYING: repeat the notice, then look at the probes that follow real traffic."""
+        mover, intent = self._context.mover, self._context.mover.intent
+        assert intent is not None, "a move that is verified has an intent"
+        repeated = NOTICE_REPEATS - mover.notices_left + 1
+        if mover.notices_left and now >= mover.moved_at + NOTICE_GAP_NS * repeated:
+            mover.notices_left -= 1
+            yield from self._notify(intent, now)
+        if now < mover.next_step:
+            return
+        received, sent = self._received_since(mover.moved_at + VERIFY_DELAY_NS)
+        if sent and received * 2 >= sent:
+            mover.settled()
+            yield FailoverVerified(
+                pair=self._context.watch.index, rank=intent.target.rank, received=received, sent=sent
+            )
+            return
+        self._attempts += 1
+        if self._attempts < VERIFY_ATTEMPTS:
+            mover.next_step = now + VERIFY_NS
+            self._context.schedule.confirm(self._context.watch.effective, now, rounds=HARD_ROUNDS)
+            return
+        yield from self._roll_back(intent, received, sent, now)
+
+    def _received_since(self, instant: int) -> tuple[int, int]:
+        counts = [session.since(instant) for session in self._context.watch.effective]
+        received = sum(hits for hits, _ in counts)
+        return received, received + sum(misses for _, misses in counts)
+
+    def _roll_back(self, intent: Intent, received: int, sent: int, now: int) -> Iterator[Output]:
+        """Undo a move that made nothing better, and keep away from that path for the hold-down."""
+        context, path = self._context, intent.target
+        context.mover.settled()
+        if path.is_primary or not context.planner.topology.is_relay(path):
+            return
+        self.ban(path, now)
+        yield FailoverRolledBack(
+            pair=context.watch.index,
+            rank=path.rank,
+            reason=f"only {received} of {sent} probes that follow real traffic arrived",
+        )
+        undo = Intent(
+            target=context.mover.previous,
+            generation=context.mover.generation + 1,
+            nonce=0,
+            began=now,
+            reason=Reason.ROLLED_BACK,
+        )
+        yield from self.begin(undo, now)
+
+    def _because(self, intent: Intent) -> tuple[str, ...]:
+        verdict = self._context.verdicts.current
+        if intent.reason is Reason.BROKEN and verdict.fault is not FaultCode.NONE:
+            return verdict.because
+        relays = " and ".join(intent.target.relays)
+        return (f"agreed by the relays ({intent.reason}): traffic goes over {relays}",)
+
+    def _notify(self, intent: Intent, now: int) -> Iterator[Output]:
+        """A relay tells its own location at once; banners repeat it with every packet after that."""
+        context = self._context
+        path = intent.target if not intent.target.is_primary else context.mover.previous
+        if not context.planner.topology.is_relay(path):
+            return
+        for name in context.neighbours():
+            yield from context.say(CoordinationKind.NOTICE, name, intent, now)

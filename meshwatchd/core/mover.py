@@ -1,0 +1,173 @@
+"""Agreement on a move between the two relays of the path to be used, and the move itself.
+
+                 proposer                          other relay                 members of either location
+    IDLE ------> PROPOSING --propose(rank, gen)--> checks its own evidence
+                     |                             applies, VERIFYING --------notice--> apply, VERIFYING
+                     |<-----------grant------------|
+                  applies, VERIFYING ---------------------------------------- notice--> apply, VERIFYING
+
+Delivery out of a standby link stands permanently, so either side may move first: packets of both paths arrive
+throughout. A relay grants only what its own probes support; a member follows a relay of its own location. A proposal
+that nobody answers is repeated until it times out; the answer to a repeated proposal is the same grant again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from meshwatchd.model.events import Coordination, CoordinationKind, Reason
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.topology import Path
+
+REPEAT_NS = 15 * MS
+"""Between repeats of a proposal: the other side may still be gathering its evidence."""
+
+PATIENCE_NS = 800 * MS
+"""How long a proposal stands. The other relay needs its own verdict, which takes as long as ours did."""
+
+BACK_OFF_NS = 1 * SECOND
+"""Pause after a proposal that was refused or not answered."""
+
+NOTICE_REPEATS = 4
+NOTICE_GAP_NS = 10 * MS
+
+
+class MoveState(StrEnum):
+    """Where a pair is in a move."""
+
+    IDLE = "idle"
+    PROPOSING = "proposing"
+    APPLYING = "applying"
+    VERIFYING = "verifying"
+
+
+class MoveInput(StrEnum):
+    """What drives a move."""
+
+    DECIDED = "decided"
+    AGREED = "agreed"
+    ABANDONED = "abandoned"
+    APPLIED = "applied"
+    FAILED = "failed"
+    SETTLED = "settled"
+
+
+TRANSITIONS = MappingProxyType(
+    {
+        MoveState.IDLE: {MoveInput.DECIDED: MoveState.PROPOSING, MoveInput.AGREED: MoveState.APPLYING},
+        MoveState.PROPOSING: {MoveInput.AGREED: MoveState.APPLYING, MoveInput.ABANDONED: MoveState.IDLE},
+        MoveState.APPLYING: {MoveInput.APPLIED: MoveState.VERIFYING, MoveInput.FAILED: MoveState.IDLE},
+        MoveState.VERIFYING: {
+            MoveInput.SETTLED: MoveState.IDLE,
+            MoveInput.DECIDED: MoveState.PROPOSING,
+            MoveInput.AGREED: MoveState.APPLYING,
+        },
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A move under way.
+
+    Attributes:
+        grant_to: the proposer who waits for our grant; it is given when the kernel has taken the change.
+    """
+
+    target: Path
+    generation: int
+    nonce: int
+    began: int
+    reason: Reason
+    grant_to: NodeName | None = None
+
+
+class Mover:
+    """The state of one pair's moves; who decides and who applies is outside."""
+
+    def __init__(self, active: Path, paths: tuple[Path, ...]) -> None:
+        self.active = active
+        self.previous = active
+        self.paths = paths
+        self.generation = 0
+        self.state = MoveState.IDLE
+        self.intent: Intent | None = None
+        self.moved_at = 0
+        self.is_pinned = False
+        self.next_step = 0
+        self.quiet_until = 0
+        self.notices_left = 0
+
+    def propose(self, target: Path, nonce: int, reason: Reason, now: int) -> None:
+        """Begin to ask the other relay."""
+        self._move(MoveInput.DECIDED)
+        self.intent = Intent(
+            target=target,
+            generation=self.generation + 1,
+            nonce=nonce,
+            began=now,
+            reason=reason,
+        )
+        self.next_step = now
+
+    def agree(self, intent: Intent) -> None:
+        """Both relays want it, or our relay has moved already."""
+        self._move(MoveInput.AGREED)
+        self.intent = intent
+
+    def abandon(self, now: int) -> None:
+        """Give up asking for a while."""
+        self._move(MoveInput.ABANDONED)
+        self.intent = None
+        self.quiet_until = now + BACK_OFF_NS
+
+    def applied(self, now: int, verify_ns: int) -> Intent:
+        """The kernel has taken the change."""
+        self._move(MoveInput.APPLIED)
+        intent = self._current()
+        self.previous, self.active = self.active, intent.target
+        self.generation = intent.generation
+        self.moved_at = now
+        self.is_pinned = intent.reason is Reason.OPERATOR
+        self.next_step = now + verify_ns
+        self.notices_left = NOTICE_REPEATS
+        return intent
+
+    def failed(self, now: int) -> None:
+        """The kernel has refused the change."""
+        self._move(MoveInput.FAILED)
+        self.intent = None
+        self.quiet_until = now + BACK_OFF_NS
+
+    def settled(self) -> None:
+        """The move is verified, or given up on."""
+        self._move(MoveInput.SETTLED)
+        self.intent = None
+
+    def is_patient(self, now: int) -> bool:
+        """Whether the current proposal still stands."""
+        return now - self._current().began < PATIENCE_NS
+
+    def message(
+        self, kind: CoordinationKind, target: NodeName, *, intent: Intent, reason: Reason | None = None
+    ) -> Coordination:
+        """One coordination message about a move."""
+        return Coordination(
+            kind=kind,
+            pair=intent.target.pair,
+            rank=intent.target.rank,
+            generation=intent.generation,
+            nonce=intent.nonce,
+            target=target,
+            reason=intent.reason if reason is None else reason,
+        )
+
+    def _current(self) -> Intent:
+        assert self.intent is not None, f"a move in state {self.state} has an intent"
+        return self.intent
+
+    def _move(self, cause: MoveInput) -> None:
+        self.state = TRANSITIONS[self.state][cause]

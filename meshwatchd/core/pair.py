@@ -1,0 +1,231 @@
+"""One pair of locations as this node sees it: its paths' groups, its suspicion, and the evidence for a verdict."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+
+from meshwatchd.core.classifier import Evidence, Leg
+from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
+from meshwatchd.core.layout import NO_PATH
+from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.session import Session, SessionState
+from meshwatchd.core.views import PeerViews, View
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.topology import Path, Topology
+
+ALIVE_AFTER_HITS = 3
+"""Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
+
+ALIVE_RATIO = 4
+"""Answers for each miss on a leg that is alive: more than chance leaves when new flows die."""
+
+DEAD_AFTER_MISSES = 2
+"""Misses since suspicion began that make a leg dead for the classifier, if they outnumber the answers."""
+
+VIEW_SETTLE_NS = 350_000_000
+"""A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
+
+RECENT_NS = 3_000_000_000
+"""How far back outcomes count while a fault lasts: a fault that changes is named anew."""
+
+
+INBOUND_NS = 1_000_000_000
+"""A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
+
+HEARD_HISTORY = 64
+
+
+class PairWatch:
+    """Reads sessions, decides nothing."""
+
+    def __init__(self, topology: Topology, schedule: Schedule, paths: tuple[Path, ...]) -> None:
+        self.paths = paths
+        self.primary = paths[0]
+        self.index = self.primary.pair
+        local = topology.local
+        self.remote = self.primary.other_location(local.location)
+        self.own_leader = self.primary.relay_in(local.location)
+        self.remote_leader = self.primary.relay_in(self.remote)
+        self.is_leader = self.own_leader == local.name
+        self._local = local
+        self._witnesses = tuple(n.name for n in topology.mesh.members(self.remote) if n.name != self.remote_leader)
+        self._select(schedule)
+        self.heard: dict[tuple[str, Layer], deque[int]] = {}
+        self._watch_ns = schedule.timers.watch_ns
+
+    def _select(self, schedule: Schedule) -> None:
+        def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
+            return schedule.select(layer=Layer.RELAY, path=path.number, flow=flow)
+
+        self.groups: dict[int, Group] = {}
+        self._everything = schedule.sessions
+        for path in self.paths:
+            fresh = relay(path, FlowClass.FRESH)
+            beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
+            judged = beyond or fresh
+            peers = {session.plan.peer for session in judged}
+            controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
+            self.groups[path.number] = Group(judged, controls, schedule.timers)
+        self.fresh = relay(self.primary, FlowClass.FRESH)
+        self.pinned = relay(self.primary, FlowClass.PINNED)
+        self.to_relay = tuple(s for s in self.fresh if s.plan.peer == self.remote_leader)
+        self.effective = schedule.select(layer=Layer.EFFECTIVE, path=self.primary.number)
+        self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
+        segments = schedule.select(path=NO_PATH)
+        self.segments = (*segments, *self.wireguard)
+        to_leader = tuple(s for s in segments if s.plan.peer == self.own_leader)
+        self.underlay = _pick(to_leader, Layer.UNDERLAY, FlowClass.FRESH)
+        self.overlay = _pick(to_leader, Layer.OVERLAY, FlowClass.FRESH)
+        self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
+        self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
+        self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
+        self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
+
+    def group(self, path: Path) -> Group:
+        """The group that judges a path."""
+        return self.groups[path.number]
+
+    def note_heard(self, peer: str, layer: Layer, now: int) -> None:
+        """A fresh probe of a peer arrived here."""
+        self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
+
+    def groups_of(self, session: Session) -> Iterable[Group]:
+        """The group a session feeds, if any."""
+        group = self.groups.get(session.plan.path) if session.plan.layer is Layer.RELAY else None
+        return (group,) if group is not None and session in group.sessions else ()
+
+    def suspect_sessions(self, active: Path) -> tuple[tuple[Session, ...], tuple[Session, ...]]:
+        """What a confirm burst probes: the suspected path hard, everything that could explain or replace it lightly."""
+        hard = self.group(active).sessions
+        others = [s for path in self.paths if path is not active for s in self.group(path).sessions]
+        segments = (*self.underlay, *self.overlay, *self.overlay_pinned) if not self.is_leader else self.wireguard
+        members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
+        return hard, (*self.pinned, *self.to_relay, *segments, *members, *others)
+
+    def evidence(
+        self,
+        *,
+        active: Path,
+        views: PeerViews,
+        now: int,
+        is_settled: bool,
+        is_standby_missing: bool,
+        has_good_standby: bool,
+    ) -> Evidence:
+        """Everything the classifier asks for, as of now."""
+        primary = self.group(self.primary)
+        since = primary.suspect_since or primary.down_since
+        said = partial(self._said, views, suspected=since, now=now)
+        since = max(since, now - RECENT_NS) if since else 0
+        alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
+        silent = tuple(sorted({session.plan.peer for session in (*primary.isolated(), *alone)}))
+        return Evidence(
+            pair=self.index,
+            is_leader=self.is_leader,
+            self_name=self._local.name,
+            own_leader=self.own_leader,
+            remote_leader=self.remote_leader,
+            path=Leg.DEAD if primary.is_down else Leg.ALIVE if primary.is_proven else Leg.UNKNOWN,
+            path_to_relay=leg(self.to_relay, since),
+            pinned=self._pinned_leg(since),
+            underlay=leg(self.underlay, since),
+            overlay=leg(self.overlay, since),
+            overlay_pinned=leg(self.overlay_pinned, since),
+            members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
+            members_overlay=leg(self.members_overlay, since) if self.is_leader else Leg.UNKNOWN,
+            members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
+            wireguard=leg(self.wireguard, since),
+            own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
+            remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
+            remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY),
+            is_anything_alive=any(s.since(since)[0] > 0 for s in self._everything) if since else True,
+            is_active_down=self._carries(active).is_down,
+            is_unproven=is_settled and not primary.is_proven,
+            is_standby_missing=is_standby_missing,
+            has_good_standby=has_good_standby,
+            silent_nodes=silent,
+            inbound=self._inbound(since, now),
+            log_likelihood=primary.cusum.nats,
+        )
+
+    def _carries(self, active: Path) -> Group:
+        """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""
+        group = self.group(active)
+        return group if group.sessions else self.group(self.primary)
+
+    def legs(self) -> dict[tuple[int, View], Leg]:
+        """What this node tells others about its own legs."""
+        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): _standing(self.fresh)}
+        if self.is_leader:
+            legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
+            legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
+        else:
+            legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
+        return legs
+
+    def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
+        """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
+        said = {views.read(peer, self.index, view, since=suspected) for peer in peers}
+        if Leg.DEAD in said:
+            return Leg.DEAD
+        is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
+        return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
+
+    def _pinned_leg(self, since: int) -> Leg:
+        """Pinned flows to the nodes whose fresh flows are lost; the others' say nothing about the fault.
+
+        One of them alive is enough: old flows pass, whatever has become of the node at the end of another.
+        """
+        controls = self.group(self.primary).controls
+        legs = {leg((session,), since) for session in controls if session.is_proven}
+        if Leg.ALIVE in legs:
+            return Leg.ALIVE
+        return Leg.DEAD if legs == {Leg.DEAD} else Leg.UNKNOWN
+
+    def _inbound(self, since: int, now: int) -> Leg:
+        """Whether fresh probes of those who do not answer still arrive here."""
+        if not since:
+            return Leg.UNKNOWN
+        layer = Layer.RELAY if self.is_leader else Layer.OVERLAY
+        peers = {s.plan.peer for s in self.group(self.primary).sessions} if self.is_leader else {self.own_leader}
+        window_ns = now - since
+        expected = len(peers) * window_ns // self._watch_ns
+        if window_ns < INBOUND_NS or not any(self.heard.get((peer, layer)) for peer in peers):
+            return Leg.UNKNOWN
+        heard = sum(at >= since for peer in peers for at in self.heard.get((peer, layer), ()))
+        if heard * 2 >= expected:
+            return Leg.ALIVE
+        return Leg.DEAD if heard * 3 <= expected else Leg.UNKNOWN
+
+
+def leg(sessions: tuple[Session, ...], since: int) -> Leg:
+    """The state of a leg from its sessions' outcomes since an instant.
+
+    With no instant (nothing is suspected) the sessions' standing states decide.
+    """
+    proven = tuple(session for session in sessions if session.is_proven)
+    if not since:
+        return _standing(proven)
+    counts = [session.since(since) for session in proven]
+    hits, misses = sum(won for won, _ in counts), sum(lost for _, lost in counts)
+    if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
+        return Leg.ALIVE
+    if misses >= DEAD_AFTER_MISSES and misses > hits:
+        return Leg.DEAD
+    return Leg.UNKNOWN
+
+
+def _standing(sessions: tuple[Session, ...]) -> Leg:
+    """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
+    evidence = [session.cusum.nats for session in sessions if session.is_proven]
+    if not evidence:
+        return Leg.UNKNOWN
+    if min(evidence) >= DISTURBED_NATS:
+        return Leg.DEAD
+    return Leg.ALIVE if min(evidence) < ISOLATED_NATS else Leg.UNKNOWN
+
+
+def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:
+    return tuple(s for s in sessions if s.plan.layer is layer and s.plan.flow is flow)

@@ -1,0 +1,183 @@
+"""Desired kernel state: what stands while all is well, and the override that moves traffic.
+
+Protection is armed before the fault, as in IP fast reroute: links, tables and selectors of every path are in place,
+so that failover is one rule that points at a table and failback is its removal.
+
+    priority            rule                                     purpose
+    base                iif mwN lookup T_IN                      deliver what comes out of a standby link
+    base + 10 + slot    ipproto udp sport|dport P lookup T_PROBE probes of a path take that path at every hop
+                        ... or goto base + 80                    where the mesh's own routes are that path
+    base + 60 + pair    lookup T_OUT                             the override
+    base + 80           lookup an empty table                    where probes land that must not meet the override
+
+Probes of the mesh's own path jump over the override instead of looking up the main table: the mesh has rules of its
+own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those are part of its path.
+
+`slot` counts the paths of this node's location, so that tables and priorities stay in their bands in a big mesh.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink, Switch
+from meshwatchd.model.settings import RESERVED_PORTS, Settings
+from meshwatchd.model.topology import Node, Path, Topology
+from meshwatchd.model.units import parse_duration, parse_port_range
+
+MAX_SLOTS = 40
+DELIVERY_SLOT = 99
+EMPTY_SLOT = 98
+SELECTOR_OFFSET = 10
+OVERRIDE_OFFSET = 60
+LANDING_OFFSET = 80
+PROBE_TABLE_OFFSET = MAX_SLOTS
+PATH_PORT_OFFSET = 2
+EFFECTIVE_PORT_OFFSET = 1
+
+
+class Planner:
+    """Pure functions of one topology and the settings, gathered because all of them need both."""
+
+    def __init__(self, topology: Topology, settings: Settings) -> None:
+        self.topology = topology
+        self.settings = settings
+        self._slots = {path.number: slot for slot, path in enumerate(topology.local_paths())}
+        pairs = sorted({path.pair for path in topology.local_paths()})
+        self._pair_slots = {pair: slot for slot, pair in enumerate(pairs)}
+
+    def provision(self) -> Provision:
+        """Every standing object of this node."""
+        paths = self.topology.local_paths()
+        links = tuple(self._link(path) for path in paths if self._has_link(path))
+        routes = tuple(route for path in paths for route in (*self.routes(path), *self._probe_routes(path)))
+        delivery = self._delivery_routes() if links else ()
+        return Provision(links=links, routes=routes + delivery, rules=self._standing_rules(links))
+
+    def routes(self, path: Path) -> tuple[Route, ...]:
+        """The routes of a path's table on this node; empty where the mesh's own routes already lead there."""
+        local = self.topology.local
+        relay = path.relay_in(local.location)
+        leader = self.topology.mesh.location(local.location).leader
+        if path.is_primary or relay not in (local.name, *self.topology.hops):
+            return ()
+        if relay != local.name and leader in (relay, local.name):
+            return ()
+        table = self._table(path)
+        prefixes = [prefix for node in self.reached_over(path) for prefix in node.prefixes()]
+        if relay == local.name:
+            return tuple(
+                Route(dst=prefix, table=table, dev=self._device(path), src=local.node_ip) for prefix in prefixes
+            )
+        hop = self.topology.hops[relay]
+        return tuple(
+            Route(dst=prefix, table=table, dev=hop.device, via=hop.via, src=local.node_ip) for prefix in prefixes
+        )
+
+    def reached_over(self, path: Path) -> tuple[Node, ...]:
+        """The remote nodes whose traffic a path carries.
+
+        A leader that the path goes around keeps its own traffic on the mesh's path in both directions: its own pods
+        are usually fine, and its relay duties are what is broken.
+        """
+        remote = path.other_location(self.topology.local.location)
+        leader = self.topology.mesh.location(remote).leader
+        bypassed = None if path.relay_in(remote) == leader else leader
+        return tuple(node for node in self.topology.mesh.members(remote) if node.name != bypassed)
+
+    def probes_path(self, path: Path) -> bool:
+        """Whether this node's traffic could ever take the path; a bypassed leader's own never does."""
+        local = self.topology.local
+        return self.topology.mesh.location(local.location).leader != local.name or self.topology.is_relay(path)
+
+    def override(self, path: Path) -> tuple[Rule, ...]:
+        """The rules that move this node's traffic onto a path; none where nothing has to move."""
+        if not self.routes(path):
+            return ()
+        priority = self.settings.kernel.priority_base + OVERRIDE_OFFSET + self._pair_slots[path.pair]
+        return (Rule(priority=priority, table=self._table(path)),)
+
+    def switch(self, current: Path, target: Path) -> Switch:
+        """The change from one path to another: make before break."""
+        return Switch(add=self.override(target), delete=self.override(current))
+
+    def operations(self, current: Path, target: Path) -> tuple[str, ...]:
+        """The same change as a person would type it."""
+        return self.switch(current, target).render(self.settings.kernel.protocol)
+
+    def overridden_by(self, rule: Rule) -> Path | None:
+        """The path whose override a rule found in the kernel is, or None."""
+        return next((path for path in self.topology.local_paths() if rule in self.override(path)), None)
+
+    def probe_port(self, path: Path) -> int:
+        """The UDP port of the path's reflectors, which selects the path at every hop."""
+        return self.settings.probe.port + PATH_PORT_OFFSET + path.number
+
+    def _has_link(self, path: Path) -> bool:
+        return not path.is_primary and self.topology.is_relay(path)
+
+    def _table(self, path: Path) -> int:
+        return self.settings.kernel.table_base + self._slots[path.number]
+
+    def _device(self, path: Path) -> str:
+        return f"{self.settings.kernel.device_prefix}{path.link_index}"
+
+    def _link(self, path: Path) -> StandbyLink:
+        remote = path.other_location(self.topology.local.location)
+        peer = self.topology.mesh.node(path.relay_in(remote))
+        port = self.settings.standby.port + (path.link_index or 0)
+        return StandbyLink(
+            device=self._device(path),
+            peer=peer.name,
+            listen_port=port,
+            mtu_bytes=self.settings.standby.mtu,
+            peer_public_key=peer.standby_public_key or "",
+            endpoint=f"{peer.standby_endpoint}:{port}" if peer.standby_endpoint else None,
+            allowed_ips=tuple(prefix for node in self.topology.mesh.members(remote) for prefix in node.prefixes()),
+            keepalive_s=max(1, parse_duration(self.settings.standby.keepalive) // 1_000_000_000),
+        )
+
+    def _delivery_routes(self) -> tuple[Route, ...]:
+        table = self.settings.kernel.table_base + DELIVERY_SLOT
+        return tuple(
+            Route(dst=f"{self.topology.mesh.node(name).node_ip}/32", table=table, dev=hop.device, via=hop.via)
+            for name, hop in sorted(self.topology.hops.items())
+        )
+
+    def _standing_rules(self, links: tuple[StandbyLink, ...]) -> tuple[Rule, ...]:
+        base, table = self.settings.kernel.priority_base, self.settings.kernel.table_base
+        delivery = tuple(Rule(priority=base, table=table + DELIVERY_SLOT, iif=link.device) for link in links)
+        landing = Rule(priority=base + LANDING_OFFSET, table=table + EMPTY_SLOT)
+        selectors = tuple(rule for path in self.topology.local_paths() for rule in self._selectors(path))
+        return (*delivery, landing, *selectors)
+
+    def _selectors(self, path: Path) -> tuple[Rule, Rule]:
+        """Probes of the path and answers to them: both ports must fit, so that no other traffic is caught."""
+        base, port = self.settings.kernel.priority_base, self.probe_port(path)
+        priority = base + SELECTOR_OFFSET + self._slots[path.number]
+        own, theirs = (port, port), self._probing_ports()
+        if self.routes(path):
+            table = self._table(path) + PROBE_TABLE_OFFSET
+            return (
+                Rule(priority=priority, table=table, sport=theirs, dport=own),
+                Rule(priority=priority, table=table, sport=own, dport=theirs),
+            )
+        landing = base + LANDING_OFFSET
+        return (
+            Rule(priority=priority, goto=landing, sport=theirs, dport=own),
+            Rule(priority=priority, goto=landing, sport=own, dport=theirs),
+        )
+
+    def _probing_ports(self) -> tuple[int, int]:
+        """Every source port a probe of any node may have, pinned ones included."""
+        first, last = parse_port_range(self.settings.probe.source_ports)
+        port = self.settings.probe.port
+        return min(first, port), max(last, port + RESERVED_PORTS)
+
+    def _probe_routes(self, path: Path) -> tuple[Route, ...]:
+        """The path's routes to nodes only: probes go from node to node, and pods are left alone by the selectors."""
+        return tuple(
+            msgspec.structs.replace(route, table=route.table + PROBE_TABLE_OFFSET)
+            for route in self.routes(path)
+            if route.dst.endswith("/32")
+        )

@@ -1,0 +1,107 @@
+"""The engine's state as operators see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
+
+if TYPE_CHECKING:
+    from meshwatchd.core.conductor import Conductor
+    from meshwatchd.core.engine import Engine
+    from meshwatchd.core.group import Group
+    from meshwatchd.core.session import Session
+
+UNWATCHED = "unwatched"
+"""The state of a path that this node has no business on; redundancy is about the others."""
+
+_ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
+
+
+def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Status:
+    """Everything `meshwatchctl status` shows."""
+    conductors = tuple(engine.conductors.values())
+    pairs = tuple(_pair(engine, conductor) for conductor in conductors)
+    worst = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(engine))
+    return Status(
+        at_ns=now,
+        node=engine.node,
+        location=engine.topology.local.location if engine.topology else "",
+        role=_role(engine),
+        mode=engine.settings.daemon.mode,
+        is_ready=bool(conductors) and all(conductor.is_ready for conductor in conductors),
+        severity=worst,
+        pairs=pairs,
+        sessions=tuple(_session(session) for session in engine.schedule.sessions),
+        counters=dict(counters),
+    )
+
+
+def _idle(engine: Engine) -> Severity:
+    """Without a topology nothing is watched: fine where no mesh is declared, and bad where one is."""
+    return Severity.WARNING if engine.settings.mesh.location else Severity.OK
+
+
+def _role(engine: Engine) -> str:
+    if engine.topology is None:
+        return "unknown"
+    location = engine.topology.mesh.location(engine.topology.local.location)
+    if engine.node == location.leader:
+        return "leader"
+    return "standby" if engine.node in location.standbys else "member"
+
+
+def _pair(engine: Engine, conductor: Conductor) -> PairStatus:
+    assert engine.topology is not None, "conductors exist only with a topology"
+    watch, active = conductor.watch, conductor.mover.active
+    states = [_state(watch.group(path)) for path in watch.paths]
+    watched = [each for each in zip(watch.paths, states, strict=True) if each[1] != UNWATCHED]
+    standbys = [state for path, state in watched if not path.is_primary]
+    good = sum(state == "good" for state in standbys)
+    return PairStatus(
+        pair=watch.index,
+        location=engine.topology.local.location,
+        remote_location=watch.remote,
+        active_rank=active.rank,
+        generation=conductor.mover.generation,
+        verdict=conductor.verdicts.current,
+        redundancy="none" if not good else "full" if good == len(standbys) else "reduced",
+        paths=tuple(
+            PathStatus(
+                number=path.number,
+                rank=path.rank,
+                relays=path.relays,
+                state=state,
+                is_active=path is active,
+                is_local_relay=engine.node in path.relays,
+            )
+            for path, state in zip(watch.paths, states, strict=True)
+        ),
+    )
+
+
+def _state(group: Group) -> str:
+    if not group.sessions:
+        return UNWATCHED
+    if group.is_down:
+        return "down"
+    if not group.is_proven:
+        return "unknown"
+    return "suspect" if group.is_suspect or not group.is_good else "good"
+
+
+def _session(session: Session) -> SessionStatus:
+    plan = session.plan
+    return SessionStatus(
+        peer=plan.peer,
+        layer=plan.layer,
+        path=plan.path,
+        flow=plan.flow,
+        state=session.state,
+        rtt_ns=session.rtt_ns,
+        sent=session.sent,
+        lost=session.lost,
+        last_heard_ns=session.last_heard,
+    )

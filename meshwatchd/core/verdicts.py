@@ -1,0 +1,64 @@
+"""Keeps the verdict of one pair steady: a diagnosis is stated once it stands, and not changed on a whim."""
+
+from __future__ import annotations
+
+from meshwatchd.core.detector import TRIP_NATS
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.settings import MS
+
+SETTLE_NS = 400 * MS
+"""A vague verdict is not stated before this: segment probes usually name the layer within it."""
+
+REPLACE_NS = 300 * MS
+"""A verdict that names a layer is replaced only by another that lasts this long.
+
+While the path heals, legs recover one after the other and every order of them looks like some fault: then a new name
+has to last as long as a side issue.
+"""
+
+SIDE_ISSUE_NS = 3_000 * MS
+"""A lone silent node or standby is stated only when it lasts: often it is the first sign of something bigger."""
+
+_SIDE_ISSUES = frozenset({FaultCode.NODE_UNREACHABLE, FaultCode.STANDBY_DOWN})
+_VAGUE = frozenset({FaultCode.UNDETERMINED, FaultCode.NODE_UNREACHABLE, FaultCode.STANDBY_DOWN})
+
+
+class VerdictKeeper:
+    """Filters the classifier's stream of verdicts."""
+
+    def __init__(self, pair: int) -> None:
+        self.current = Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=pair)
+        self._candidate = self.current
+        self._since = 0
+
+    def update(self, verdict: Verdict, now: int) -> tuple[Verdict, str] | None:
+        """Take in the verdict of this instant; returns it with the previous fault's name when it is to be stated."""
+        if verdict.is_same_fault(self.current):
+            self.current = verdict
+            self._candidate = verdict
+            return None
+        if not self._is_continued(verdict):
+            self._since = now
+        self._candidate = verdict
+        if now - self._since < self._patience_ns(verdict):
+            return None
+        previous, self.current = self.current.fault, verdict
+        return verdict, previous
+
+    def _is_continued(self, verdict: Verdict) -> bool:
+        """Whether this is the candidate still; while nothing is stated, a culprit that flickers is no new candidate."""
+        is_quiet = self.current.fault is FaultCode.NONE
+        return verdict.is_same_fault(self._candidate) or (is_quiet and verdict.fault is self._candidate.fault)
+
+    def _patience_ns(self, verdict: Verdict) -> int:
+        if verdict.fault in _SIDE_ISSUES:
+            return SIDE_ISSUE_NS
+        if verdict.fault is FaultCode.NONE:
+            return 0
+        if verdict.fault in (FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN):
+            return SETTLE_NS
+        if self.current.fault is FaultCode.NONE or self.current.fault in _VAGUE:
+            return 0
+        is_healing = verdict.log_likelihood < TRIP_NATS
+        return SIDE_ISSUE_NS if is_healing else REPLACE_NS

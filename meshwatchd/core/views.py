@@ -1,0 +1,56 @@
+"""What nodes tell each other about their own legs, as bits in every packet's banner.
+
+Bit `BITS_PER_PAIR * pair + Leg` of `view_up` says that the leg is good, of `view_known` that the sender knows. Eight
+pairs fit in 32 bits; a bigger mesh keeps quiet about the rest, and verdicts there rest on local evidence alone.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from meshwatchd.core.classifier import Leg
+from meshwatchd.model.events import Banner
+
+BITS_PER_PAIR = 4
+VIEW_BITS = 32
+
+
+class View(IntEnum):
+    """The legs a node speaks of."""
+
+    WIREGUARD = 0
+    MEMBERS_OVERLAY = 1
+    RELAY_PATH = 2
+    LEADER_UNDERLAY = 3
+
+
+def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
+    """Turn legs, by pair and kind, into the (up, known) bit masks."""
+    up = known = 0
+    for (pair, view), leg in legs.items():
+        bit = pair * BITS_PER_PAIR + view
+        if bit >= VIEW_BITS or leg is Leg.UNKNOWN:
+            continue
+        known |= 1 << bit
+        if leg is Leg.ALIVE:
+            up |= 1 << bit
+    return up, known
+
+
+class PeerViews:
+    """The latest banner of every peer, and when the peer was last heard."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[Banner, int]] = {}
+
+    def note(self, peer: str, banner: Banner, now: int) -> None:
+        """Keep what a peer says."""
+        self._latest[peer] = (banner, now)
+
+    def read(self, peer: str, pair: int, view: View, *, since: int) -> Leg:
+        """What a peer says of one leg; nothing when it was not heard since the given instant."""
+        banner, heard_at = self._latest.get(peer, (Banner(), -1))
+        bit = pair * BITS_PER_PAIR + view
+        if heard_at < since or bit >= VIEW_BITS or not banner.view_known >> bit & 1:
+            return Leg.UNKNOWN
+        return Leg.ALIVE if banner.view_up >> bit & 1 else Leg.DEAD
