@@ -1,0 +1,230 @@
+"""Whether the numbers of a configuration fit together and stay clear of everybody else's.
+
+Ports, tables and priorities are bands, not single numbers: each path, link or pair of locations takes one.
+The map of what others use on a Kubernetes node is from their sources (Kilo, Cilium, Tailscale, NetBird).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from meshwatchd.config.values import (
+    Finding,
+    check_device,
+    check_directory,
+    check_duration,
+    check_name,
+    check_number,
+    check_port_range,
+)
+from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, Settings
+from meshwatchd.model.topology import LINKS_PER_PAIR
+from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
+
+PROBE_BAND_PORTS = RESERVED_PORTS
+"""From probe.port on: segments, effective, one port for each path (64 with these), pinned source ports."""
+
+MAX_PAIRS = 8
+"""Pairs of locations one probe can tell its view of: 32 bits, 4 for each (model.events.Banner)."""
+
+BAND = 100
+"""Tables and priorities we take, from the base on."""
+
+FOREIGN_PORTS = {
+    4789: "VXLAN",
+    6081: "Geneve",
+    8472: "VXLAN of flannel and Cilium",
+    51820: "WireGuard of Kilo",
+    51821: "WireGuard of flannel",
+    51871: "WireGuard of Cilium",
+}
+FOREIGN_TABLES = {
+    52: "Tailscale",
+    253: "the kernel",
+    254: "the kernel",
+    255: "the kernel",
+    1107: "Kilo",
+    2004: "Cilium",
+    2005: "Cilium",
+    7120: "NetBird",
+    51820: "wg-quick",
+}
+FOREIGN_PROTOCOLS = {
+    8: "gated",
+    9: "route advertisements",
+    10: "mrt",
+    11: "zebra",
+    12: "BIRD",
+    13: "DECnet",
+    14: "xorp",
+    15: "ntk",
+    16: "DHCP",
+    17: "mrouted",
+    18: "keepalived",
+    42: "babel",
+    80: "OpenR",
+    84: "OVN",
+    186: "BGP",
+    187: "IS-IS",
+    188: "OSPF",
+    189: "RIP",
+    192: "EIGRP",
+}
+"""linux/rtnetlink.h and iproute2's rt_protos; 0 to 4 are the kernel's and the administrator's."""
+
+_PREFIX = re.compile(r"[a-z][a-z0-9]{0,7}")
+
+
+def check_numbers(settings: Settings) -> Iterator[Finding]:
+    """Everything outside [mesh], the most basic first."""
+    yield from _check_daemon(settings)
+    yield from _check_durations(settings)
+    yield from _check_kernel(settings)
+    yield from _check_ports(settings)
+    yield from _check_flow_memory(settings)
+
+
+def _check_daemon(settings: Settings) -> Iterator[Finding]:
+    yield from check_name("daemon.node", settings.daemon.node)
+    yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
+    yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
+    yield from check_directory("auth.key_file", settings.auth.key_file)
+    yield from check_directory("standby.private_key_file", settings.standby.private_key_file)
+    if settings.daemon.log_format not in {"json", "console"}:
+        yield Finding(
+            key="daemon.log_format",
+            problem=f"{settings.daemon.log_format!r} is none of the choices",
+            remedy="write one of json, console",
+        )
+    if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location:
+        yield Finding(
+            key="daemon.mode",
+            problem=f'"{settings.daemon.mode.value}" needs a mesh, and none is declared',
+            remedy='declare [[mesh.location]] and [[mesh.node]], or write mode = "observe"',
+        )
+
+
+def _check_durations(settings: Settings) -> Iterator[Finding]:
+    probe, standby, policy = settings.probe, settings.standby, settings.policy
+    yield from check_duration("probe.flow_memory", probe.flow_memory, shortest_ns=SECOND, longest_ns=60 * MINUTE)
+    # WireGuard counts keepalives in whole seconds; a NAT mapping outlives 25 s nearly everywhere.
+    yield from check_duration("standby.keepalive", standby.keepalive, shortest_ns=SECOND, longest_ns=MINUTE)
+    yield from check_duration("policy.hold_down", policy.hold_down, shortest_ns=0, longest_ns=24 * 60 * MINUTE)
+    yield from check_duration("policy.wait_to_restore", policy.wait_to_restore, shortest_ns=0, longest_ns=60 * MINUTE)
+    yield from check_number("policy.actions_per_minute", policy.actions_per_minute, least=1, most=60)
+
+
+def _check_kernel(settings: Settings) -> Iterator[Finding]:
+    kernel, mesh = settings.kernel, settings.mesh
+    yield from check_number("kernel.protocol", kernel.protocol, least=5, most=255, why="one byte, 0 to 4 are taken")
+    if owner := FOREIGN_PROTOCOLS.get(kernel.protocol):
+        yield Finding(
+            key="kernel.protocol",
+            problem=f"{kernel.protocol} marks the routes of {owner}",
+            remedy="choose a number nobody uses, such as 117",
+        )
+    yield from _check_tables(kernel.table_base)
+    yield from _check_priorities(kernel.priority_base)
+    if not _PREFIX.fullmatch(kernel.device_prefix):
+        yield Finding(
+            key="kernel.device_prefix",
+            problem=f"{kernel.device_prefix!r} is no prefix for devices",
+            remedy="write 1 to 8 lower-case letters and digits, a letter first, such as mw",
+        )
+    for key, device in (
+        ("mesh.wireguard_device", mesh.wireguard_device),
+        ("mesh.overlay_device", mesh.overlay_device),
+    ):
+        yield from check_device(key, device)
+        if re.fullmatch(rf"{re.escape(kernel.device_prefix)}\d+", device):
+            yield Finding(
+                key="kernel.device_prefix",
+                problem=f"{key} {device} would be taken for a device of ours",
+                remedy="choose another prefix",
+            )
+
+
+def _check_tables(base: int) -> Iterator[Finding]:
+    most = 2**32 - BAND
+    yield from check_number("kernel.table_base", base, least=1, most=most, why=f"{BAND} tables follow from there")
+    taken = next((table for table in sorted(FOREIGN_TABLES) if base <= table < base + BAND), None)
+    if taken is not None:
+        yield Finding(
+            key="kernel.table_base",
+            problem=f"tables {base} to {base + BAND - 1} contain {taken} of {FOREIGN_TABLES[taken]}",
+            remedy=f"choose {BAND} tables nobody uses, such as 7700",
+        )
+
+
+def _check_priorities(base: int) -> Iterator[Finding]:
+    """Behind Cilium's local rule (100) and NetBird's (105, 110), ahead of Kilo's and main (32766)."""
+    yield from check_number(
+        "kernel.priority_base",
+        base,
+        least=111,
+        most=32_000 - BAND,
+        why="behind Cilium's and NetBird's rules, ahead of Kilo's and main",
+    )
+    if base <= 5270 and base + BAND > 5210:
+        yield Finding(
+            key="kernel.priority_base",
+            problem=f"priorities {base} to {base + BAND - 1} contain 5210 to 5270 of Tailscale",
+            remedy=f"choose {BAND} priorities nobody uses, such as 5400",
+        )
+
+
+def _check_ports(settings: Settings) -> Iterator[Finding]:
+    probe, standby = settings.probe, settings.standby
+    count = _link_count(settings)
+    last = 65_536 - PROBE_BAND_PORTS
+    yield from check_number("probe.port", probe.port, least=1024, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
+    yield from check_number("standby.port", standby.port, least=1024, most=65_536 - count, why=f"{count} ports follow")
+    yield from check_number("standby.mtu", standby.mtu, least=576, most=65_455, why="bytes inside the tunnel")
+    probes = range(probe.port, probe.port + PROBE_BAND_PORTS)
+    links = range(standby.port, standby.port + count)
+    for key, ports in (("probe.port", probes), ("standby.port", links)):
+        taken = next((port for port in sorted(FOREIGN_PORTS) if port in ports), None)
+        if taken is not None:
+            yield Finding(
+                key=key,
+                problem=f"{ports[0]} to {ports[-1]} contain {taken}, the {FOREIGN_PORTS[taken]}",
+                remedy="choose ports nobody uses, such as 18618 for probes and 51830 for standby links",
+            )
+    if probes.start < links.stop and links.start < probes.stop:
+        yield Finding(
+            key="standby.port",
+            problem=f"{links[0]} to {links[-1]} overlap the probe ports {probes[0]} to {probes[-1]}",
+            remedy="keep them apart, as 18618 for probes and 51830 for standby links do",
+        )
+
+
+def _link_count(settings: Settings) -> int:
+    """Standby ports to keep free: those of the declared pairs of locations, at least those of one."""
+    locations = len(settings.mesh.location)
+    pairs = min(MAX_PAIRS, locations * (locations - 1) // 2)
+    return max(1, pairs) * LINKS_PER_PAIR
+
+
+def _check_flow_memory(settings: Settings) -> Iterator[Finding]:
+    """A source port may come again only when the network has forgotten it, or the probe is not fresh."""
+    probe = settings.probe
+    yield from check_port_range("probe.source_ports", probe.source_ports)
+    first, last = parse_port_range(probe.source_ports)
+    if first < 1024:
+        yield Finding(key="probe.source_ports", problem=f"{first} is privileged", remedy="start at 1024 or above")
+    reserved = range(max(first, probe.port), min(last + 1, probe.port + PROBE_BAND_PORTS))
+    usable = last - first + 1 - len(reserved)
+    interval_ns, memory_ns = TIMERS[probe.profile].interval_ns, parse_duration(probe.flow_memory)
+    if usable * interval_ns >= memory_ns:
+        return
+    needed = -(-memory_ns // interval_ns) + len(reserved)
+    rate = f'one probe each {render_duration(interval_ns)} (profile "{probe.profile.value}")'
+    yield Finding(
+        key="probe.source_ports",
+        problem=(
+            f"{probe.source_ports} has {usable} usable ports; at {rate} they repeat after "
+            f"{render_duration(usable * interval_ns)}, within the flow memory of {render_duration(memory_ns)}"
+        ),
+        remedy=f"make the range at least {needed} ports wide, or shorten probe.flow_memory",
+    )

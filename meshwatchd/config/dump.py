@@ -1,0 +1,152 @@
+"""Settings back to TOML: the effective configuration, and the commented sample that is installed.
+
+The sample's comments are the docstrings of the settings, so a default and its reason are written once. Lines of prose
+start with "# "; the example of a mesh starts with "#" and no space, so that removing that "#" makes it real.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+import tomli_w
+
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.topology import Location, Node
+
+_WIDTH = 100
+_CHOICES = {
+    "daemon.log_format": "One of json, console.",
+}
+"""Choices whose names do not explain themselves."""
+
+_HEADER = """\
+Configuration of meshwatchd. Every value below is the default, so the file may as well be empty.
+Check it with `meshwatchd --check`; every complaint names the key and what to write instead.
+Generated from the program's own settings: `python -m meshwatchd.config.dump`.
+"""
+_EXAMPLE_HEADER = """\
+The mesh, the same on every node. Without it the daemon only watches. Remove the # in front of the lines below
+and replace them by yours; a standby's public key is what `wg pubkey` makes of its standby.private_key_file.
+"""
+
+
+def dump_effective(settings: Settings) -> str:
+    """Every setting in force, as a file that loads to the same settings."""
+    return tomli_w.dumps(_prune(msgspec.to_builtins(settings)))
+
+
+def sample() -> str:
+    """The commented sample: all defaults, their reasons, and an example of a mesh."""
+    parts = [_comment(_HEADER), *(_section(field) for field in msgspec.structs.fields(Settings)), _example()]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _prune(table: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what is None: TOML has no word for it."""
+    return {key: _prune_value(value) for key, value in table.items() if value is not None}
+
+
+def _prune_value(value: object) -> object:
+    if isinstance(value, Mapping):
+        return _prune(value)
+    return [_prune_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _section(section: msgspec.structs.FieldInfo) -> str:
+    """One section of the sample: what it is for, then each default under its reason."""
+    summary, reasons = _read_docstring(section.type)
+    defaults = msgspec.to_builtins(section.default)
+    lines = [_comment(summary), f"[{section.name}]"]
+    for field in msgspec.structs.fields(section.type):
+        if field.name in {"location", "node"} and section.type is MeshSettings:
+            continue
+        notes = [reasons[field.name]] if field.name in reasons else []
+        notes += _choices(f"{section.name}.{field.name}", field.type)
+        lines += [_comment(" ".join(notes))] if notes else []
+        lines.append(tomli_w.dumps({field.name: defaults[field.name]}).rstrip())
+    return "\n".join(lines)
+
+
+def _choices(key: str, kind: object) -> list[str]:
+    if key in _CHOICES:
+        return [_CHOICES[key]]
+    if isinstance(kind, type(Enum)):
+        return [f"One of {', '.join(str(member.value) for member in kind)}."]
+    return []
+
+
+def _read_docstring(kind: type) -> tuple[str, dict[str, str]]:
+    """A docstring's first part, and what it says of each attribute."""
+    text = inspect.getdoc(kind) or ""
+    summary, _, attributes = text.partition("\n\nAttributes:\n")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
+    return summary, {name: _sentence(" ".join(reason.split())) for name, reason in entries}
+
+
+def _sentence(text: str) -> str:
+    return text if text[:1].isupper() else text[:1].upper() + text[1:]
+
+
+def _comment(text: str) -> str:
+    """Prose as comment lines; a space between digits ("20 000") is no place to break."""
+    glued = re.sub(r"(?<=\d) (?=\d)", "\N{NO-BREAK SPACE}", " ".join(text.split()))
+    filled = textwrap.fill(glued, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    return filled.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _example() -> str:
+    mesh = _prune(msgspec.to_builtins(MeshSettings(location=_LOCATIONS, node=_NODES)))
+    tables = "".join(
+        "\n".join([f"[[mesh.{section}]]", tomli_w.dumps(entry), ""])
+        for section in ("location", "node")
+        for entry in _entries(mesh[section])
+    )
+    tables = re.sub(r"\[\n    (.*),\n\]", r"[\1]", tables)
+    commented = "\n".join(f"#{line}" if line else "" for line in tables.rstrip().splitlines())
+    return f"{_comment(_EXAMPLE_HEADER)}\n\n{commented}"
+
+
+def _entries(tables: object) -> list[dict[str, object]]:
+    assert isinstance(tables, list)
+    return tables
+
+
+def _node(name: str, location: str, node_ip: str, pod_cidr: str, **more: str) -> Node:
+    """A node of the example; its key decodes to words, so that nobody can take it for a real one."""
+    relays = {"a1", "a2", "b1", "b2"}
+    key = base64.b64encode(f"replace by the public key of  {name}".encode()).decode()
+    return Node(
+        name=NodeName(name),
+        location=LocationName(location),
+        node_ip=node_ip,
+        pod_cidr=pod_cidr,
+        overlay_ip=pod_cidr.partition("/")[0],
+        standby_public_key=key if name in relays else None,
+        **more,
+    )
+
+
+_LOCATIONS = (
+    Location(name=LocationName("onprem"), leader=NodeName("a1"), standbys=(NodeName("a2"),)),
+    Location(name=LocationName("cloud"), leader=NodeName("b1"), standbys=(NodeName("b2"),)),
+)
+_NODES = (
+    _node("a1", "onprem", "192.168.100.11", "10.244.1.0/24", wireguard_ip="10.4.0.2"),
+    _node("a2", "onprem", "192.168.100.12", "10.244.2.0/24"),
+    _node("a3", "onprem", "192.168.100.13", "10.244.3.0/24"),
+    _node("b1", "cloud", "10.2.0.11", "10.244.4.0/24", wireguard_ip="10.4.0.1", standby_endpoint="198.51.100.21"),
+    _node("b2", "cloud", "10.2.0.12", "10.244.5.0/24", standby_endpoint="198.51.100.22"),
+    _node("b3", "cloud", "10.2.0.13", "10.244.6.0/24"),
+)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(sample())

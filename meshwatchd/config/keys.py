@@ -1,0 +1,91 @@
+"""Secrets from files that nobody else can read.
+
+The checks are made on the opened file, not on its name: nothing can be swapped between looking and reading.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from meshwatchd.config.values import KEY_BYTES, decode_key
+from meshwatchd.model.errors import ConfigError
+
+_MAX_FILE_BYTES = 4096
+
+
+def read_mesh_key(path: Path, *, key: str = "auth.key_file") -> bytes:
+    """The mesh secret: 32 bytes.
+
+    Args:
+        path: file with their base64, mode 0400 or 0600, owned by root or by this process.
+        key: the setting that names the file, for the message.
+
+    Raises:
+        ConfigError: missing, unreadable, readable by others, of the wrong owner, or not base64 of 32 bytes.
+            The remedy is a command; no message repeats the content.
+    """
+    make = f"head -c {KEY_BYTES} /dev/urandom | base64"
+    text = _read_secret(path, key, missing=f"umask 077; {make} > {path}, and copy it to every node of the mesh")
+    return _decode(path, key, text, remedy=f"copy it from another node, or make one: {make}")
+
+
+def read_private_key(path: Path, *, key: str = "standby.private_key_file") -> bytes | None:
+    """The private key of standby links: 32 bytes, or None when there is no such file.
+
+    Raises:
+        ConfigError: as for `read_mesh_key`, but for a missing file.
+    """
+    if not path.exists():
+        return None
+    make = f"umask 077; wg genkey > {path}"
+    text = _read_secret(path, key, missing=make)
+    return _decode(path, key, text, remedy=f"run: {make}")
+
+
+def _read_secret(path: Path, key: str, *, missing: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise ConfigError(str(path), key, "there is no such file", f"run: {missing}") from error
+    except OSError as error:
+        raise ConfigError(
+            str(path),
+            key,
+            f"cannot be opened: {error.strerror}",
+            f"make it a file root can read: ls -l {path}",
+        ) from error
+    try:
+        _check_access(path, key, os.fstat(descriptor))
+        return os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)
+
+
+def _check_access(path: Path, key: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(str(path), key, "is not a regular file", "name the file that holds the key")
+    if status.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(
+            str(path),
+            key,
+            f"belongs to user {status.st_uid}, who could read or replace it",
+            f"run: chown root {path} && chmod 0400 {path}",
+        )
+    if status.st_mode & 0o077:
+        others = "everybody" if status.st_mode & 0o007 else "its group"
+        mode = stat.S_IMODE(status.st_mode)
+        raise ConfigError(
+            str(path),
+            key,
+            f"is open to {others} (mode {mode:04o})",
+            f"run: chmod 0400 {path}, and replace the key",
+        )
+
+
+def _decode(path: Path, key: str, text: str, *, remedy: str) -> bytes:
+    secret = decode_key(text)
+    if secret is None:
+        raise ConfigError(str(path), key, f"is not base64 of {KEY_BYTES} bytes (44 characters)", remedy)
+    return secret

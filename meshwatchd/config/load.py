@@ -1,0 +1,101 @@
+"""Read the configuration file, or say in one line what to correct in it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from meshwatchd.config.check_mesh import check_mesh
+from meshwatchd.config.check_numbers import check_numbers
+from meshwatchd.config.shape import ShapeError, shape
+from meshwatchd.config.values import Finding
+from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.settings import Settings
+
+DEFAULT_PATH = Path("/etc/meshwatchd/meshwatchd.toml")
+
+_POSITION = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+_SHOWN_CHARACTERS = 60
+
+_SYNTAX_REMEDY = 'correct it: text stands in quotes, as in mode = "enforce"'
+_SYNTAX_REMEDIES = (
+    ("overwrite", "write each key once"),
+    ("twice", "write each section once, and lists of sections with two brackets: [[mesh.node]]"),
+    ("table declaration", "write sections as [probe], lists of sections as [[mesh.node]]"),
+)
+
+
+def load(path: Path) -> Settings:
+    """Read, convert and check a configuration file.
+
+    Returns:
+        settings whose `daemon.node` is filled in, and whose mesh `build_mesh` accepts or is empty.
+
+    Raises:
+        ConfigError: the first thing wrong, with the file, the key's path and the remedy.
+    """
+    document = _parse(path)
+    try:
+        settings = shape(document)
+    except ShapeError as error:
+        raise _error(path, error.finding) from error
+    settings = _name_node(settings)
+    finding = next(check_numbers(settings), None) or next(check_mesh(settings), None)
+    if finding is not None:
+        raise _error(path, finding)
+    return settings
+
+
+def _error(path: Path, finding: Finding) -> ConfigError:
+    return ConfigError(str(path), finding.key, finding.problem, finding.remedy)
+
+
+def _parse(path: Path) -> Mapping[str, object]:
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            str(path),
+            "",
+            "there is no such file",
+            "write it (see the sample meshwatchd.toml) or give --config",
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            str(path), "", f"cannot be read: {error.strerror}", "make it a file that root can read"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"byte {error.start} is not UTF-8", "save the file in UTF-8") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, str(error)) from error
+
+
+def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
+    """Name the line: tomllib tells it in the text of its message only."""
+    lines = text.splitlines() or [""]
+    match = _POSITION.fullmatch(message)
+    what, line = (match["what"], match["line"]) if match else (message, None)
+    number = int(line) if line else len(lines)
+    place = f"line {number}" if match is None or match["column"] is None else f"line {number}, column {match['column']}"
+    shown = lines[min(number, len(lines)) - 1].strip()[:_SHOWN_CHARACTERS]
+    remedy = next((advice for sign, advice in _SYNTAX_REMEDIES if sign in what), _SYNTAX_REMEDY)
+    return ConfigError(str(path), place, f"{what[:1].lower()}{what[1:]} in `{shown}`", remedy)
+
+
+def _name_node(settings: Settings) -> Settings:
+    """Fill in the host name, or its first label where only that is the name of a node."""
+    if settings.daemon.node:
+        return settings
+    host = socket.gethostname()
+    short = host.partition(".")[0]
+    names = {node.name for node in settings.mesh.node}
+    node = short if host not in names and short in names else host
+    daemon = msgspec.structs.replace(settings.daemon, node=node)
+    return msgspec.structs.replace(settings, daemon=daemon)

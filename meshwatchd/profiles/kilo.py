@@ -1,0 +1,82 @@
+"""Kilo with location granularity, over a CNI that delivers inside the location.
+
+The gateway towards a neighbour is the address of its overlay device: with flannel the network address of its pod
+CIDR on flannel.1, with Cilium its cilium_host address through the IPIP device (kilo.md 3.1, 3.2).
+"""
+
+from __future__ import annotations
+
+from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Hop, Mesh, Topology, build_mesh
+
+IPIP_DEVICES = ("cilium_tunl", "tunl0")
+"""Cilium up to 1.17 renames the kernel's fallback device; Kilo takes whichever there is."""
+
+COLLECT_METADATA_DEVICE = "cilium_vxlan"
+
+
+class KiloProfile:
+    """Recognises `kilo0`, or whatever device the operator says Kilo uses."""
+
+    name = "kilo"
+
+    def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
+        """See `Profile.recognise`."""
+        if not declared.location:
+            return Unrecognised(reason="no location is declared under [mesh]; nothing is probed")
+        try:
+            mesh = build_mesh(declared.location, declared.node)
+        except ProfileError as error:
+            return Unrecognised(reason=str(error))
+        wireguard = snapshot.link(declared.wireguard_device)
+        if wireguard is None:
+            return Unrecognised(reason=f"no device {declared.wireguard_device} on this node; is Kilo running?")
+        overlay = snapshot.link(declared.overlay_device)
+        if overlay is None:
+            return Unrecognised(reason=f"no overlay device {declared.overlay_device} on this node; is the CNI running?")
+        gateway_device = _gateway_device(snapshot, declared.overlay_device)
+        if gateway_device is None:
+            return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
+        return Topology(
+            profile=self.name,
+            why=_reasons(mesh, node, declared, is_up=wireguard.is_up),
+            local_node=node,
+            wireguard_device=declared.wireguard_device,
+            overlay_device=declared.overlay_device,
+            mesh=mesh,
+            hops=_hops(mesh, node, gateway_device),
+        )
+
+
+def _gateway_device(snapshot: Snapshot, overlay_device: str) -> str | None:
+    if overlay_device != COLLECT_METADATA_DEVICE:
+        return overlay_device
+    return next((name for name in IPIP_DEVICES if snapshot.link(name) is not None), None)
+
+
+def _hops(mesh: Mesh, node: NodeName, device: str) -> dict[str, Hop]:
+    local = mesh.node(node)
+    return {
+        member.name: Hop(via=member.overlay_ip, device=device)
+        for member in mesh.members(local.location)
+        if member.name != node
+    }
+
+
+def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool) -> tuple[str, ...]:
+    local = mesh.node(node)
+    leader = mesh.location(local.location).leader
+    state = "up" if is_up else "down"
+    role = "leads" if leader == node else f"is led by {leader}"
+    return (
+        f"{declared.wireguard_device} exists and is {state}",
+        f"{declared.overlay_device} carries the location's overlay",
+        f"the configuration declares {len(mesh.locations)} locations; {node} {role} {local.location}",
+    )
+
+
+KILO: Profile = KiloProfile()
