@@ -1,0 +1,159 @@
+"""One client of the control socket: calls in, replies out, in order and within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Protocol
+
+from meshwatchd.adapters.control.varlink import (
+    INVALID_PARAMETER,
+    MAX_MESSAGE_BYTES,
+    Call,
+    Splitter,
+    VarlinkError,
+    decode_call,
+    encode_error,
+)
+from meshwatchd.model.errors import DecodeError
+
+MAX_WAITING_CALLS = 4
+"""Calls a client may send ahead of the replies; then its connection is read no further."""
+MAX_UNSENT_BYTES = 256 * 1024
+STALL_TIMEOUT_S = 30.0
+"""How long a client may leave its replies unread before its connection is cut."""
+
+
+class Host(Protocol):
+    """What a connection needs of its server."""
+
+    def admit(self, connection: Connection) -> VarlinkError | None:
+        """Take a connection in, or say why not."""
+        ...
+
+    def dismiss(self, connection: Connection) -> None:
+        """Forget a connection."""
+        ...
+
+    def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
+        """The reply to a call, or its replies one after the other."""
+        ...
+
+    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run something that waits."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """The server's end of one connection.
+
+    Args:
+        host: the server.
+        read_uid: tells the user at the other end.
+    """
+
+    def __init__(self, host: Host, read_uid: Callable[[socket.socket], int]) -> None:
+        self._host = host
+        self._read_uid = read_uid
+        self._splitter = Splitter(MAX_MESSAGE_BYTES)
+        self._waiting: deque[bytes] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._stall: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio's call at the start."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._uid = self._read_uid(transport.get_extra_info("socket"))
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+        if (refusal := self._host.admit(self)) is not None:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Asyncio's call at the end; whatever was on its way is given up."""
+        del exc
+        self._host.dismiss(self)
+        self._waiting.clear()
+        if self._stall is not None:
+            self._stall.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Asyncio's call with bytes of the client."""
+        try:
+            self._waiting += self._splitter.feed(data)
+        except DecodeError:
+            self._refuse(VarlinkError(INVALID_PARAMETER, parameter="message"))
+            return
+        self._proceed()
+
+    def pause_writing(self) -> None:
+        """Asyncio's call when the client leaves too much unread."""
+        self._writable.clear()
+        self._stall = asyncio.get_running_loop().call_later(STALL_TIMEOUT_S, self.abort)
+
+    def resume_writing(self) -> None:
+        """Asyncio's call when the client reads again."""
+        self._writable.set()
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        self._proceed()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._transport.abort()
+
+    def _refuse(self, error: VarlinkError) -> None:
+        """Say why, and hang up: after a message that is none there is nothing to go on with."""
+        self._waiting.clear()
+        self._transport.write(encode_error(error))
+        self._transport.close()
+
+    def _proceed(self) -> None:
+        """Answer what has been asked, until something has to be waited for."""
+        while self._waiting and self._task is None and self._writable.is_set():
+            self._answer(self._waiting.popleft())
+        if self._transport.is_closing():
+            return
+        # A connection that is not read does not tell its end either, so reading stops for a flood only.
+        if len(self._waiting) > MAX_WAITING_CALLS:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _answer(self, message: bytes) -> None:
+        try:
+            call = decode_call(message)
+        except DecodeError:
+            self._refuse(VarlinkError(INVALID_PARAMETER, parameter="message"))
+            return
+        try:
+            reply = self._host.answer(call, self._uid)
+        except VarlinkError as error:
+            self._send(call, encode_error(error))
+            return
+        if isinstance(reply, bytes):
+            self._send(call, reply)
+        else:
+            self._task = self._host.start(self._relay(call, reply))
+
+    async def _relay(self, call: Call, replies: AsyncIterator[bytes]) -> None:
+        """Send replies as they come, no faster than the client reads."""
+        try:
+            async for reply in replies:
+                self._send(call, reply)
+                await self._writable.wait()
+        except VarlinkError as error:
+            self._send(call, encode_error(error))
+        self._task = None
+        self._proceed()
+
+    def _send(self, call: Call, reply: bytes) -> None:
+        if not call.oneway and not self._transport.is_closing():
+            self._transport.write(reply)

@@ -1,0 +1,205 @@
+"""A verdict told to a person on call: what, since when, why, what was done, what comes next.
+
+Pure functions of the status and of the events around it, so that `meshwatchctl explain` and a program that asks over
+the socket read the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from meshwatchd.model.faults import CATALOGUE, Severity
+from meshwatchd.model.settings import Mode
+from meshwatchd.model.status import PairStatus, PathStatus, Status
+
+MAX_DEEDS = 12
+"""The latest are told; the whole story is in `meshwatchctl events`."""
+
+Event = Mapping[str, object]
+
+
+class Deed(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened, in a sentence."""
+
+    at_ns: int
+    text: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One pair of locations, explained.
+
+    Attributes:
+        since_ns: instant of the verdict; None when it is older than the events kept.
+        done: what the daemon saw and did since shortly before the verdict.
+        next: what it will do, or what it would do if the path broke.
+    """
+
+    location: str
+    remote_location: str
+    severity: Severity
+    fault: str
+    title: str
+    layer: str
+    culprit: str
+    direction: str
+    since_ns: int | None
+    because: tuple[str, ...]
+    remedy: str
+    done: tuple[Deed, ...]
+    next: tuple[str, ...]
+
+
+def explain(status: Status, events: Sequence[Event]) -> tuple[Explanation, ...]:
+    """Explain every pair of locations of a node, from its status and its events in their order."""
+    return tuple(_explain_pair(status, pair, events) for pair in status.pairs)
+
+
+def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> Explanation:
+    verdict, entry = pair.verdict, CATALOGUE[pair.verdict.fault]
+    own = [event for event in events if event.get("pair") == pair.pair]
+    current = _find_verdict(own, pair)
+    return Explanation(
+        location=pair.location,
+        remote_location=pair.remote_location,
+        severity=verdict.severity,
+        fault=verdict.fault.value,
+        title=entry.title,
+        layer=verdict.layer.name.lower(),
+        culprit=verdict.culprit,
+        direction=verdict.direction.value,
+        since_ns=None if current is None else _instant(own[current]),
+        because=verdict.because,
+        remedy=entry.remedy,
+        done=tuple(_tell_deeds(own, current, pair)),
+        next=tuple(_foretell(status, pair)),
+    )
+
+
+def _find_verdict(events: Sequence[Event], pair: PairStatus) -> int | None:
+    """Index of the event that brought the present verdict: the first of the latest run of the same fault."""
+    found = None
+    for index in range(len(events) - 1, -1, -1):
+        if events[index].get("event") != "verdict.changed":
+            continue
+        if events[index].get("fault") != pair.verdict.fault.value:
+            break
+        found = index
+    return found
+
+
+def _tell_deeds(events: Sequence[Event], current: int | None, pair: PairStatus) -> Iterator[Deed]:
+    """What happened in this incident: from the fault that began it to the present."""
+    start = _incident_start(events, current, pair)
+    told = [
+        Deed(at_ns=_instant(event), text=text) for event in events[start:] if (text := _tell(event, pair)) is not None
+    ]
+    yield from told[-MAX_DEEDS:]
+
+
+def _incident_start(events: Sequence[Event], current: int | None, pair: PairStatus) -> int:
+    """An incident lasts from the first fault after all was well until all is well on the mesh's own path."""
+    if current is None:
+        return 0 if pair.active_rank else len(events)
+    if pair.verdict.severity is Severity.OK and pair.active_rank == 0 and pair.redundancy == "full":
+        return current
+    for index in range(current - 1, -1, -1):
+        if events[index].get("event") == "failback.applied":
+            return index
+        if events[index].get("event") == "verdict.changed" and events[index].get("severity") == "ok":
+            return index + 1
+    return 0
+
+
+def _tell(event: Event, pair: PairStatus) -> str | None:
+    """An event in a sentence, or None when it is no news to a person."""
+    name, reason = event.get("event"), event.get("reason")
+    relays = _relays_of(event, pair)
+    match name:
+        case "verdict.changed":
+            at = f" at {event['culprit']}" if event.get("culprit") else ""
+            return f"verdict {event.get('fault')}{at} (was {event.get('previous')})"
+        case "failover.proposed":
+            return f"asked the other relay to move to path {relays}: {reason}"
+        case "proposal.answered":
+            answer = "granted" if event.get("is_granted") else f"refused ({reason})"
+            return f"{answer} the proposal of {event.get('peer')} to move to path {relays}"
+        case "failover.applied":
+            return f"moved traffic to path {relays}{_operations(event)}"
+        case "failback.applied":
+            return f"moved traffic back to the mesh's own path {relays}{_operations(event)}"
+        case "failover.verified":
+            return f"verified path {relays}: {event.get('received')} of {event.get('sent')} probes arrived"
+        case "failover.rolled_back":
+            return f"rolled back from path {relays}: {reason}"
+        case "failover.held":
+            return f"left traffic where it is: {reason}"
+        case "failover.advised":
+            return f"would have moved traffic to path {relays}{_operations(event)}"
+        case "plan.refused":
+            return f"a change was refused: {reason}"
+        case "override.adopted":
+            return f"found path {relays} in use at start and kept it"
+        case _:
+            return None
+
+
+def _operations(event: Event) -> str:
+    operations = event.get("operations")
+    if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
+        return " (nothing to change on this node)"
+    return ": " + "; ".join(str(operation) for operation in operations)
+
+
+def _relays_of(event: Event, pair: PairStatus) -> str:
+    relays = event.get("relays")
+    if isinstance(relays, Sequence) and not isinstance(relays, str):
+        return name_relays(relays)
+    rank = event.get("to_rank", event.get("rank"))
+    path = next((path for path in pair.paths if path.rank == rank), None)
+    return name_path(path) if path is not None else f"of rank {rank}"
+
+
+def name_path(path: PathStatus) -> str:
+    """A path by its relays, as "a1-b2"."""
+    return name_relays(path.relays)
+
+
+def name_relays(relays: Iterable[object]) -> str:
+    """The relays of a path joined by a hyphen."""
+    return "-".join(str(relay) for relay in relays)
+
+
+def best_standby(pair: PairStatus) -> PathStatus | None:
+    """The path that traffic would move to: the lowest good rank among those not in use."""
+    good = [path for path in pair.paths if path.state == "good" and not path.is_active and path.rank > 0]
+    return min(good, key=lambda path: path.rank, default=None)
+
+
+def _foretell(status: Status, pair: PairStatus) -> Iterator[str]:
+    """What comes next, by the state the pair is in."""
+    standby = best_standby(pair)
+    if pair.active_rank:
+        yield "when the mesh's own path has been good long enough, traffic moves back (policy.wait_to_restore)"
+    broken = any(path.is_active and path.state == "down" for path in pair.paths)
+    if standby is None:
+        yield "no standby path is good: routes stay as they are whatever happens"
+        return
+    path = name_path(standby)
+    if not broken:
+        yield f"if the path in use broke, traffic would move to path {path}{_consent(status.mode)}"
+    elif status.mode == Mode.ENFORCE.value:
+        yield f"path {path} is good; traffic moves there as soon as both relays agree"
+    else:
+        yield f"path {path} is good, but mode {status.mode} moves nothing: set daemon.mode to enforce"
+    yield f"`meshwatchctl failover {pair.remote_location} --dry-run` shows the operations on this node"
+
+
+def _consent(mode: str) -> str:
+    return "" if mode == Mode.ENFORCE.value else f" in mode enforce (it is {mode}: nothing is moved)"
+
+
+def _instant(event: Event) -> int:
+    at_ns = event.get("at_ns")
+    return at_ns if isinstance(at_ns, int) else 0

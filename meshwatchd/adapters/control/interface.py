@@ -1,0 +1,223 @@
+"""What can be asked of the daemon: parameters of each method, and the interface in Varlink's own language."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.adapters.control.explain import Explanation
+from meshwatchd.model.status import Status
+
+SERVICE = "org.varlink.service"
+CONTROL = "io.meshwatch.Control"
+
+NOT_READY = f"{CONTROL}.NotReady"
+NOT_ANSWERED = f"{CONTROL}.NotAnswered"
+TOO_MANY_CLIENTS = f"{CONTROL}.TooManyClients"
+
+
+class DescriptionParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of org.varlink.service.GetInterfaceDescription."""
+
+    interface: str
+
+
+class NoParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of methods that take none."""
+
+
+class EventsParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Events.
+
+    Attributes:
+        since_ns: CLOCK_MONOTONIC instant of the earliest wanted.
+        follow: keep telling; needs `more`.
+    """
+
+    since_ns: int | None = None
+    follow: bool | None = None
+
+
+class FailoverParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Failover; without location the only one, without rank the best standby path."""
+
+    location: str | None = None
+    rank: int | None = None
+    dry_run: bool | None = None
+
+
+class FailbackParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Failback; without location the only one."""
+
+    location: str | None = None
+    dry_run: bool | None = None
+
+
+class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Status."""
+
+    status: Status
+
+
+class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Explain."""
+
+    node: str
+    mode: str
+    at_ns: int
+    explanations: tuple[Explanation, ...]
+
+
+class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Events."""
+
+    events: tuple[dict[str, object], ...]
+
+
+class OperateReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Failover and Failback."""
+
+    accepted: bool
+    text: str
+    operations: tuple[str, ...] = ()
+
+
+DESCRIPTIONS = {
+    SERVICE: """\
+# The Varlink Service Interface is provided by every varlink service.
+interface org.varlink.service
+
+# Get a list of all the interfaces a service provides and information about the implementation.
+method GetInfo() -> (
+  vendor: string,
+  product: string,
+  version: string,
+  url: string,
+  interfaces: []string
+)
+
+# Get the description of an interface that is implemented by this service.
+method GetInterfaceDescription(interface: string) -> (description: string)
+
+error InterfaceNotFound (interface: string)
+error MethodNotFound (method: string)
+error MethodNotImplemented (method: string)
+error InvalidParameter (parameter: string)
+error PermissionDenied ()
+error ExpectedMore ()
+""",
+    CONTROL: """\
+# What meshwatchd sees, why it thinks so, what it did, and what it is to do.
+# Instants are nanoseconds of CLOCK_MONOTONIC, durations are nanoseconds.
+interface io.meshwatch.Control
+
+# One probe session. Layers: 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective.
+type Session (
+  peer: string,
+  layer: int,
+  path: int,
+  flow: string,
+  state: string,
+  rtt_ns: int,
+  sent: int,
+  lost: int,
+  last_heard_ns: int
+)
+
+# One path between two locations. States: good, suspect, down, unknown.
+type Path (
+  number: int,
+  rank: int,
+  relays: []string,
+  state: string,
+  is_active: bool,
+  is_local_relay: bool
+)
+
+# What is broken, where, and why we say so.
+type Verdict (
+  fault: string,
+  layer: int,
+  severity: string,
+  pair: int,
+  culprit: string,
+  direction: string,
+  because: []string,
+  log_likelihood: float
+)
+
+# The traffic between this node's location and one other. Redundancy: full, reduced, none.
+type Pair (
+  pair: int,
+  location: string,
+  remote_location: string,
+  active_rank: int,
+  generation: int,
+  verdict: Verdict,
+  redundancy: string,
+  paths: []Path
+)
+
+# Severities: ok, warning, critical.
+type Snapshot (
+  at_ns: int,
+  node: string,
+  location: string,
+  role: string,
+  mode: string,
+  is_ready: bool,
+  severity: string,
+  pairs: []Pair,
+  sessions: []Session,
+  counters: [string]int
+)
+
+# A verdict in sentences: evidence, what was done about it, and what comes next.
+type Explanation (
+  location: string,
+  remote_location: string,
+  severity: string,
+  fault: string,
+  title: string,
+  layer: string,
+  culprit: string,
+  direction: string,
+  since_ns: ?int,
+  because: []string,
+  remedy: string,
+  done: []Deed,
+  next: []string
+)
+
+type Deed (at_ns: int, text: string)
+
+method Status() -> (status: Snapshot)
+
+method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
+
+# Events as flat objects; with `more`, in several replies. `follow` keeps telling and needs `more`.
+method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
+
+# Move the traffic to a location to a standby path: the best one, or the one of that rank.
+# Root only, but for `dry_run`, which tells the operations and changes nothing.
+method Failover(location: ?string, rank: ?int, dry_run: ?bool) -> (
+  accepted: bool,
+  text: string,
+  operations: []string
+)
+
+# Move the traffic to a location back to the mesh's own path. Root only, but for `dry_run`.
+method Failback(location: ?string, dry_run: ?bool) -> (
+  accepted: bool,
+  text: string,
+  operations: []string
+)
+
+# The engine has not reported yet.
+error NotReady (reason: string)
+
+# The engine did not answer in time; whether it acted is to be seen in Status.
+error NotAnswered (reason: string)
+
+error TooManyClients (limit: int)
+""",
+}

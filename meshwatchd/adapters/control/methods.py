@@ -1,0 +1,201 @@
+"""What the daemon answers to each call. One function a method, no word about sockets.
+
+A method that is answered from memory returns its reply; one that waits (for the engine, or for events to come) returns
+an iterator of replies, and whoever sends them decides when the next one is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Protocol, TypeVar
+
+import msgspec
+
+import meshwatchd
+from meshwatchd.adapters.control import interface
+from meshwatchd.adapters.control.explain import explain
+from meshwatchd.adapters.control.varlink import (
+    EXPECTED_MORE,
+    INTERFACE_NOT_FOUND,
+    INVALID_PARAMETER,
+    METHOD_NOT_FOUND,
+    PERMISSION_DENIED,
+    Call,
+    VarlinkError,
+    encode_reply,
+)
+from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.outputs import ReplyOperator
+from meshwatchd.model.status import Status
+
+OPERATE_TIMEOUT_S = 10.0
+"""The engine answers within milliseconds, or not at all."""
+BATCH_EVENTS = 256
+SINGLE_REPLY_EVENTS = 1000
+"""Events told to a client that does not take several replies: the latest."""
+
+_Parameters = TypeVar("_Parameters", bound=msgspec.Struct)
+
+
+class ControlBackend(Protocol):
+    """What is asked of the agent."""
+
+    def status(self) -> Status | None:
+        """The engine's latest picture of itself; None before the first."""
+        ...
+
+    def events(self) -> EventStore:
+        """The events kept."""
+        ...
+
+    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+        """Ask the engine to move traffic, and wait for its answer."""
+        ...
+
+
+class Methods:
+    """Every method of every interface.
+
+    Args:
+        backend: the agent.
+    """
+
+    def __init__(self, backend: ControlBackend) -> None:
+        self._backend = backend
+
+    def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
+        """The reply to a call, or the replies one after the other.
+
+        Args:
+            call: what is asked.
+            uid: of the user who asks.
+
+        Raises:
+            VarlinkError: is the reply. The iterator may raise it as well.
+        """
+        name, _, method = call.method.rpartition(".")
+        if name not in interface.DESCRIPTIONS:
+            raise VarlinkError(INTERFACE_NOT_FOUND, interface=name)
+        match call.method:
+            case "org.varlink.service.GetInfo":
+                _decode(call, interface.NoParameters)
+                return encode_reply(_INFO)
+            case "org.varlink.service.GetInterfaceDescription":
+                return encode_reply(_describe(_decode(call, interface.DescriptionParameters)))
+            case "io.meshwatch.Control.Status":
+                _decode(call, interface.NoParameters)
+                return encode_reply(interface.StatusReply(status=self._status()))
+            case "io.meshwatch.Control.Explain":
+                _decode(call, interface.NoParameters)
+                return encode_reply(self._explain())
+            case "io.meshwatch.Control.Events":
+                return self._events(call, _decode(call, interface.EventsParameters))
+            case "io.meshwatch.Control.Failover":
+                return self._operate(OperatorVerb.FAILOVER, _decode(call, interface.FailoverParameters), uid)
+            case "io.meshwatch.Control.Failback":
+                return self._operate(OperatorVerb.FAILBACK, _decode(call, interface.FailbackParameters), uid)
+            case _:
+                raise VarlinkError(METHOD_NOT_FOUND, method=method)
+
+    def _status(self) -> Status:
+        status = self._backend.status()
+        if status is None:
+            raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
+        return status
+
+    def _explain(self) -> interface.ExplainReply:
+        status = self._status()
+        explanations = explain(status, self._backend.events().read())
+        return interface.ExplainReply(node=status.node, mode=status.mode, at_ns=status.at_ns, explanations=explanations)
+
+    def _operate(
+        self,
+        verb: OperatorVerb,
+        parameters: interface.FailoverParameters | interface.FailbackParameters,
+        uid: int,
+    ) -> AsyncIterator[bytes]:
+        if uid != 0 and not parameters.dry_run:
+            raise VarlinkError(PERMISSION_DENIED)
+        return self._await_engine(verb, parameters)
+
+    async def _await_engine(
+        self, verb: OperatorVerb, parameters: interface.FailoverParameters | interface.FailbackParameters
+    ) -> AsyncIterator[bytes]:
+        rank = parameters.rank if isinstance(parameters, interface.FailoverParameters) else None
+        try:
+            async with asyncio.timeout(OPERATE_TIMEOUT_S):
+                reply = await self._backend.operate(verb, parameters.location or "", rank, bool(parameters.dry_run))
+        except TimeoutError:
+            reason = f"no answer of the engine within {OPERATE_TIMEOUT_S:.0f} s"
+            raise VarlinkError(interface.NOT_ANSWERED, reason=reason) from None
+        except MeshwatchError as error:
+            raise VarlinkError(interface.NOT_ANSWERED, reason=str(error)) from error
+        yield encode_reply(
+            interface.OperateReply(accepted=reply.is_accepted, text=reply.text, operations=reply.operations)
+        )
+
+    def _events(self, call: Call, parameters: interface.EventsParameters) -> bytes | AsyncIterator[bytes]:
+        store, since_ns = self._backend.events(), parameters.since_ns or 0
+        if call.more:
+            return _tell_events(store, since_ns, follow=bool(parameters.follow))
+        if parameters.follow:
+            raise VarlinkError(EXPECTED_MORE)
+        return _encode_events(store.read(since_ns)[-SINGLE_REPLY_EVENTS:])
+
+
+async def _tell_events(store: EventStore, since_ns: int, *, follow: bool) -> AsyncIterator[bytes]:
+    """Events in batches: those kept, and with `follow` those to come."""
+    after, last = 0, store.last_seq
+    while after < last and (batch := store.read(since_ns, after=after, limit=BATCH_EVENTS)):
+        after = _seq(batch[-1])
+        yield _encode_events(batch, continues=True)
+    if not follow:
+        yield _encode_events([])
+        return
+    after = max(after, last)
+    try:
+        while True:
+            batch = await store.read_next(after, limit=BATCH_EVENTS)
+            after = _seq(batch[-1])
+            yield _encode_events(batch, continues=True)
+    except FollowerTooSlowError as error:
+        yield _encode_events([{"event": "events.lost", "at_ns": time.monotonic_ns(), "lost": error.lost}])
+
+
+def _encode_events(events: list[EventLine], *, continues: bool = False) -> bytes:
+    return encode_reply(interface.EventsReply(events=tuple(events)), continues=continues)
+
+
+def _seq(line: EventLine) -> int:
+    seq = line["seq"]
+    assert isinstance(seq, int)
+    return seq
+
+
+_INFO = {
+    "vendor": "meshwatchd",
+    "product": "meshwatchd",
+    "version": meshwatchd.__version__,
+    "url": "https://varlink.org/",
+    "interfaces": list(interface.DESCRIPTIONS),
+}
+
+
+def _describe(parameters: interface.DescriptionParameters) -> dict[str, str]:
+    if parameters.interface not in interface.DESCRIPTIONS:
+        raise VarlinkError(INTERFACE_NOT_FOUND, interface=parameters.interface)
+    return {"description": interface.DESCRIPTIONS[parameters.interface]}
+
+
+def _decode(call: Call, kind: type[_Parameters]) -> _Parameters:
+    """The parameters of a call; its complaint names the parameter."""
+    try:
+        return msgspec.json.decode(call.parameters, type=kind)
+    except msgspec.MsgspecError as error:
+        text = str(error)
+        named = text.partition("`$.")[2] or text.partition("field `")[2]
+        raise VarlinkError(INVALID_PARAMETER, parameter=named.partition("`")[0] or "parameters") from None

@@ -1,0 +1,89 @@
+"""The server of the control socket: many clients on one loop, none of which can hold up another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+
+from meshwatchd.adapters.control.connection import Connection
+from meshwatchd.adapters.control.interface import TOO_MANY_CLIENTS
+from meshwatchd.adapters.control.listen import open_listener, read_peer_uid
+from meshwatchd.adapters.control.methods import ControlBackend, Methods
+from meshwatchd.adapters.control.varlink import Call, VarlinkError
+
+__all__ = ["MAX_CLIENTS", "ControlBackend", "ControlServer"]
+
+MAX_CLIENTS = 64
+
+
+class ControlServer:
+    """Serves `io.meshwatch.Control` on a socket.
+
+    Args:
+        path: of the socket; its folder is created.
+        backend: knows the answers.
+        read_uid: tells the user at the other end of a connection.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        backend: ControlBackend,
+        *,
+        read_uid: Callable[[socket.socket], int] = read_peer_uid,
+    ) -> None:
+        self._path = path
+        self._methods = Methods(backend)
+        self._read_uid = read_uid
+        self._connections: set[Connection] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def serve(self) -> None:
+        """Answer until cancelled; then close everything and remove the socket.
+
+        Raises:
+            ControlError: the socket cannot be listened on.
+        """
+        listener = open_listener(self._path)
+        inode = self._path.stat().st_ino
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                server = await loop.create_unix_server(lambda: Connection(self, self._read_uid), sock=listener)
+                try:
+                    # Not serve_forever(): from Python 3.12 on it waits for the clients when it is cancelled.
+                    await loop.create_future()
+                finally:
+                    server.close()
+                    for connection in tuple(self._connections):
+                        connection.abort()
+                    await asyncio.sleep(0)  # an aborted transport closes its socket in the loop's next turn
+        finally:
+            listener.close()
+            with contextlib.suppress(OSError):
+                # Only our own: a successor may already listen at the same path.
+                if self._path.stat().st_ino == inode:
+                    self._path.unlink()
+
+    def admit(self, connection: Connection) -> VarlinkError | None:
+        """See `Host.admit`."""
+        if len(self._connections) >= MAX_CLIENTS:
+            return VarlinkError(TOO_MANY_CLIENTS, limit=MAX_CLIENTS)
+        self._connections.add(connection)
+        return None
+
+    def dismiss(self, connection: Connection) -> None:
+        """See `Host.dismiss`."""
+        self._connections.discard(connection)
+
+    def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
+        """See `Host.answer`."""
+        return self._methods.answer(call, uid)
+
+    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """See `Host.start`."""
+        assert self._tasks is not None
+        return self._tasks.create_task(work)

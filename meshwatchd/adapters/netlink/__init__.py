@@ -1,0 +1,11 @@
+"""The kernel's routing state: read as a whole, watched, and changed where it is ours.
+
+kernel.py     typed requests over one rtnetlink socket; KernelError is all that comes out of it
+decode.py     pyroute2's messages -> our types
+ports.py      what each part wants of the kernel
+monitor.py    the kernel's change notifications, on a socket of their own
+mirror.py     both of these -> Snapshot
+provision.py  standing objects: difference, order, verification
+sweep.py      removal of everything of ours without the daemon
+switch.py     the engine's own prepacked override switch; needs none of the others
+"""

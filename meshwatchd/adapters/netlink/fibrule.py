@@ -1,0 +1,213 @@
+"""Policy routing rules as netlink messages, packed and parsed by hand.
+
+Layout of a rule, host byte order (linux/fib_rules.h):
+
+    offset  bytes  field
+    0       1      family (AF_INET)
+    1       1      length of the destination prefix, always 0 here
+    2       1      length of the source prefix, always 0 here
+    3       1      TOS, always 0 here
+    4       1      table, when it fits
+    5       2      reserved
+    7       1      action (FR_ACT_TO_TBL or FR_ACT_GOTO)
+    8       4      flags
+    12      n      attributes, each padded to 4 bytes
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.plan import Rule
+
+RTM_NEWRULE: Final = 32
+RTM_DELRULE: Final = 33
+RTM_GETRULE: Final = 34
+
+NLM_F_REQUEST: Final = 0x001
+NLM_F_ACK: Final = 0x004
+NLM_F_DUMP: Final = 0x300
+NLM_F_EXCL: Final = 0x200
+NLM_F_CREATE: Final = 0x400
+
+FRA_IIFNAME: Final = 3
+FRA_GOTO: Final = 4
+FRA_PRIORITY: Final = 6
+FRA_TABLE: Final = 15
+FRA_PROTOCOL: Final = 21
+FRA_IP_PROTO: Final = 22
+FRA_SPORT_RANGE: Final = 23
+FRA_DPORT_RANGE: Final = 24
+
+_FR_ACT_TO_TBL: Final = 1
+_FR_ACT_GOTO: Final = 2
+_FIB_RULE_UNRESOLVED: Final = 4
+"""Set by the kernel on a jump whose target does not exist yet."""
+_RT_TABLE_UNSPEC: Final = 0
+_SMALL_TABLES: Final = 256
+
+MESSAGE: Final = struct.Struct("=IHHII")
+"""struct nlmsghdr: length, type, flags, sequence number, port id."""
+ATTRIBUTE: Final = struct.Struct("=HH")
+"""struct nlattr: length with this header, type."""
+_RULE: Final = struct.Struct("=BBBBB2xBI")
+_U8: Final = struct.Struct("=B")
+_U32: Final = struct.Struct("=I")
+_PORT_RANGE: Final = struct.Struct("=HH")
+"""struct fib_rule_port_range: first and last port; unlike ports in packets they are in host order."""
+
+_ATTRIBUTE_TYPE_MASK: Final = 0x3FFF
+"""Without NLA_F_NESTED and NLA_F_NET_BYTEORDER."""
+
+
+class KernelRule(NamedTuple):
+    """A rule as the kernel shows it: what our vocabulary can say of it, and whose it is."""
+
+    rule: Rule
+    protocol: int
+
+
+@functools.lru_cache(maxsize=512)
+def encode_rule(rule: Rule, protocol: int) -> bytes:
+    """The body of RTM_NEWRULE or RTM_DELRULE: everything behind the netlink header.
+
+    Cached: failovers and failbacks of a node use the same few rules over and over.
+    """
+    table = rule.table if rule.table < _SMALL_TABLES else _RT_TABLE_UNSPEC
+    action = _FR_ACT_TO_TBL if rule.goto is None else _FR_ACT_GOTO
+    parts = [
+        _RULE.pack(socket.AF_INET, 0, 0, 0, table, action, 0),
+        encode_attribute(FRA_PRIORITY, _U32.pack(rule.priority)),
+        encode_attribute(FRA_TABLE, _U32.pack(rule.table)),
+        encode_attribute(FRA_PROTOCOL, _U8.pack(protocol)),
+    ]
+    if rule.goto is not None:
+        parts.append(encode_attribute(FRA_GOTO, _U32.pack(rule.goto)))
+    if rule.iif is not None:
+        parts.append(encode_attribute(FRA_IIFNAME, rule.iif.encode() + b"\0"))
+    if rule.sport is not None or rule.dport is not None:
+        parts.append(encode_attribute(FRA_IP_PROTO, _U8.pack(socket.IPPROTO_UDP)))
+    if rule.sport is not None:
+        parts.append(encode_attribute(FRA_SPORT_RANGE, _PORT_RANGE.pack(*rule.sport)))
+    if rule.dport is not None:
+        parts.append(encode_attribute(FRA_DPORT_RANGE, _PORT_RANGE.pack(*rule.dport)))
+    return b"".join(parts)
+
+
+def decode_rule(body: bytes) -> KernelRule | None:
+    """Read one rule of a dump.
+
+    Returns:
+        None for a rule that says something `Rule` cannot say (another family or action, a prefix, a TOS,
+        flags, a mark): it is none of ours and equal to none of ours.
+
+    Raises:
+        DecodeError: the bytes are cut short, or a value has the wrong length.
+    Source: fib_nl_fill_rule() in net/core/fib_rules.c.
+    """
+    if len(body) < _RULE.size:
+        raise DecodeError("netlink rule", f"{len(body)} bytes")
+    family, dst_len, src_len, tos, table, action, flags = _RULE.unpack_from(body)
+    found = dict(decode_attributes(body, _RULE.size))
+    flags &= ~_FIB_RULE_IIF_DETACHED
+    if (family, dst_len, src_len, tos, flags & ~_FIB_RULE_UNRESOLVED) != (socket.AF_INET, 0, 0, 0, 0):
+        return None
+    if action != (_FR_ACT_GOTO if FRA_GOTO in found else _FR_ACT_TO_TBL):
+        return None
+    for type_, nothing in _NEUTRAL.items():
+        if found.pop(type_, nothing) != nothing:
+            return None
+    if not found.keys() <= _KNOWN or not _is_udp_or_any(found):
+        return None
+    try:
+        return _build(found, table)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DecodeError("netlink rule", str(error)) from error
+
+
+def _build(found: dict[int, bytes], table: int) -> KernelRule:
+    iif = found.get(FRA_IIFNAME)
+    (protocol,) = _U8.unpack(found.get(FRA_PROTOCOL, b"\0"))
+    rule = Rule(
+        priority=_number(found.get(FRA_PRIORITY), 0),
+        table=_number(found.get(FRA_TABLE), table),
+        goto=_number(found[FRA_GOTO], 0) if FRA_GOTO in found else None,
+        iif=iif.rstrip(b"\0").decode() if iif is not None else None,
+        sport=_ports(found.get(FRA_SPORT_RANGE)),
+        dport=_ports(found.get(FRA_DPORT_RANGE)),
+    )
+    return KernelRule(rule, protocol)
+
+
+_FRA_SUPPRESS_PREFIXLEN: Final = 14
+_FRA_SPORT_MASK: Final = 28
+_FRA_DPORT_MASK: Final = 29
+_NEUTRAL: Final = {
+    _FRA_SUPPRESS_PREFIXLEN: b"\xff\xff\xff\xff",
+    _FRA_SPORT_MASK: b"\xff\xff",
+    _FRA_DPORT_MASK: b"\xff\xff",
+}
+"""What a dump adds to our rules, and its value when it says nothing; the masks come with Linux 6.15."""
+
+_FIB_RULE_IIF_DETACHED: Final = 0x8
+"""Set by the kernel while the device of FRA_IIFNAME does not exist."""
+_KNOWN: Final = frozenset(
+    (
+        FRA_IIFNAME,
+        FRA_GOTO,
+        FRA_PRIORITY,
+        FRA_TABLE,
+        FRA_PROTOCOL,
+        FRA_IP_PROTO,
+        FRA_SPORT_RANGE,
+        FRA_DPORT_RANGE,
+    )
+)
+
+
+def _is_udp_or_any(found: dict[int, bytes]) -> bool:
+    has_ports = FRA_SPORT_RANGE in found or FRA_DPORT_RANGE in found
+    protocol = found.get(FRA_IP_PROTO)
+    expected = _U8.pack(socket.IPPROTO_UDP) if has_ports else None
+    return protocol == expected
+
+
+def _number(value: bytes | None, default: int) -> int:
+    return default if value is None else int(_U32.unpack(value)[0])
+
+
+def _ports(value: bytes | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    first, last = _PORT_RANGE.unpack(value)
+    return int(first), int(last)
+
+
+def encode_attribute(type_: int, value: bytes) -> bytes:
+    """One attribute with its padding."""
+    length = ATTRIBUTE.size + len(value)
+    return ATTRIBUTE.pack(length, type_) + value + bytes(-length % 4)
+
+
+def decode_attributes(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The attributes of data[offset:], in order.
+
+    Raises:
+        DecodeError: an attribute is shorter than its header or longer than what is left.
+    """
+    while offset + ATTRIBUTE.size <= len(data):
+        length, type_ = ATTRIBUTE.unpack_from(data, offset)
+        if length < ATTRIBUTE.size or offset + length > len(data):
+            raise DecodeError("netlink attribute", f"length {length} at byte {offset} of {len(data)}")
+        yield type_ & _ATTRIBUTE_TYPE_MASK, data[offset + ATTRIBUTE.size : offset + length]
+        offset += length + -length % 4
+
+
+def encode_message(type_: int, flags: int, sequence: int, body: bytes) -> bytes:
+    """A netlink message; port id 0 lets the kernel fill in the socket's."""
+    return MESSAGE.pack(MESSAGE.size + len(body), type_, flags, sequence, 0) + body

@@ -1,0 +1,234 @@
+"""Typed requests over one rtnetlink socket.
+
+Every error that leaves this file is a KernelError with the kernel's own words. Errors that mean "it is already so" are
+tolerated here, beside the request they belong to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from pyroute2 import AsyncIPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from meshwatchd.adapters.netlink import decode
+from meshwatchd.adapters.netlink.decode import IPPROTO_UDP, RouteRecord, RuleRecord
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.snapshot import Link
+
+RT_SCOPE_UNIVERSE = 0
+RT_SCOPE_LINK = 253
+RT_SCOPE_NOWHERE = 255
+"""linux/rtnetlink.h; in a deletion, nowhere matches any scope."""
+
+IN6_ADDR_GEN_MODE_NONE = 1
+"""linux/if_link.h: the device gets no link-local address of its own accord."""
+
+
+_KERNEL_FILTERS: dict[str, object] = {"dump_filter": {}}
+"""Without a filter of its own pyroute2 (0.9.7) takes the criteria of a dump for itself and asks for all routes: each
+of a hundred small tables would cost a dump of the main table."""
+
+
+class Kernel:
+    """The kernel's links, addresses, rules and routes.
+
+    Args:
+        protocol: our route and rule protocol number, on everything that is added and demanded of whatever is deleted.
+    """
+
+    def __init__(self, protocol: int) -> None:
+        self._protocol = protocol
+        # Strict checking makes the kernel itself filter dumps: reading our routes costs the same beside 100 000 others.
+        self._socket = AsyncIPRoute(ext_ack=True, strict_check=True)
+
+    async def __aenter__(self) -> Self:
+        """Use the socket; it is opened by the first request."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the socket."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket; nothing in the kernel changes."""
+        self._socket.close()
+
+    async def links(self) -> list[Link]:
+        """All devices, without their addresses."""
+        with _Asking("list devices"):
+            return [decode.decode_link(message) async for message in await self._socket.get_links()]
+
+    async def addresses(self) -> list[tuple[int, str]]:
+        """Interface index and address of all IPv4 addresses."""
+        with _Asking("list addresses"):
+            dump = await self._socket.get_addr(family=socket.AF_INET)
+            return [decode.decode_address(message) async for message in dump]
+
+    async def rules(self) -> list[RuleRecord]:
+        """All IPv4 rules."""
+        with _Asking("list rules"):
+            dump = await self._socket.get_rules(family=socket.AF_INET)
+            return [decode.decode_rule(message) async for message in dump]
+
+    async def marked_routes(self, devices: Mapping[int, str]) -> list[RouteRecord]:
+        """All IPv4 routes with our protocol, in whatever table."""
+        with _Asking(f"list routes of protocol {self._protocol}"):
+            dump = await self._socket.route("dump", family=socket.AF_INET, proto=self._protocol, **_KERNEL_FILTERS)
+            return [decode.decode_route(message, devices) async for message in dump]
+
+    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
+        """All IPv4 routes of one table; none when the table does not exist (ENOENT)."""
+        with _Tolerating(errno.ENOENT), _Asking(f"list routes of table {table}"):
+            dump = await self._socket.route("dump", family=socket.AF_INET, table=table, **_KERNEL_FILTERS)
+            return [decode.decode_route(message, devices) async for message in dump]
+        return []
+
+    async def add_rule(self, rule: Rule) -> None:
+        """Add a rule; EEXIST means that an equal one is there."""
+        with _Tolerating(errno.EEXIST), _Asking(f"add rule {rule.render()}"):
+            await self._socket.rule("add", **_rule_request(rule), protocol=self._protocol)
+
+    async def delete_rule(self, rule: Rule) -> None:
+        """Delete a rule; ENOENT means that it is gone."""
+        with _Tolerating(errno.ENOENT), _Asking(f"delete rule {rule.render()}"):
+            await self._socket.rule("del", **_rule_request(rule), protocol=self._protocol)
+
+    async def delete_marked_rule(self, record: RuleRecord) -> None:
+        """Delete a rule of ours whatever it selects: the first of its priority, its action and our protocol."""
+        if record.rule is not None:
+            await self.delete_rule(record.rule)
+            return
+        action = {"table": record.table} if record.table else {"action": 0}
+        with _Tolerating(errno.ENOENT), _Asking(f"delete {record.text}"):
+            await self._socket.rule(
+                "del", priority=record.priority, protocol=self._protocol, family=socket.AF_INET, **action
+            )
+
+    async def add_route(self, route: Route, index: int) -> None:
+        """Add a route into the device of that index.
+
+        Raises:
+            KernelError: also EEXIST, for what is there may be somebody else's.
+        """
+        with _Asking(f"add route {route.render()}"):
+            await self._socket.route("add", **_route_request(route, index), proto=self._protocol)
+
+    async def replace_route(self, route: Route, index: int) -> None:
+        """Replace the route of that prefix and table; the caller knows that it is ours."""
+        with _Asking(f"replace route {route.render()}"):
+            await self._socket.route("replace", **_route_request(route, index), proto=self._protocol)
+
+    async def delete_route(self, record: RouteRecord) -> None:
+        """Delete a route of ours; ESRCH means that it is gone."""
+        with _Tolerating(errno.ESRCH), _Asking(f"delete {record.text}"):
+            metric = {"priority": record.metric} if record.metric else {}
+            await self._socket.route(
+                "del",
+                dst=record.dst,
+                table=record.table,
+                proto=self._protocol,
+                type=record.kind,
+                scope=RT_SCOPE_NOWHERE,
+                **metric,
+            )
+
+    async def add_wireguard(self, device: str) -> None:
+        """Add a device of the kernel's WireGuard; EOPNOTSUPP when the kernel has none."""
+        with _Asking(f"add device {device}"):
+            await self._socket.link("add", ifname=device, kind="wireguard")
+
+    async def delete_link(self, link: Link) -> None:
+        """Delete a device by index and name; one that is gone is fine."""
+        with _Tolerating(errno.ENODEV), _Asking(f"delete device {link.name}"):
+            await self._socket.link("del", index=link.index)
+
+    async def find_link(self, device: str) -> Link | None:
+        """The device of that name, without its addresses."""
+        with _Tolerating(errno.ENODEV), _Asking(f"look for device {device}"):
+            messages = list(await self._socket.link("get", ifname=device))
+            return decode.decode_link(messages[0])
+        return None
+
+    async def keep_without_addresses(self, link: Link) -> None:
+        """Stop the kernel from giving the device an IPv6 link-local address when it goes up.
+
+        EAFNOSUPPORT and EOPNOTSUPP stand for a kernel, or a device, without IPv6.
+        """
+        mode = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", IN6_ADDR_GEN_MODE_NONE]]}
+        unsupported = _Tolerating(errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
+        with unsupported, _Asking(f"set device {link.name} addrgenmode none"):
+            await self._socket.link("set", index=link.index, IFLA_AF_SPEC={"attrs": [["AF_INET6", mode]]})
+
+    async def bring_up(self, link: Link, mtu_bytes: int) -> None:
+        """Set a device's MTU and administrative state."""
+        with _Asking(f"set device {link.name} mtu {mtu_bytes} up"):
+            await self._socket.link("set", index=link.index, mtu=mtu_bytes, state="up")
+
+
+def _rule_request(rule: Rule) -> dict[str, object]:
+    """What pyroute2 takes for a rule; port ranges are strings "first:last"."""
+    request: dict[str, object] = {"priority": rule.priority, "family": socket.AF_INET}
+    request |= {"table": rule.table} if rule.goto is None else {"action": "goto", "goto": rule.goto}
+    if rule.iif is not None:
+        request["iifname"] = rule.iif
+    if rule.sport is not None or rule.dport is not None:
+        request["FRA_IP_PROTO"] = IPPROTO_UDP
+    if rule.sport is not None:
+        request["FRA_SPORT_RANGE"] = f"{rule.sport[0]}:{rule.sport[1]}"
+    if rule.dport is not None:
+        request["FRA_DPORT_RANGE"] = f"{rule.dport[0]}:{rule.dport[1]}"
+    return request
+
+
+def _route_request(route: Route, index: int) -> dict[str, object]:
+    """What pyroute2 takes for a route; a gateway is on-link, and without one the scope is the link."""
+    request: dict[str, object] = {"dst": route.dst, "table": route.table, "oif": index}
+    if route.src is not None:
+        request["prefsrc"] = route.src
+    if route.via is None:
+        return request | {"scope": RT_SCOPE_LINK}
+    return request | {"gateway": route.via, "flags": ["onlink"], "scope": RT_SCOPE_UNIVERSE}
+
+
+class _Asking:
+    """Turns what pyroute2 raises inside the block into KernelError."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, NetlinkError):
+            text = str(error.args[1]) if len(error.args) > 1 else os.strerror(error.code)
+            raise KernelError(self._operation, error.code, text) from error
+        if isinstance(error, OSError):
+            number = error.errno or errno.EIO
+            raise KernelError(self._operation, number, os.strerror(number)) from error
+
+
+class _Tolerating:
+    """Ends the block quietly at a KernelError of these numbers."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = numbers
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return isinstance(error, KernelError) and error.errno in self._numbers

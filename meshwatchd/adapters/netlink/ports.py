@@ -1,0 +1,94 @@
+"""What the other parts want of the kernel, each no more than it uses; `Kernel` is all of them, tests have their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord
+from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.snapshot import Link
+
+
+class RuleReader(Protocol):
+    """Dumps of rules and of our routes."""
+
+    async def rules(self) -> list[RuleRecord]:
+        """All IPv4 rules."""
+        ...
+
+    async def marked_routes(self, devices: Mapping[int, str]) -> list[RouteRecord]:
+        """All IPv4 routes with our protocol."""
+        ...
+
+
+class LinkReader(Protocol):
+    """The devices."""
+
+    async def links(self) -> list[Link]:
+        """All devices, without their addresses."""
+        ...
+
+    async def find_link(self, device: str) -> Link | None:
+        """The device of that name, without its addresses."""
+        ...
+
+
+class StateReader(RuleReader, LinkReader, Protocol):
+    """All that a snapshot is made of."""
+
+    async def addresses(self) -> list[tuple[int, str]]:
+        """Interface index and address of all IPv4 addresses."""
+        ...
+
+    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
+        """All IPv4 routes of one table."""
+        ...
+
+
+class RoutingKernel(RuleReader, Protocol):
+    """Rules and routes, read and changed."""
+
+    async def add_rule(self, rule: Rule) -> None:
+        """Add a rule; one that exists already is fine."""
+        ...
+
+    async def delete_rule(self, rule: Rule) -> None:
+        """Delete a rule; one that is gone already is fine."""
+        ...
+
+    async def add_route(self, route: Route, index: int) -> None:
+        """Add a route where none of that prefix is."""
+        ...
+
+    async def replace_route(self, route: Route, index: int) -> None:
+        """Put a route in the place of another one of ours, without a gap."""
+        ...
+
+    async def delete_route(self, record: RouteRecord) -> None:
+        """Delete a route; one that is gone already is fine."""
+        ...
+
+
+class StandingKernel(RoutingKernel, LinkReader, Protocol):
+    """What keeping standing objects takes."""
+
+
+class DeviceKernel(LinkReader, Protocol):
+    """Devices, made and removed."""
+
+    async def add_wireguard(self, device: str) -> None:
+        """Add a device of the kernel's WireGuard."""
+        ...
+
+    async def delete_link(self, link: Link) -> None:
+        """Delete a device; one that is gone already is fine."""
+        ...
+
+    async def keep_without_addresses(self, link: Link) -> None:
+        """Stop the kernel from giving the device an IPv6 address."""
+        ...
+
+    async def bring_up(self, link: Link, mtu_bytes: int) -> None:
+        """Set a device's MTU and administrative state."""
+        ...

@@ -1,0 +1,86 @@
+"""Removes everything of ours from the kernel, with or without a daemon.
+
+Rules go first, overrides before the rest, so that traffic is back on the mesh's own routes before any table empties;
+devices go last. What does not carry our mark is not looked at twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from meshwatchd.adapters.netlink import provision
+from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.adapters.netlink.kernel import Kernel
+from meshwatchd.adapters.wireguard.device import Devices
+from meshwatchd.model.settings import KernelSettings, Settings, StandbySettings
+
+STATE_DIR = Path(Settings().daemon.state_dir)
+KEY_FILE = Path(StandbySettings().private_key_file).name
+
+
+def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR) -> list[str]:
+    """Remove our rules, routes and devices; a second call finds nothing.
+
+    Args:
+        kernel: protocol number and ranges that mark what is ours.
+        dry_run: only say what would be removed.
+        state_dir: where links.json tells which devices are ours.
+
+    Returns:
+        one line for each object, as `ip` would say it, in the order of removal.
+
+    Raises:
+        KernelError: the kernel refuses; what was removed before stays removed.
+    """
+    return asyncio.run(_sweep(kernel, dry_run=dry_run, state_dir=state_dir))
+
+
+async def _sweep(settings: KernelSettings, *, dry_run: bool, state_dir: Path) -> list[str]:
+    async with Kernel(settings.protocol) as kernel:
+        removed = await _sweep_rules(kernel, settings, dry_run=dry_run)
+        removed += await _sweep_routes(kernel, settings, dry_run=dry_run)
+        removed += await _sweep_devices(kernel, settings, state_dir, dry_run=dry_run)
+    return removed
+
+
+async def _sweep_rules(kernel: Kernel, settings: KernelSettings, *, dry_run: bool) -> list[str]:
+    first = settings.priority_base
+
+    def is_ours(record: RuleRecord) -> bool:
+        return record.protocol == settings.protocol and 0 <= record.priority - first < provision.BAND
+
+    ours = [record for record in await kernel.rules() if is_ours(record)]
+    ours.sort(key=lambda record: record.priority - first not in provision.OVERRIDES)
+    for record in ours:
+        if not dry_run:
+            await kernel.delete_marked_rule(record)
+    return [record.text for record in ours]
+
+
+async def _sweep_routes(kernel: Kernel, settings: KernelSettings, *, dry_run: bool) -> list[str]:
+    names = {link.index: link.name for link in await kernel.links()}
+    routes = await kernel.marked_routes(names)
+    ours = [record for record in routes if provision.is_our_route(record, settings)]
+    for record in ours:
+        if not dry_run:
+            await kernel.delete_route(record)
+    return [record.text for record in ours]
+
+
+async def _sweep_devices(kernel: Kernel, settings: KernelSettings, state_dir: Path, *, dry_run: bool) -> list[str]:
+    """Devices with our prefix that are recorded in links.json or have our private key."""
+    standby = msgspec.structs.replace(StandbySettings(), private_key_file=str(state_dir / KEY_FILE))
+    devices = Devices(kernel, standby, state_dir)
+    removed = []
+    for link in await kernel.links():
+        if link.name.startswith(settings.device_prefix) and await devices.is_ours(link):
+            removed.append(f"device {link.name}")
+            if not dry_run:
+                devices.adopt(link)
+    for device in devices.recorded():
+        if not dry_run:
+            await devices.remove(device)
+    return removed

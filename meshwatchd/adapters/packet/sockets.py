@@ -1,0 +1,141 @@
+"""Opening the UDP sockets of probes.
+
+No socket here asks for a path MTU mode: the kernel's default sets DF, as TCP's packets have it, and a probe
+of some 300 bytes is below the smallest path MTU the kernel will believe in (net.ipv4.route.min_pmtu, 552),
+so that neither fragments nor EMSGSIZE can occur; the option would cost each fresh probe one system call.
+The DSCP is left at 0: probes take the queues that ordinary traffic takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from typing import Final
+
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE
+from meshwatchd.wire.mesh_tlv import ENTERPRISE, MESH_BYTES, MESH_VERSION
+from meshwatchd.wire.seal import MESH_OFFSET, MESH_VALUE_OFFSET, MIN_PACKET_BYTES
+from meshwatchd.wire.tlv import TlvType
+
+PACKET_BYTES: Final = 2048
+"""Longer than any probe of this version; a longer packet is cut off and does not verify."""
+
+IP_PKTINFO: Final = 8
+IP_RECVTTL: Final = 12
+"""Python 3.11 has names for neither (linux/in.h)."""
+PKTINFO: Final = struct.Struct("@i4s4s")
+"""struct in_pktinfo: interface index, local address (source of an answer), address in the packet's header."""
+TTL: Final = struct.Struct("@i")
+LISTENER_ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(PKTINFO.size) + socket.CMSG_SPACE(TTL.size)
+
+_SO_RCVBUFFORCE: Final = 33
+_SO_ATTACH_FILTER: Final = 26
+_SO_MEMINFO: Final = 55
+_MEMINFO: Final = struct.Struct("@9I")
+_MEMINFO_DROPS: Final = 8
+_LISTENER_BUFFER_BYTES: Final = 2 * 1024 * 1024
+"""About 2 700 packets of 300 bytes, as the kernel accounts them: 0.1 s of the permitted maximum."""
+
+_TYPE: Final = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+
+Address = tuple[str, int]
+
+
+def open_probe(source: str, port: int, destination: Address) -> socket.socket:
+    """A connected socket with exactly this source port, for one probe or one pinned session.
+
+    Connected, so that nobody but the peer's port can wake us. Address reuse stays off: a port that anybody
+    else uses must show as EADDRINUSE, not as lost answers.
+
+    Raises:
+        OSError: EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH and the like; nothing stays open.
+    """
+    probe = socket.socket(socket.AF_INET, _TYPE, socket.IPPROTO_UDP)
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        probe.bind((source, port))
+        probe.connect(destination)
+    except OSError:
+        probe.close()
+        raise
+    return probe
+
+
+def open_listener(port: int) -> socket.socket:
+    """A socket that hears requests to any address of this node and knows which one they were sent to.
+
+    Raises:
+        OSError: mostly EADDRINUSE.
+    """
+    listener = socket.socket(socket.AF_INET, _TYPE, socket.IPPROTO_UDP)
+    try:
+        for option in (IP_PKTINFO, IP_RECVTTL):
+            listener.setsockopt(socket.IPPROTO_IP, option, 1)
+        # Arrival stamps are a switch in the whole kernel's receive path, thrown when the first socket asks
+        # for them: listeners keep it on, so that fresh probes do not throw it back and forth.
+        listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        _grow_buffer(listener)
+        _attach_filter(listener)
+        listener.bind(("", port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def filtered_packets(listener: socket.socket) -> int:
+    """Packets the kernel dropped at this socket: by the filter, or for want of room."""
+    return int(_MEMINFO.unpack(listener.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))[_MEMINFO_DROPS])
+
+
+def _grow_buffer(listener: socket.socket) -> None:
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _LISTENER_BUFFER_BYTES)
+    except PermissionError:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LISTENER_BUFFER_BYTES)
+
+
+# Classic BPF (linux/bpf_common.h, linux/filter.h): an instruction is code, jump if true, jump if false,
+# operand.
+_INSTRUCTION: Final = struct.Struct("@HBBI")
+_FPROG: Final = struct.Struct("@HP")
+_LOAD_LENGTH: Final = 0x80
+_LOAD_WORD: Final = 0x20
+_LOAD_BYTE: Final = 0x30
+_LOAD_HALF: Final = 0x28
+_JUMP_EQUAL: Final = 0x15
+_JUMP_AT_LEAST: Final = 0x35
+_RETURN: Final = 0x06
+_UDP_HEADER_BYTES: Final = 8
+"""A filter on a UDP socket sees the packet from its UDP header on."""
+
+_CHECKS: Final = (
+    (_LOAD_LENGTH, 0, _JUMP_AT_LEAST, _UDP_HEADER_BYTES + MIN_PACKET_BYTES),
+    (_LOAD_BYTE, MESH_OFFSET + 1, _JUMP_EQUAL, int(TlvType.MESH)),
+    (_LOAD_HALF, MESH_OFFSET + 2, _JUMP_EQUAL, MESH_BYTES),
+    (_LOAD_WORD, MESH_VALUE_OFFSET, _JUMP_EQUAL, ENTERPRISE),
+    (_LOAD_BYTE, MESH_VALUE_OFFSET + 4, _JUMP_EQUAL, MESH_VERSION),
+)
+"""Load what and from where, compare how and with what: long enough, and our TLV where it always is."""
+
+
+def _filter_program() -> bytes:
+    program = []
+    for position, (load, offset, compare, operand) in enumerate(_CHECKS):
+        start = 0 if load == _LOAD_LENGTH else _UDP_HEADER_BYTES + offset
+        program.append(_INSTRUCTION.pack(load, 0, 0, start))
+        # False jumps over the remaining checks and the accepting return, to the refusing one.
+        program.append(_INSTRUCTION.pack(compare, 0, 2 * (len(_CHECKS) - 1 - position) + 1, operand))
+    accept, refuse = _INSTRUCTION.pack(_RETURN, 0, 0, 0x4_0000), _INSTRUCTION.pack(_RETURN, 0, 0, 0)
+    return b"".join([*program, accept, refuse])
+
+
+_PROGRAM: Final = _filter_program()
+
+
+def _attach_filter(listener: socket.socket) -> None:
+    """Drop in the kernel what cannot be a probe of ours, before it wakes us."""
+    program = ctypes.create_string_buffer(_PROGRAM, len(_PROGRAM))
+    fprog = _FPROG.pack(len(_PROGRAM) // _INSTRUCTION.size, ctypes.addressof(program))
+    listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)

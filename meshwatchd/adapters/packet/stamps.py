@@ -1,0 +1,58 @@
+"""When packets came and went.
+
+The kernel notes the arrival of each packet by the wall clock (SO_TIMESTAMPNS); there is no monotonic
+variant. The wall clock is therefore used for one difference only, how long the packet waited in its socket,
+and the round trip itself is counted on CLOCK_MONOTONIC. That takes our own lateness out of the round-trip
+time: the 25 us of a wake-up, and the 3 s for which the process was stopped. A wall clock set forward while
+a packet waits makes that one packet look fast; no packet can look slow or be lost by it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from meshwatchd.wire import ntp_from_ns
+
+SO_TIMESTAMPNS: Final = 35
+"""Also the type of its ancillary message (asm-generic/socket.h); Python 3.11 has no name for it."""
+
+TIMESPEC: Final = struct.Struct("@ll")
+TIMESTAMP_SPACE: Final = socket.CMSG_SPACE(TIMESPEC.size)
+SECOND_NS: Final = 1_000_000_000
+
+Ancillary = Iterable[tuple[int, int, bytes]]
+
+
+def arrival_wall_ns(ancillary: Ancillary, default_ns: int) -> int:
+    """The kernel's receive time of a packet (CLOCK_REALTIME, ns), or the default when there is none."""
+    for level, kind, data in ancillary:
+        if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) >= TIMESPEC.size:
+            seconds, nanoseconds = TIMESPEC.unpack_from(data)
+            return int(seconds * SECOND_NS + nanoseconds)
+    return default_ns
+
+
+class NtpClock:
+    """Timestamps for packets: the wall clock in NTP format, and no value twice.
+
+    An answer repeats the timestamp of its request, which makes it the nonce that a recorded answer does not
+    have; so it moves on even where the wall clock stands or is set back.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def stamp(self) -> int:
+        """A 64-bit NTP timestamp that this clock has not given before."""
+        now = ntp_from_ns(time.time_ns())
+        # Set back by more than the counter can hide: start from there, with its low bits as they fall.
+        self._last = now if now > self._last or self._last - now > _MAX_AHEAD else self._last + 1
+        return self._last
+
+
+_MAX_AHEAD: Final = 1 << 32
+"""One second of NTP time: further ahead of the wall clock than that a timestamp would be a lie."""

@@ -1,0 +1,111 @@
+"""Between the words on the wire (numbers, node ids) and the model's (names, enumerations)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Final
+
+from meshwatchd import wire
+from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.wire import GossipEntry, MeshFields, OwnState, encode_gossip
+
+_KINDS: Final = MappingProxyType(
+    {
+        CoordinationKind.PROPOSE: wire.CoordinationKind.PROPOSE,
+        CoordinationKind.GRANT: wire.CoordinationKind.GRANT,
+        CoordinationKind.REFUSE: wire.CoordinationKind.REFUSE,
+        CoordinationKind.NOTICE: wire.CoordinationKind.NOTICE,
+    }
+)
+_KINDS_BACK: Final = MappingProxyType({sent: kind for kind, sent in _KINDS.items()})
+
+_REASONS: Final = tuple(Reason)
+_REASON_CODES: Final = MappingProxyType({reason: code for code, reason in enumerate(_REASONS)})
+
+
+class Dictionary:
+    """Coordination messages, which name nodes and reasons by number.
+
+    Args:
+        names: all nodes of the mesh.
+    """
+
+    def __init__(self, names: Iterable[NodeName]) -> None:
+        self._names = {wire.node_id(name): name for name in names}
+
+    def encode(self, message: Coordination) -> wire.Coordination:
+        """The message as a probe carries it."""
+        return wire.Coordination(
+            kind=_KINDS[message.kind],
+            reason=_REASON_CODES[message.reason],
+            pair=message.pair,
+            rank=message.rank,
+            generation=message.generation,
+            nonce=message.nonce,
+            target_node_id=wire.node_id(message.target),
+        )
+
+    def decode(self, message: wire.Coordination) -> Coordination | None:
+        """The message as the core takes it; None for a kind or a node that this version does not know."""
+        kind, target = _KINDS_BACK.get(message.kind), self._names.get(message.target_node_id)
+        if kind is None or target is None:
+            return None
+        is_known = message.reason < len(_REASONS)
+        return Coordination(
+            kind=kind,
+            pair=message.pair,
+            rank=message.rank,
+            generation=message.generation,
+            nonce=message.nonce,
+            target=target,
+            reason=_REASONS[message.reason] if is_known else Reason.NONE,
+        )
+
+
+def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
+    """What this node's packets say of it.
+
+    The wire's bitmap "heard" is the banner's view: bit set = that leg is good. Paths beyond the eighth are
+    not sent.
+    """
+    entries = tuple(GossipEntry(path.pair, path.rank, path.generation) for path in banner.active)
+    return OwnState(
+        node_id=wire.node_id(node),
+        epoch=epoch,
+        heard=banner.view_up,
+        known=banner.view_known,
+        gossip_block=encode_gossip(entries[:MAX_GOSSIP]),
+    )
+
+
+MAX_GOSSIP: Final = 8
+
+
+def banner_of(mesh: MeshFields) -> Banner:
+    """What the sender of a packet says of itself."""
+    return _banner(mesh.heard, mesh.known, mesh.gossip)
+
+
+# Banners change when something happens, and come with each packet.
+@functools.lru_cache(maxsize=1024)
+def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...]) -> Banner:
+    active = tuple(ActivePath(pair=entry.pair, rank=entry.rank, generation=entry.generation) for entry in gossip)
+    return Banner(view_up=heard, view_known=known, active=active)
+
+
+LAYERS: Final = MappingProxyType({int(layer): layer for layer in Layer})
+"""Layers by their number on the wire; a later version may send others."""
+
+
+def session_flags(layer: Layer, flow: FlowClass) -> int:
+    """The flags that stay the same in all probes of a session."""
+    fresh = wire.FLAG_FRESH if flow is FlowClass.FRESH else 0
+    return fresh | (wire.FLAG_EFFECTIVE if layer is Layer.EFFECTIVE else 0)
+
+
+def flow_of(flags: int) -> FlowClass:
+    """The class a request says it is of."""
+    return FlowClass.FRESH if flags & wire.FLAG_FRESH else FlowClass.PINNED

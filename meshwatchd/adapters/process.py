@@ -1,0 +1,122 @@
+"""What the engine process asks for itself: priority, descriptors, a quiet heap, to be the only one."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Final
+
+WANTED_FILES: Final = 8192
+"""Each outstanding fresh probe is an open socket, and the usual soft limit is 1024."""
+
+_LOCK_MODE: Final = 0o640
+
+
+def go_realtime() -> bool:
+    """Run before all ordinary processes: under full load timers stay within 0.6 ms instead of 24.
+
+    Children start with ordinary priority again. False when that is not allowed (no CAP_SYS_NICE, no
+    RLIMIT_RTPRIO); a real-time policy that systemd has set is kept.
+    """
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK in {os.SCHED_RR, os.SCHED_FIFO}:
+        return True
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        return False
+    return True
+
+
+def raise_file_limit() -> int:
+    """Allow as many open descriptors as wanted, or as the hard limit permits; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
+
+
+def settle_memory() -> None:
+    """Take everything alive out of the garbage collector's sight and stop it: a full collection is a stall.
+
+    Cycles made from here on (an exception's traceback, mostly) wait for `collect_young`.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def collect_young() -> None:
+    """Collect what was made lately; some 100 us, for idle moments."""
+    gc.collect(0)
+
+
+class InstanceLock:
+    """One engine for each runtime directory: a file, locked while its process lives, with the pid in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def acquire(self) -> int | None:
+        """Lock the file.
+
+        Returns:
+            None when it is ours, or the pid of the process that has it (0 when it has not written it yet).
+
+        Raises:
+            OSError: the file cannot be opened or made.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _LOCK_MODE)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 32).strip()
+            os.close(fd)
+            return int(holder) if holder.isdigit() else 0
+        os.ftruncate(fd, 0)
+        os.write(fd, b"%d\n" % os.getpid())
+        self._fd = fd
+        return None
+
+    def release(self) -> None:
+        """Unlock it. The file stays: removing it would let two processes lock two files of one name."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def next_epoch(path: Path) -> tuple[int, bool]:
+    """The boot epoch of this process: greater than that of any before, also when the wall clock is set back.
+
+    Returns:
+        The epoch (nanoseconds since 1970 where nothing was odd), and whether it could be recorded. An
+        unrecorded one is still greater than the last recorded one.
+    """
+    try:
+        last = int(path.read_text())
+    except (OSError, ValueError):
+        last = 0
+    epoch = max(time.time_ns(), last + 1) & 0xFFFF_FFFF_FFFF_FFFF
+    try:
+        _replace(path, f"{epoch}\n")
+    except OSError:
+        return epoch, False
+    return epoch, True
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a crash leaves the old or the new content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A fixed name: the instance lock leaves one writer, and a remnant of a crash is written over.
+    draft = path.with_name(f".{path.name}.new")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

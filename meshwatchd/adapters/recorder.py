@@ -1,0 +1,208 @@
+"""The daemon's memory of events: the last ten thousand at hand, more on disk.
+
+A follower is one number, the last sequence number it has seen: the ring is its queue, so a follower who reads slowly
+costs nothing and can hold up nobody, and one who falls behind the whole ring is told how much it has missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from meshwatchd.model.errors import MeshwatchError
+
+EventLine = dict[str, object]
+"""One event, flat; `seq`, `at_ns` and `event` are always there."""
+
+CAPACITY = 10_000
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""Some 20 000 events: days of an unruly mesh."""
+GENERATIONS = 3
+"""Files kept: events.jsonl, events.jsonl.1, events.jsonl.2."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class FollowerTooSlowError(MeshwatchError):
+    """A follower has fallen behind the whole ring.
+
+    Args:
+        lost: how many events it has missed.
+    """
+
+    def __init__(self, lost: int) -> None:
+        self.lost = lost
+        super().__init__(f"{lost} events were lost: the reader was too slow")
+
+
+class EventStore:
+    """Events numbered from 1 on, in memory and on disk.
+
+    Attributes:
+        unwritten: events that could not be written to disk (full, read-only); they are still in memory.
+    """
+
+    def __init__(
+        self, file: Path | None = None, *, capacity: int = CAPACITY, max_file_bytes: int = MAX_FILE_BYTES
+    ) -> None:
+        self.unwritten = 0
+        self._ring: deque[EventLine] = deque(maxlen=capacity)
+        self._next_seq = 1
+        self._changed = asyncio.Event()
+        self._boot = _read_boot_id()
+        self._journal = None if file is None else _Journal(file, max_file_bytes)
+
+    @classmethod
+    def open(cls, folder: Path) -> EventStore:
+        """A store that writes to events.jsonl in a folder and begins with what this boot has already written there."""
+        store = cls(folder / "events.jsonl")
+        store._restore()
+        return store
+
+    def append(self, line: Mapping[str, object]) -> EventLine:
+        """Number and keep an event; wakes the followers."""
+        kept: EventLine = {"seq": 0, **line} | {"seq": self._next_seq, "boot": self._boot}
+        self._next_seq += 1
+        self._ring.append(kept)
+        if self._journal is not None and not self._journal.write(msgspec.json.encode(kept) + b"\n"):
+            self.unwritten += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        return kept
+
+    def read(self, since_ns: int = 0, *, after: int = 0, limit: int | None = None) -> list[EventLine]:
+        """Kept events, the oldest first.
+
+        Args:
+            since_ns: CLOCK_MONOTONIC instant of the earliest wanted.
+            after: sequence number of the last one not wanted.
+            limit: at most so many.
+        """
+        skipped = max(0, after + 1 - self._first_seq)
+        wanted = (line for line in islice(self._ring, skipped, None) if _at_ns(line) >= since_ns)
+        return list(islice(wanted, limit))
+
+    async def read_next(self, after: int, *, limit: int) -> list[EventLine]:
+        """Wait for events later than a sequence number.
+
+        Raises:
+            FollowerTooSlowError: some of them have left the ring.
+        """
+        while self._next_seq - 1 <= after:
+            await self._changed.wait()
+        if after + 1 < self._first_seq:
+            raise FollowerTooSlowError(self._first_seq - after - 1)
+        return self.read(after=after, limit=limit)
+
+    @property
+    def last_seq(self) -> int:
+        """Sequence number of the latest event; 0 before the first."""
+        return self._next_seq - 1
+
+    @property
+    def _first_seq(self) -> int:
+        return self._next_seq - len(self._ring)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _restore(self) -> None:
+        """Take over this boot's events: instants of another boot's monotonic clock mean nothing here."""
+        assert self._journal is not None
+        kept = [line for line in self._journal.read() if line.get("boot") == self._boot and "at_ns" in line]
+        for seq, line in enumerate(kept[-(self._ring.maxlen or CAPACITY) :], 1):
+            self._ring.append({**line, "seq": seq})
+            self._next_seq = seq + 1
+
+
+class _Journal:
+    """A file of lines that is replaced when it has grown; never an obstacle."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._descriptor: int | None = None
+        self._size = 0
+        self._is_torn = False
+
+    def write(self, line: bytes) -> bool:
+        """Append a line; False when the disk would not take it."""
+        try:
+            descriptor = self._ready(len(line))
+            data = b"\n" + line if self._is_torn else line
+            written = os.write(descriptor, data)
+        except OSError:
+            self.close()
+            return False
+        self._size += written
+        self._is_torn = written != len(data)
+        return not self._is_torn
+
+    def read(self) -> list[EventLine]:
+        """The lines of the older file and this one; what is no event is passed over."""
+        lines: list[EventLine] = []
+        for path in (self._generation(1), self._path):
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue
+            lines += [line for raw in content.splitlines() if (line := _decode(raw)) is not None]
+        return lines
+
+    def close(self) -> None:
+        """Close the file; the next write opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _ready(self, length: int) -> int:
+        if self._descriptor is None:
+            self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self._descriptor = self._open()
+        if self._size and self._size + length > self._max_bytes:
+            self.close()
+            for generation in range(GENERATIONS - 1, 0, -1):
+                older = self._generation(generation - 1)
+                if older.exists():
+                    older.replace(self._generation(generation))
+            self._descriptor = self._open()
+        return self._descriptor
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o640)
+        self._size = os.fstat(descriptor).st_size
+        self._is_torn = self._is_torn and self._size > 0
+        return descriptor
+
+    def _generation(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+
+def _decode(raw: bytes) -> EventLine | None:
+    try:
+        return msgspec.json.decode(raw, type=EventLine)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _at_ns(line: EventLine) -> int:
+    at_ns = line["at_ns"]
+    assert isinstance(at_ns, int)
+    return at_ns
+
+
+def _read_boot_id() -> str:
+    """The first part of this boot's random name; enough to tell two boots of one machine apart."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii")[:8]
+    except OSError:
+        return ""
