@@ -1,0 +1,307 @@
+"""The agent: everything that may be slow or may crash, in a process of its own.
+
+    engine --EnsureProvision--> worker: standing objects --Provisioned--> engine
+    kernel --notifications----> mirror: SnapshotReceived (at most every 100 ms), ObjectLost (at once) --> engine
+    engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
+
+The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --config PATH`. It ends when the
+engine's end of the link is closed, and touches nothing in the kernel on the way out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import assert_never
+
+from meshwatchd.adapters.control.server import ControlServer
+from meshwatchd.adapters.netlink.kernel import Kernel
+from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.wireguard.device import Devices
+from meshwatchd.config.load import load
+from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
+from meshwatchd.model.events import (
+    ObjectLost,
+    OperatorRequested,
+    OperatorVerb,
+    Provisioned,
+    SnapshotReceived,
+)
+from meshwatchd.model.frames import (
+    AliveFrame,
+    EventFrame,
+    FactFrame,
+    OperatorReplyFrame,
+    ProvisionFrame,
+    StatusFrame,
+    ToAgent,
+)
+from meshwatchd.model.outputs import ReplyOperator
+from meshwatchd.model.plan import Provision
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Status
+from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
+from meshwatchd.runtime.logging import make_log
+from meshwatchd.runtime.operator_desk import OperatorDesk
+from meshwatchd.runtime.sinks import Log, Sinks
+from meshwatchd.runtime.standing import Standing
+
+ALIVE_INTERVAL_S = 1.0
+COALESCE_S = 0.1
+"""Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all."""
+
+AUDIT_INTERVAL_S = 20.0
+"""How often the standing objects are compared without a reason: objects left alone get their next chance."""
+
+CONTROL_RETRY_S = 5.0
+SOCKET_NAME = "control.sock"
+
+EXIT_OK, EXIT_FAILURE = 0, 1
+
+
+class Agent:
+    """One agent, from its first dump to the end of the link.
+
+    Args:
+        settings: the daemon's.
+        link: to the engine; closed at the end.
+        log: for what is no fact of the engine.
+    """
+
+    def __init__(self, settings: Settings, link: AgentEnd, log: Log) -> None:
+        self._settings = settings
+        self._link = link
+        self._kernel = Kernel(settings.kernel.protocol)
+        self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
+        self._mirror = Mirror(self._kernel, settings.kernel, self._devices.is_ours)
+        self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
+        self._desk = OperatorDesk(self._send)
+        self._log = log
+        self._sinks = Sinks.open(settings, log)
+        self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
+        self._snapshot: Snapshot | None = None
+        self._status: Status | None = None
+        self._requested: Provision | None = None
+        self._has_work = asyncio.Event()
+        self._reported: set[str] = set()
+        self._ended = asyncio.Event()
+
+    # --- what the control socket asks ---
+
+    def status(self) -> Status | None:
+        """The engine's last word on itself."""
+        return self._status
+
+    def events(self) -> EventStore:
+        """The events kept."""
+        return self._sinks.events
+
+    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+        """Put an operator's request to the engine.
+
+        Raises:
+            TimeoutError: the engine does not answer.
+        """
+        return await self._desk.ask(verb, location, to_rank=to_rank, is_dry_run=is_dry_run)
+
+    # --- life ---
+
+    async def run(self) -> None:
+        """Work until the engine closes the link.
+
+        Raises:
+            MeshwatchError: the kernel cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # a terminal's ^C is for the engine to act on
+        loop.add_reader(self._link, self._receive)
+        self._mirror.open()
+        try:
+            await self._work_until_the_end()
+        finally:
+            loop.remove_reader(self._link)
+            loop.remove_writer(self._link)
+            self._mirror.close()
+            self._kernel.close()
+            self._link.close()
+            self._sinks.events.close()
+
+    async def _work_until_the_end(self) -> None:
+        await self._show_kernel()
+        duties = (
+            self._stay_alive(),
+            self._watch(),
+            self._report_losses(),
+            self._work(),
+            self._audit(),
+            self._serve_control(),
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(duty) for duty in duties]
+            await self._ended.wait()
+            for task in tasks:
+                task.cancel()
+
+    def _receive(self) -> None:
+        try:
+            for frame in self._link.receive():
+                self._take(frame)
+        except LinkClosedError:
+            asyncio.get_running_loop().remove_reader(self._link)
+            self._ended.set()
+
+    def _take(self, frame: ToAgent) -> None:
+        match frame:
+            case ProvisionFrame(command=command):
+                self._requested = command.provision
+                self._has_work.set()
+            case StatusFrame(status=status):
+                self._status = status
+            case OperatorReplyFrame(reply=reply):
+                self._desk.answer(reply)
+            case FactFrame():
+                self._sinks.consume(frame)
+            case _:
+                assert_never(frame)
+
+    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested) -> None:
+        self._send_frame(EventFrame(event=event))
+
+    def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
+        self._link.send(frame)
+        if self._link.wants_write:
+            asyncio.get_running_loop().add_writer(self._link, self._flush)
+
+    def _flush(self) -> None:
+        self._link.flush()
+        if not self._link.wants_write:
+            asyncio.get_running_loop().remove_writer(self._link)
+
+    # --- duties ---
+
+    async def _stay_alive(self) -> None:
+        while True:
+            self._send_frame(AliveFrame())
+            await asyncio.sleep(ALIVE_INTERVAL_S)
+
+    async def _watch(self) -> None:
+        """Send a snapshot whenever the kernel has changed; whatever may be missing is looked at again."""
+        while True:
+            await self._mirror.is_dirty.wait()
+            await asyncio.sleep(COALESCE_S)
+            try:
+                await self._show_kernel()
+            except MeshwatchError as error:
+                self._log.warning("snapshot.failed", error=str(error))
+                self._mirror.is_dirty.set()
+                await asyncio.sleep(ALIVE_INTERVAL_S)
+            self._has_work.set()
+
+    async def _show_kernel(self) -> None:
+        snapshot = await self._mirror.snapshot()
+        if snapshot != self._snapshot:
+            self._snapshot = snapshot
+            self._send(SnapshotReceived(snapshot=snapshot))
+
+    async def _report_losses(self) -> None:
+        """Tell the engine of a removal before anything is done about it."""
+        while True:
+            lost = await self._mirror.losses.get()
+            if self._standing.concerns(lost):
+                self._reported.add(lost.text)
+                self._send(ObjectLost(what=lost.text))
+                self._has_work.set()
+
+    async def _work(self) -> None:
+        """The only place from which the kernel is changed, one thing at a time."""
+        while True:
+            await self._has_work.wait()
+            self._has_work.clear()
+            try:
+                if self._requested is not None:
+                    await self._provision(self._requested)
+                else:
+                    await self._restore()
+            except MeshwatchError as error:
+                self._send(Provisioned(is_complete=False, errors=(str(error),)))
+
+    async def _provision(self, wanted: Provision) -> None:
+        self._requested = None
+        assert self._snapshot is not None
+        collisions = tuple(each.what for each in self._snapshot.collisions)
+        if collisions:
+            self._send(Provisioned(is_complete=False, errors=collisions))
+            return
+        started_ns = time.monotonic_ns()
+        outcome = await self._standing.ensure(wanted)
+        self._reported.clear()
+        self._send(outcome)
+        duration_ns = time.monotonic_ns() - started_ns
+        self._log.info("provision.applied", is_complete=outcome.is_complete, duration_ns=duration_ns)
+        if wanted.links:
+            self._log.info("standby.identified", public_key=self._devices.public_key())
+
+    async def _restore(self) -> None:
+        restored, news = await self._standing.restore()
+        for text in restored:
+            # The kernel drops the routes of a downed device without a word: this is the first one hears of it.
+            if text not in self._reported:
+                self._send(ObjectLost(what=text))
+        self._reported.clear()
+        if news is not None:
+            self._send(news)
+
+    async def _audit(self) -> None:
+        while True:
+            await asyncio.sleep(AUDIT_INTERVAL_S)
+            self._has_work.set()
+
+    async def _serve_control(self) -> None:
+        """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""
+        while True:
+            try:
+                await self._control.serve()
+            except ControlError as error:
+                self._log.error("control.refused", error=str(error))
+            await asyncio.sleep(CONTROL_RETRY_S)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the agent; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="meshwatchd-agent", description="Started by meshwatchd alone.")
+    parser.add_argument("--link-fd", type=int, required=True)
+    parser.add_argument("--config", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    os.set_inheritable(options.link_fd, False)  # a wireguard-go that held it would hide our end from the engine
+    try:
+        settings = load(options.config)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_FAILURE
+    return asyncio.run(_run(settings, options.link_fd))
+
+
+async def _run(settings: Settings, link_fd: int) -> int:
+    log = make_log(settings.daemon.log_format)
+    status = EXIT_OK
+    try:
+        await Agent(settings, agent_end(link_fd, Counter()), log).run()
+    except* MeshwatchError as group:
+        status = EXIT_FAILURE
+        for error in group.exceptions:
+            log.error("agent.failed", error=str(error))  # noqa: TRY400  # the text says it all
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

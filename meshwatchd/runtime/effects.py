@@ -1,0 +1,164 @@
+"""Carries out what the core decides: each command goes to its adapter, each fact to the agent."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Final
+
+from meshwatchd.adapters.netlink.switch import RuleSwitch
+from meshwatchd.adapters.packet import translate
+from meshwatchd.adapters.packet.peers import Peers
+from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
+from meshwatchd.adapters.packet.reflector import Reflector
+from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
+from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    CollisionFound,
+    ConfigureSessions,
+    EnsureProvision,
+    Output,
+    ReplyOperator,
+    SendProbe,
+    SetBanner,
+)
+from meshwatchd.model.settings import Mode, Settings
+from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.wire import MeshKeys, MeshSecret
+
+OTHER_FILES: Final = 128
+"""Descriptors that are no fresh probes: listeners, pinned sessions, the link, timers."""
+
+
+class Effects:
+    """The adapters of one engine.
+
+    Args:
+        settings: whose mesh says who the peers are.
+        secret: 32 bytes, the mesh key.
+        epoch: this process's boot epoch.
+        poller, inbox, counters: shared with the loop.
+        agent: takes facts, provisions and answers to operators.
+        max_files: how many descriptors this process may have.
+
+    Attributes:
+        refusal: why this daemon must not go on: somebody else's object sits where its own would go.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        secret: bytes,
+        epoch: int,
+        poller: Poller,
+        inbox: deque[Event],
+        counters: Counter[str],
+        agent: AgentLink,
+        max_files: int,
+    ) -> None:
+        self._node = NodeName(settings.daemon.node)
+        self._epoch = epoch
+        self._inbox, self._counters, self._agent = inbox, counters, agent
+        self._base_port = settings.probe.port
+        names = [node.name for node in settings.mesh.node]
+        keys = MeshKeys(self._node, [MeshSecret(secret=secret)])
+        peers = Peers(keys, (name for name in names if name != self._node))
+        dictionary = translate.Dictionary(names)
+        own = translate.own_state(Banner(), node=self._node, epoch=epoch)
+        self._switch = RuleSwitch(settings.kernel.protocol)
+        self._prober = Prober(
+            poller=poller,
+            peers=peers,
+            dictionary=dictionary,
+            own=own,
+            counters=counters,
+            emit=inbox.append,
+            max_open=min(MAX_OPEN, max(OTHER_FILES, max_files - OTHER_FILES)),
+        )
+        self._reflector = Reflector(
+            poller=poller,
+            peers=peers,
+            dictionary=dictionary,
+            own=own,
+            counters=counters,
+            emit=inbox.append,
+            routed_port=self._base_port + 1,
+        )
+        # Modes that change nothing have nothing to collide with.
+        self._is_acting = settings.daemon.mode is Mode.ENFORCE
+        self._has_provisioned = False
+        self.refusal = ""
+        self._is_reconfigured = False
+        self._has_stated = False
+
+    def carry_out(self, output: Output, now_ns: int) -> None:
+        """Do one thing the core wants; what comes of it goes to the inbox."""
+        match output:
+            case SendProbe():
+                self._prober.send(output)
+            case SetBanner():
+                own = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
+                self._prober.announce(own)
+                self._reflector.announce(own)
+            case ApplySwitch():
+                self._inbox.append(self._apply(output))
+            case ConfigureSessions():
+                self._prober.configure(output.sessions)
+                ports = {plan.port for plan in output.sessions}
+                self._reflector.listen(ports | {self._base_port, self._base_port + 1})
+                self._is_reconfigured = True
+            case EnsureProvision():
+                self._has_provisioned = True
+                self._agent.send(ProvisionFrame(command=output))
+            case ReplyOperator():
+                self._agent.send(OperatorReplyFrame(reply=output))
+            case CollisionFound() if self._is_acting and not self._has_provisioned:
+                self.refusal = "; ".join(output.what)
+            case fact:
+                self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
+                self._has_stated = True
+
+    def take_reconfigured(self) -> bool:
+        """Whether the table of sessions was replaced since the last call."""
+        taken, self._is_reconfigured = self._is_reconfigured, False
+        return taken
+
+    def take_stated(self) -> bool:
+        """Whether a fact was stated since the last call."""
+        taken, self._has_stated = self._has_stated, False
+        return taken
+
+    def expire(self, now_ns: int) -> None:
+        """Close probes that nobody waits for any more."""
+        self._prober.expire(now_ns)
+
+    def retry(self) -> None:
+        """Try again what could not be opened."""
+        self._reflector.listen_again()
+
+    def counters(self) -> dict[str, int]:
+        """All counters, with those that the kernel keeps."""
+        return {
+            **self._counters,
+            "probes-open": self._prober.open_probes,
+            "requests-filtered": self._reflector.filtered(),
+        }
+
+    def close(self) -> None:
+        """Stop probing and answering. Rules and routes stay: traffic must not move because we go."""
+        self._prober.close()
+        self._reflector.close()
+        self._switch.close()
+
+    def _apply(self, command: ApplySwitch) -> SwitchApplied | SwitchFailed:
+        try:
+            self._switch.apply(command.switch)
+        except (KernelError, DecodeError) as error:
+            self._counters["switches-failed"] += 1
+            return SwitchFailed(pair=command.pair, generation=command.generation, error=str(error))
+        self._counters["switches-applied"] += 1
+        return SwitchApplied(pair=command.pair, generation=command.generation)

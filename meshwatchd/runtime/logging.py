@@ -1,0 +1,80 @@
+"""Log lines of the agent process: JSON for machines or one line for people, on standard error.
+
+Under systemd each line begins with its priority (sd-daemon(3)), so that `journalctl -p warning` works.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, MutableMapping
+from typing import TextIO
+
+import msgspec
+import structlog
+
+from meshwatchd.runtime.sinks import Log
+
+_PRIORITIES = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+Renderer = Callable[[object, str, MutableMapping[str, object]], str]
+"""Turns the fields of a line into its text."""
+
+
+def make_log(log_format: str, *, stream: TextIO | None = None, level: str = "info") -> Log:
+    """A structlog logger.
+
+    Args:
+        log_format: "json" or "console".
+        stream: where to; standard error by default.
+        level: the least that is written.
+    """
+    target = sys.stderr if stream is None else stream
+    render: Renderer = _render_json if log_format == "json" else _console(target)
+    if _is_journal(target):
+        render = _prefix_priority(render)
+    log: Log = structlog.wrap_logger(
+        structlog.PrintLogger(target),
+        processors=[structlog.processors.add_log_level, _stamp, render],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        context_class=dict,
+    )
+    return log
+
+
+def _render_json(_logger: object, _method: str, fields: MutableMapping[str, object]) -> str:
+    """One JSON object; time, level and event come first, where the eye looks."""
+    first = {key: fields.pop(key) for key in ("time", "level", "event") if key in fields}
+    return msgspec.json.encode({**first, **fields}, enc_hook=str).decode()
+
+
+def _console(target: TextIO) -> Renderer:
+    renderer = structlog.dev.ConsoleRenderer(colors=target.isatty(), timestamp_key="time", sort_keys=False)
+    return lambda logger, method, fields: str(renderer(logger, method, fields))
+
+
+def _stamp(_logger: object, _method: str, fields: MutableMapping[str, object]) -> MutableMapping[str, object]:
+    """The wall time, unless the line brings the time of what it tells."""
+    if "time" in fields:
+        return fields
+    return _NOW(None, "", dict(fields))
+
+
+_NOW = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
+
+
+def _prefix_priority(render: Renderer) -> Renderer:
+    def render_with_priority(logger: object, method: str, fields: MutableMapping[str, object]) -> str:
+        return _PRIORITIES.get(method, "<6>") + render(logger, method, fields)
+
+    return render_with_priority
+
+
+def _is_journal(target: TextIO) -> bool:
+    """Whether a stream is the journal's, as systemd.exec(5) says of JOURNAL_STREAM: device and inode."""
+    try:
+        status = os.fstat(target.fileno())
+    except (OSError, ValueError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"

@@ -1,0 +1,214 @@
+"""The engine's loop: one epoll, one timer, and the order in which things are looked at.
+
+    rest -> wake -> drain every readable socket -> core -> frames of the agent -> core -> stalled? -> Tick -> arm
+    the timer
+
+Sockets come first, so that an answer which is already here is heard before anything is called lost. Whoever
+was not scheduled for a while says so to the core before the Tick, or it would take its own sleep for the
+peers' silence.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from meshwatchd.adapters.clock import Timer, monotonic_ns
+from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.process import collect_young
+from meshwatchd.model.events import Event, ReplyReceived, SendFailed, Stalled, Tick
+from meshwatchd.model.outputs import Output
+from meshwatchd.model.status import Status
+from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.effects import Effects
+from meshwatchd.runtime.signals import SignalPipe
+from meshwatchd.runtime.stderr import say
+
+STALL_NS: Final = 20_000_000
+"""Later than this the process was stopped or starved: the shortest detection time is 20 ms."""
+MAX_REST_NS: Final = 4_000_000
+REST_SHARE: Final = 16
+"""A wake-up costs more than a packet: packets that come within a sixteenth of the probe interval share one."""
+HOUSEKEEPING_NS: Final = 1_000_000_000
+STATUS_GAP_NS: Final = 100_000_000
+"""After a fact the status is sent soon, but a burst of facts makes no burst of statuses."""
+NO_PROGRESS_PAUSE_NS: Final = 1_000_000
+"""What a deadline that stays due is put off by: at real-time priority a spinning loop takes the core."""
+YOUNG_EVERY: Final = 10
+"""Housekeeping rounds between collections of young garbage."""
+
+
+class EngineLike(Protocol):
+    """The core, as the loop sees it."""
+
+    def handle(self, event: Event, now: int) -> list[Output]:
+        """Take in one event."""
+        ...
+
+    def deadline(self) -> int | None:
+        """When a Tick is due."""
+        ...
+
+    def status(self, now: int, counters: Mapping[str, int]) -> Status:
+        """The whole picture."""
+        ...
+
+
+class Loop:
+    """Carries events to the core and its commands to the adapters until told to stop.
+
+    Args:
+        engine: the core.
+        poller: shared with the adapters.
+        effects: carries out commands; its adapters put their events into `inbox`.
+        agent: the other process.
+        inbox: events that wait for the core.
+        counters: shared with the adapters.
+        interval_ns: between probes of a session; sets how long packets may wait for each other.
+        notify: tells systemd (see `adapters.sdnotify`).
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: EngineLike,
+        poller: Poller,
+        effects: Effects,
+        agent: AgentLink,
+        inbox: deque[Event],
+        counters: Counter[str],
+        interval_ns: int,
+        notify: Callable[[str], None],
+    ) -> None:
+        self._engine, self._poller, self._effects = engine, poller, effects
+        self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
+        self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
+        self._rested_ns = 0
+        self._timer = Timer()
+        self._is_stopping = False
+        self._is_ready = False
+        self._housekeeping_ns = monotonic_ns() + HOUSEKEEPING_NS
+        self._housekeepings = 0
+        self._status_due_ns = self._housekeeping_ns
+        self._status_sent_ns = 0
+
+    def run(self) -> None:
+        """Go round until SIGTERM or SIGINT, then stop in good order; kernel objects stay as they are."""
+        signals = SignalPipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        self._poller.add(self._timer.fileno(), _nothing)
+        self._poller.add(signals.fileno(), lambda _fd: self._on_signals(signals))
+        try:
+            self._arm()
+            while not self._is_stopping:
+                self._turn()
+        finally:
+            self._notify("STOPPING=1")
+            self._effects.close()
+            self._agent.stop()
+            signals.close()
+            self._timer.close()
+
+    def stop(self) -> None:
+        """Leave the loop after this turn."""
+        self._is_stopping = True
+
+    def _rest(self) -> None:
+        """Keep turns apart; who has been idle for longer reacts at once."""
+        left_ns = self._rested_ns + self._rest_ns - monotonic_ns()
+        if left_ns > 0:
+            time.sleep(left_ns / 1e9)
+
+    def _turn(self) -> None:
+        self._rest()
+        ready = self._poller.wait()
+        self._rested_ns = monotonic_ns()
+        late_ns = self._timer.lateness_ns(monotonic_ns())
+        self._counters["loop-turns"] += 1
+        self._poller.dispatch(ready)
+        self._settle()
+        self._inbox.extend(self._agent.receive())
+        self._settle()
+        if late_ns > STALL_NS:
+            self._counters["loop-stalls"] += 1
+            self._inbox.append(Stalled(late_ns=late_ns))
+            self._settle()
+        self._counters["loop-lateness-max-ns"] = max(self._counters["loop-lateness-max-ns"], late_ns)
+        is_stuck = self._tick()
+        self._housekeep()
+        self._arm(pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
+
+    def _tick(self) -> bool:
+        """Give the core the time it asked for; True when it asks for the same instant again."""
+        due_ns, now_ns = self._engine.deadline(), monotonic_ns()
+        if due_ns is None or due_ns > now_ns:
+            return False
+        self._inbox.append(Tick())
+        self._settle()
+        self._effects.expire(now_ns)
+        is_stuck = self._engine.deadline() == due_ns
+        self._counters["loop-ticks-stuck"] += is_stuck
+        return is_stuck
+
+    def _settle(self) -> None:
+        """Give the core all events that wait, and those that its commands cause."""
+        inbox = self._inbox
+        while inbox:
+            event = inbox.popleft()
+            now_ns = monotonic_ns()
+            outputs = self._engine.handle(event, now_ns)
+            for output in outputs:
+                self._effects.carry_out(output, now_ns)
+            if self._effects.refusal:
+                self.stop()
+            if self._effects.take_reconfigured():
+                self._forget_probe_events()
+            if self._effects.take_stated():
+                self._status_due_ns = min(self._status_due_ns, self._status_sent_ns + STATUS_GAP_NS)
+            if not self._is_ready and self._agent.has_reported:
+                self._is_ready = True
+                self._notify("READY=1")
+
+    def _forget_probe_events(self) -> None:
+        """Session ids of the table before this one mean nothing any more."""
+        kept = [event for event in self._inbox if not isinstance(event, ReplyReceived | SendFailed)]
+        self._inbox.clear()
+        self._inbox.extend(kept)
+
+    def _housekeep(self) -> None:
+        now_ns = monotonic_ns()
+        self._agent.advance(now_ns)
+        if now_ns >= self._housekeeping_ns:
+            self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
+            self._housekeepings += 1
+            self._effects.expire(now_ns)
+            self._effects.retry()
+            if self._agent.is_alive(now_ns) and self._housekeepings % 2 == 0:
+                self._notify("WATCHDOG=1")
+            if self._housekeepings % YOUNG_EVERY == 0:
+                collect_young()
+        if now_ns >= self._status_due_ns:
+            self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
+            self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
+
+    def _arm(self, pause_ns: int = 0) -> None:
+        due = [self._housekeeping_ns, self._status_due_ns]
+        engine_ns, agent_ns = self._engine.deadline(), self._agent.deadline()
+        if engine_ns is not None:
+            due.append(engine_ns if not pause_ns else max(engine_ns, monotonic_ns() + pause_ns))
+        if agent_ns is not None:
+            due.append(agent_ns)
+        self._timer.arm(min(due))
+
+    def _on_signals(self, signals: SignalPipe) -> None:
+        for number in signals.take():
+            if number is signal.SIGHUP:
+                say("signal.ignored", signal=number.name, remedy="restart the daemon to load a changed file")
+            else:
+                self.stop()
+
+
+def _nothing(_fd: int) -> None:
+    """The timer needs no reading: arming it clears it."""

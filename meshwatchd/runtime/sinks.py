@@ -1,0 +1,219 @@
+"""What becomes of a fact: one event line, logged and kept.
+
+The core states facts and knows nothing of logs. Here each class of fact has its event name and its level, and its
+fields become one flat line: the same line goes to the log, to events.jsonl and to `meshwatchctl events`.
+
+    debug    follows the code, or comes with single probes
+    info     a change of state that an operator would plot
+    warning  works, but look in office hours
+    error    a promise is broken now
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from meshwatchd.adapters.recorder import EventLine, EventStore
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import (
+    AgentRestarted,
+    ClockStalled,
+    CollisionFound,
+    DaemonReady,
+    DaemonStarted,
+    Fact,
+    FailoverAdvised,
+    FailoverApplied,
+    FailoverHeld,
+    FailoverProposed,
+    FailoverRolledBack,
+    FailoverVerified,
+    ObjectReasserted,
+    OverrideAdopted,
+    PlanRefused,
+    ProposalAnswered,
+    SessionChanged,
+    SessionSuspected,
+    SuspicionCleared,
+    TopologyRejected,
+    VerdictChanged,
+)
+from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.topology import RANKS_PER_PAIR
+
+
+class EventKind(NamedTuple):
+    """How a class of fact is called and how loud it is."""
+
+    name: str
+    level: str
+
+
+EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
+    {
+        DaemonStarted: EventKind("daemon.started", "info"),
+        TopologyRejected: EventKind("topology.rejected", "error"),
+        DaemonReady: EventKind("daemon.ready", "info"),
+        SessionChanged: EventKind("session.changed", "info"),
+        SessionSuspected: EventKind("session.suspected", "debug"),
+        SuspicionCleared: EventKind("suspicion.cleared", "debug"),
+        VerdictChanged: EventKind("verdict.changed", "warning"),
+        FailoverProposed: EventKind("failover.proposed", "info"),
+        ProposalAnswered: EventKind("proposal.answered", "info"),
+        FailoverApplied: EventKind("failover.applied", "warning"),
+        FailoverVerified: EventKind("failover.verified", "info"),
+        FailoverRolledBack: EventKind("failover.rolled_back", "error"),
+        FailoverHeld: EventKind("failover.held", "warning"),
+        FailoverAdvised: EventKind("failover.advised", "warning"),
+        PlanRefused: EventKind("plan.refused", "error"),
+        OverrideAdopted: EventKind("override.adopted", "info"),
+        CollisionFound: EventKind("collision.found", "error"),
+        ObjectReasserted: EventKind("object.reasserted", "warning"),
+        ClockStalled: EventKind("clock.stalled", "warning"),
+        AgentRestarted: EventKind("agent.restarted", "warning"),
+    }
+)
+"""Every class of fact; a test asserts that none is missing."""
+
+FAILBACK = EventKind("failback.applied", "info")
+"""A FailoverApplied whose target is the mesh's own path."""
+
+
+class Log(Protocol):
+    """The part of a structlog logger that is used."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """Write a line of level debug."""
+        ...
+
+    def info(self, event: str, **fields: object) -> object:
+        """Write a line of level info."""
+        ...
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line of level warning."""
+        ...
+
+    def error(self, event: str, **fields: object) -> object:
+        """Write a line of level error."""
+        ...
+
+
+class Sinks:
+    """Where facts go in the agent process.
+
+    Attributes:
+        events: the store that `meshwatchctl events` reads.
+    """
+
+    def __init__(self, settings: Settings, events: EventStore, log: Log) -> None:
+        self.events = events
+        self._log = log
+        self._node = settings.daemon.node
+        self._has_mesh = bool(settings.mesh.location)
+        self._remotes = _remote_locations(settings.mesh, self._node)
+
+    @classmethod
+    def open(cls, settings: Settings, log: Log) -> Sinks:
+        """Sinks with a store in the state directory, holding what earlier agents of this boot have kept."""
+        return cls(settings, EventStore.open(Path(settings.daemon.state_dir)), log)
+
+    def consume(self, frame: FactFrame) -> EventLine:
+        """Keep a fact as an event and log it. Without a declared mesh, having no topology breaks no promise."""
+        kind = classify(frame.fact)
+        if isinstance(frame.fact, TopologyRejected) and not self._has_mesh:
+            kind = kind._replace(level="info")
+        line = self.events.append(self._render(frame, kind))
+        fields = {key: value for key, value in line.items() if key not in _NOT_LOGGED}
+        self._writer(kind.level)(kind.name, **fields)
+        return line
+
+    def _render(self, frame: FactFrame, kind: EventKind) -> EventLine:
+        fields = flatten(frame.fact)
+        pair = _pair_of(fields)
+        remote = {"location": self._remotes[pair]} if pair in self._remotes else {}
+        return {
+            "at_ns": frame.at_ns,
+            "time": _render_wall_time(frame.at_ns),
+            "node": self._node,
+            "event": kind.name,
+            "fact": type(frame.fact).__name__,
+            "level": kind.level,
+            **remote,
+            **fields,
+        }
+
+    def _writer(self, level: str) -> Callable[..., object]:
+        writers = {"debug": self._log.debug, "info": self._log.info, "warning": self._log.warning}
+        return writers.get(level, self._log.error)
+
+
+_NOT_LOGGED = {"event", "level", "fact", "boot"}
+"""The log has its own words for the first two; the others only help programs that read events."""
+
+
+def classify(fact: Fact) -> EventKind:
+    """The event name and level of a fact."""
+    kind = EVENTS[type(fact)]
+    if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
+        return FAILBACK
+    if isinstance(fact, VerdictChanged):
+        return kind._replace(level=_verdict_level(fact.verdict))
+    return kind
+
+
+def flatten(fact: Fact) -> dict[str, object]:
+    """The fields of a fact on one level, a verdict's among them; layers by name."""
+    fields: dict[str, object] = {}
+    for name in fact.__struct_fields__:
+        value = getattr(fact, name)
+        if isinstance(value, Verdict):
+            fields |= {key: _plain(getattr(value, key)) for key in value.__struct_fields__}
+        else:
+            fields[name] = _plain(value)
+    return fields
+
+
+def _plain(value: object) -> object:
+    """A value as JSON would bring it back, so that an event is the same before and after a restart."""
+    if isinstance(value, Layer):
+        return value.name.lower()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else msgspec.to_builtins(value)
+
+
+def _verdict_level(verdict: Verdict) -> str:
+    """A fault that a standby can bridge is a warning; with no way left the promise is broken."""
+    if verdict.severity is Severity.OK:
+        return "info"
+    return "error" if verdict.fault is FaultCode.ALL_PATHS_DOWN else "warning"
+
+
+def _remote_locations(mesh: MeshSettings, node: str) -> dict[int, str]:
+    """The location at the far end of each pair that this node's location belongs to."""
+    home = next((one.location for one in mesh.node if one.name == node), "")
+    pairs = itertools.combinations(sorted(location.name for location in mesh.location), 2)
+    return {index: str(names[1 - names.index(home)]) for index, names in enumerate(pairs) if home in names}
+
+
+def _pair_of(fields: Mapping[str, object]) -> int | None:
+    """The pair of locations a fact is about, told by itself or by its path's number."""
+    pair, path = fields.get("pair"), fields.get("path")
+    if isinstance(pair, int):
+        return pair
+    return path // RANKS_PER_PAIR if isinstance(path, int) else None
+
+
+def _render_wall_time(at_ns: int) -> str:
+    """The instant in UTC, to the millisecond; found anew for each line because the wall clock may be stepped."""
+    milliseconds = (time.time_ns() - time.monotonic_ns() + at_ns) // 1_000_000
+    seconds, rest = divmod(milliseconds, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"

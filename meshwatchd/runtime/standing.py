@@ -1,0 +1,194 @@
+"""The standing objects of this node: put in place when the engine asks, put back when somebody removes them.
+
+Putting back is quick and stubborn, but not for ever: whoever removes one object again and again does it on purpose, and
+a fight between two programs is worse for traffic than a missing standby. After MAX_RESTORES within RESTORE_WINDOW_NS an
+object is left alone until the window has moved on, and the engine is told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from meshwatchd.adapters.netlink import provision
+from meshwatchd.adapters.netlink.mirror import Lost
+from meshwatchd.adapters.netlink.ports import StandingKernel
+from meshwatchd.adapters.netlink.provision import Delta
+from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.events import Provisioned
+from meshwatchd.model.plan import Provision, StandbyLink
+from meshwatchd.model.settings import MINUTE, KernelSettings
+
+MAX_RESTORES = 5
+RESTORE_WINDOW_NS = MINUTE
+
+NETWORKD_HINT = (
+    "if systemd-networkd runs here, set ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in networkd.conf"
+)
+
+
+class StandbyDevices(Protocol):
+    """What makes and removes standby devices."""
+
+    async def ensure(self, wanted: StandbyLink) -> None:
+        """Make the device of that name equal to `wanted`."""
+        ...
+
+    async def remove(self, device: str) -> None:
+        """Remove a device we made."""
+        ...
+
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the devices we made."""
+        ...
+
+
+class RestoreBudget:
+    """How often each object may still be put back.
+
+    Args:
+        clock: nanoseconds, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._spent: dict[str, deque[int]] = {}
+
+    def spend(self, name: str) -> bool:
+        """Whether this object may be put back once more; counts it if so."""
+        now = self._clock()
+        times = self._spent.setdefault(name, deque(maxlen=MAX_RESTORES))
+        while times and now - times[0] >= RESTORE_WINDOW_NS:
+            times.popleft()
+        if len(times) == MAX_RESTORES:
+            return False
+        times.append(now)
+        return True
+
+    def clear(self) -> None:
+        """Forget the past, as when the engine asks for something new."""
+        self._spent.clear()
+
+
+class Standing:
+    """Keeps the kernel equal to the last Provision.
+
+    Args:
+        kernel: where.
+        devices: makes and removes standby devices.
+        settings: our protocol number and ranges.
+        clock: nanoseconds, monotonic.
+    """
+
+    def __init__(
+        self, kernel: StandingKernel, devices: StandbyDevices, settings: KernelSettings, clock: Callable[[], int]
+    ) -> None:
+        self._kernel = kernel
+        self._devices = devices
+        self._settings = settings
+        self._budget = RestoreBudget(clock)
+        self._wanted: Provision | None = None
+        self._complaints: tuple[str, ...] = ()
+
+    async def ensure(self, wanted: Provision) -> Provisioned:
+        """Make the kernel equal to a Provision: links, then routes, then rules, then what is left over goes."""
+        self._wanted = wanted
+        self._budget.clear()
+        errors = [line for link in wanted.links for line in await self._ensure_link(link)]
+        errors += await provision.apply(wanted, self._kernel, self._settings, await self._device_names())
+        kept = {link.device for link in wanted.links}
+        for device in self._devices.recorded():
+            if device not in kept and not errors:
+                errors += await self._attempt_removal(device)
+        self._complaints = tuple(errors)
+        return Provisioned(is_complete=not errors, errors=tuple(errors))
+
+    async def restore(self) -> tuple[list[str], Provisioned | None]:
+        """Put back what is missing of the last Provision.
+
+        Returns:
+            what was put back, and the news for the engine if whether all is in place has changed.
+        """
+        if self._wanted is None:
+            return [], None
+        errors, left_alone, restored = await self._restore_links(self._wanted)
+        names = await self._device_names()
+        rules, routes = await self._kernel.rules(), await self._kernel.marked_routes(names)
+        delta = provision.compare(self._wanted, rules, routes, self._settings)
+        allowed = replace(self._within_budget(delta, left_alone), delete_rules=(), delete_routes=())
+        refused = await provision.carry_out(allowed, self._kernel, names)
+        restored += [] if refused else provision.describe(allowed)
+        complaints = (*errors, *refused, *left_alone)
+        if complaints == self._complaints:
+            return restored, None
+        self._complaints = complaints
+        return restored, Provisioned(is_complete=not complaints, errors=complaints)
+
+    def concerns(self, lost: Lost) -> bool:
+        """Whether a lost object is one that should stand, or an override, which only the engine can judge."""
+        if lost.rule is not None and provision.is_override(lost.rule, self._settings):
+            return True
+        if self._wanted is None:
+            return False
+        if lost.rule is not None:
+            return lost.rule in self._wanted.rules
+        if lost.route is not None:
+            return lost.route in self._wanted.routes
+        return any(link.device == lost.device for link in self._wanted.links)
+
+    async def _restore_links(self, wanted: Provision) -> tuple[list[str], list[str], list[str]]:
+        errors: list[str] = []
+        left_alone: list[str] = []
+        restored: list[str] = []
+        for link in wanted.links:
+            present = await self._kernel.find_link(link.device)
+            if present is not None and present.is_up and present.mtu_bytes == link.mtu_bytes:
+                continue
+            text = f"device {link.device}"
+            if not self._budget.spend(text):
+                left_alone.append(_surrender(text))
+                continue
+            failures = await self._ensure_link(link)
+            errors += failures
+            restored += [] if failures else [text]
+        return errors, left_alone, restored
+
+    def _within_budget(self, delta: Delta, left_alone: list[str]) -> Delta:
+        """The part of a delta that may be carried out; the rest is added to `left_alone`."""
+
+        def is_allowed(text: str) -> bool:
+            if self._budget.spend(text):
+                return True
+            left_alone.append(_surrender(text))
+            return False
+
+        return replace(
+            delta,
+            add_routes=tuple(each for each in delta.add_routes if is_allowed(f"route {each.render()}")),
+            replace_routes=tuple(each for each in delta.replace_routes if is_allowed(f"route {each.render()}")),
+            add_rules=tuple(each for each in delta.add_rules if is_allowed(f"rule {each.render()}")),
+        )
+
+    async def _ensure_link(self, link: StandbyLink) -> list[str]:
+        try:
+            await self._devices.ensure(link)
+        except MeshwatchError as error:
+            return [str(error)]
+        return []
+
+    async def _attempt_removal(self, device: str) -> list[str]:
+        try:
+            await self._devices.remove(device)
+        except MeshwatchError as error:
+            return [str(error)]
+        return []
+
+    async def _device_names(self) -> dict[int, str]:
+        return {link.index: link.name for link in await self._kernel.links()}
+
+
+def _surrender(text: str) -> str:
+    minutes = RESTORE_WINDOW_NS // MINUTE
+    return f"{text} was removed more than {MAX_RESTORES} times in {minutes} min and is left alone; {NETWORKD_HINT}"
