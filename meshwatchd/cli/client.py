@@ -1,0 +1,120 @@
+"""The client's end of the control socket: a call, its replies, and what to check when there are none."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, Reply, Splitter, decode_reply, encode_call
+from meshwatchd.model.errors import ControlError, DecodeError
+
+EXIT_UNREACHABLE = 3
+EXIT_NO_PERMISSION = 77
+"""EX_NOPERM of sysexits.h."""
+
+ANSWER_TIMEOUT_S = 15.0
+"""Longer than the daemon waits for its engine: its own words are better than ours."""
+_CHUNK_BYTES = 64 * 1024
+
+
+class Client:
+    """Calls methods of `io.meshwatch.Control`.
+
+    Args:
+        path: of the daemon's socket.
+        timeout_s: the longest silence before the daemon counts as wedged.
+    """
+
+    def __init__(self, path: Path, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def call(self, method: str, parameters: object = None) -> msgspec.Raw:
+        """Call a method that replies once; returns the JSON of its reply's parameters.
+
+        Raises:
+            ControlError: no daemon, no permission, no answer, or an error reply; the code is the exit status.
+        """
+        return next(self.stream(method, parameters, more=False))
+
+    def stream(
+        self, method: str, parameters: object = None, *, more: bool = True, is_patient: bool = False
+    ) -> Iterator[msgspec.Raw]:
+        """Call a method and yield the parameters of each reply.
+
+        Args:
+            method: its full name.
+            parameters: a Struct or a dictionary.
+            more: whether several replies are wanted.
+            is_patient: whether the daemon may be silent for ever, as when nothing happens.
+
+        Raises:
+            ControlError: as for `call`.
+        """
+        with self._connect() as connection:
+            connection.settimeout(self._timeout_s)
+            try:
+                connection.sendall(encode_call(method, parameters, more=more))
+                connection.settimeout(None if is_patient else self._timeout_s)
+                for reply in self._replies(connection):
+                    yield _check(reply)
+                    if not reply.continues:
+                        return
+            except TimeoutError as error:
+                raise ControlError(
+                    EXIT_UNREACHABLE,
+                    f"meshwatchd took the call and does not answer; look at: journalctl -u meshwatchd ({self._path})",
+                ) from error
+            except (ConnectionError, DecodeError) as error:
+                raise self._lost(str(error)) from error
+        raise self._lost("it closed the connection")
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(str(self._path))
+        except OSError as error:
+            connection.close()
+            raise self._unreachable(error) from error
+        return connection
+
+    def _replies(self, connection: socket.socket) -> Iterator[Reply]:
+        splitter = Splitter()
+        while data := connection.recv(_CHUNK_BYTES):
+            for message in splitter.feed(data):
+                yield decode_reply(message)
+
+    def _unreachable(self, error: OSError) -> ControlError:
+        path = self._path
+        if isinstance(error, PermissionError):
+            return ControlError(
+                EXIT_NO_PERMISSION, f"you may not open {path}; use sudo, or join the group that `ls -l {path}` shows"
+            )
+        if isinstance(error, FileNotFoundError):
+            problem = f"there is no socket {path}; is meshwatchd running? look at: systemctl status meshwatchd"
+            return ControlError(EXIT_UNREACHABLE, f"{problem} (another place: --socket or MESHWATCH_SOCKET)")
+        if isinstance(error, ConnectionRefusedError):
+            return ControlError(
+                EXIT_UNREACHABLE, f"nobody listens on {path}; meshwatchd has died: systemctl status meshwatchd"
+            )
+        return ControlError(EXIT_UNREACHABLE, f"cannot reach meshwatchd on {path}: {error.strerror or error}")
+
+    def _lost(self, why: str) -> ControlError:
+        return ControlError(
+            EXIT_UNREACHABLE, f"lost meshwatchd on {self._path}: {why}; look at: journalctl -u meshwatchd"
+        )
+
+
+def _check(reply: Reply) -> msgspec.Raw:
+    if not reply.error:
+        return reply.parameters
+    if reply.error == PERMISSION_DENIED:
+        raise ControlError(EXIT_NO_PERMISSION, "only root may move traffic; use sudo, or --dry-run to look only")
+    parameters = msgspec.json.decode(reply.parameters, type=dict[str, object])
+    if "reason" in parameters:
+        raise ControlError(EXIT_UNREACHABLE, f"meshwatchd: {parameters['reason']}")
+    details = ", ".join(f"{key} {value}" for key, value in parameters.items())
+    raise ControlError(EXIT_UNREACHABLE, f"meshwatchd answered {reply.error} ({details})")

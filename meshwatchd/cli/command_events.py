@@ -1,0 +1,51 @@
+"""`meshwatchctl events`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+import msgspec
+
+from meshwatchd.adapters.control.interface import EventsParameters, EventsReply
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_story import render_event
+from meshwatchd.model.units import parse_duration
+
+EXIT_LOST = 1
+"""The daemon let go of us: events came faster than they were read."""
+
+
+def _parse_since(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command("events")
+@click.option("-f", "--follow", "is_following", is_flag=True, help="Keep telling; ^C ends it.")
+@click.option("--since", "since_ns", metavar="DURATION", callback=_parse_since, help="Only the last 30s, 5min, 2h.")
+@click.pass_obj
+def events(terminal: Terminal, *, is_following: bool, since_ns: int | None) -> int:
+    """Show what happened, the oldest first. In JSON: one object a line."""
+    earliest_ns = None if since_ns is None else max(0, time.monotonic_ns() - since_ns)
+    replies = terminal.client.stream(
+        "io.meshwatch.Control.Events",
+        EventsParameters(since_ns=earliest_ns, follow=is_following),
+        is_patient=is_following,
+    )
+    for reply in replies:
+        for event in msgspec.json.decode(reply, type=EventsReply).events:
+            if event.get("event") == "events.lost":
+                click.echo(f"meshwatchctl: too slow, {event.get('lost')} events were lost; start again", err=True)
+                return EXIT_LOST
+            _tell(terminal, event)
+        sys.stdout.flush()
+    return 0
+
+
+def _tell(terminal: Terminal, event: dict[str, object]) -> None:
+    line = msgspec.json.encode(event).decode() if terminal.is_json else render_event(event, terminal.paint)
+    sys.stdout.write(line + "\n")

@@ -1,0 +1,60 @@
+"""`meshwatchctl status`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+import msgspec
+
+from meshwatchd.adapters.control.interface import StatusReply
+from meshwatchd.cli.client import EXIT_UNREACHABLE
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render import is_stale, render_status
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.status import Status
+
+EXIT_CODES = {Severity.OK: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+WATCH_INTERVAL_S = 1.0
+
+
+@click.command("status")
+@click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Also every session and counter.")
+@click.option("-w", "--watch", "is_watched", is_flag=True, help="Keep showing it, each second (terminals only).")
+@click.pass_obj
+def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
+    """Show which paths work and which one is used.
+
+    The exit status is the state: 0 ok, 1 degraded, 2 critical, 3 unknown.
+    """
+    if is_watched and sys.stdout.isatty() and not terminal.is_json:
+        _watch(terminal, is_verbose=is_verbose)
+    status = fetch_status(terminal)
+    if terminal.is_json:
+        sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
+    else:
+        sys.stdout.write(_render(terminal, status, is_verbose=is_verbose))
+    return EXIT_UNREACHABLE if is_stale(status, time.monotonic_ns()) else EXIT_CODES[status.severity]
+
+
+def fetch_status(terminal: Terminal) -> Status:
+    """Ask the daemon for its status."""
+    reply = terminal.client.call("io.meshwatch.Control.Status")
+    return msgspec.json.decode(reply, type=StatusReply).status
+
+
+def _render(terminal: Terminal, status: Status, *, is_verbose: bool) -> str:
+    return render_status(status, now_ns=time.monotonic_ns(), paint=terminal.paint, is_verbose=is_verbose)
+
+
+def _watch(terminal: Terminal, *, is_verbose: bool) -> None:
+    """Redraw until interrupted."""
+    from rich.live import Live  # noqa: PLC0415 - a tenth of a second that only this needs
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    with Live(auto_refresh=False, screen=True) as live:
+        while True:
+            text = _render(terminal, fetch_status(terminal), is_verbose=is_verbose)
+            live.update(Text.from_ansi(text), refresh=True)
+            time.sleep(WATCH_INTERVAL_S)

@@ -1,0 +1,52 @@
+"""`meshwatchctl failover` and `meshwatchctl failback`: ask, and show the answer with its commands."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from meshwatchd.adapters.control.interface import FailbackParameters, FailoverParameters, OperateReply
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_story import render_operation
+
+EXIT_REFUSED = 1
+
+_dry_run = click.option("--dry-run", "is_dry_run", is_flag=True, help="Show the operations and change nothing.")
+
+
+@click.command("failover")
+@click.argument("location", required=False)
+@click.option("--rank", type=click.IntRange(1, 7), help="The standby path wanted; the best one by default.")
+@_dry_run
+@click.pass_obj
+def failover(terminal: Terminal, *, location: str | None, rank: int | None, is_dry_run: bool) -> int:
+    """Move the traffic to LOCATION (the only one by default) to a standby path, on both sides.
+
+    Exit status: 0 accepted, 1 refused.
+    """
+    return _operate(terminal, "Failover", FailoverParameters(location=location, rank=rank, dry_run=is_dry_run))
+
+
+@click.command("failback")
+@click.argument("location", required=False)
+@_dry_run
+@click.pass_obj
+def failback(terminal: Terminal, *, location: str | None, is_dry_run: bool) -> int:
+    """Move the traffic to LOCATION (the only one by default) back to the mesh's own path, on both sides.
+
+    Exit status: 0 accepted, 1 refused.
+    """
+    return _operate(terminal, "Failback", FailbackParameters(location=location, dry_run=is_dry_run))
+
+
+def _operate(terminal: Terminal, method: str, parameters: FailoverParameters | FailbackParameters) -> int:
+    raw = terminal.client.call(f"io.meshwatch.Control.{method}", parameters)
+    reply = msgspec.json.decode(raw, type=OperateReply)
+    if terminal.is_json:
+        sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
+    else:
+        is_dry_run = bool(parameters.dry_run)
+        sys.stdout.write(render_operation(reply, is_dry_run=is_dry_run, paint=terminal.paint))
+    return 0 if reply.accepted else EXIT_REFUSED

@@ -1,0 +1,124 @@
+"""meshwatchctl: see what meshwatchd sees, and tell it what to do.
+
+Commands are imported when they are used: an operator in a hurry waits for nothing that is not needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from meshwatchd.cli.client import Client
+from meshwatchd.cli.text import Paint, paint_ansi, paint_nothing
+from meshwatchd.model.errors import ControlError
+
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
+
+_COMMANDS = {
+    "status": ("command_status", "which paths work, which one is used"),
+    "explain": ("command_explain", "why, what was done about it, what comes next"),
+    "events": ("command_events", "what happened"),
+    "failover": ("command_traffic", "move traffic to a standby path"),
+    "failback": ("command_traffic", "move traffic back to the mesh's own path"),
+    "sweep": ("command_sweep", "remove everything of meshwatchd from the kernel"),
+    "version": ("command_version", "of this program and of the daemon"),
+}
+"""Each command's module and what it is for, in the order in which a person needs them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """How to reach the daemon, and how to answer the person.
+
+    Attributes:
+        is_json: for programs instead of people.
+    """
+
+    socket: Path
+    is_json: bool
+    paint: Paint
+
+    @property
+    def client(self) -> Client:
+        """A client of the daemon."""
+        return Client(self.socket)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"meshwatchd.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, purpose) for name, (_, purpose) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--json", "is_json", is_flag=True, help="Answer in JSON.")
+@click.option(
+    "--socket",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_SOCKET,
+    envvar="MESHWATCH_SOCKET",
+    show_default=True,
+    show_envvar=True,
+    help="The daemon's control socket.",
+)
+@click.pass_context
+def cli(context: click.Context, *, is_json: bool, socket: Path) -> None:
+    """See what meshwatchd on this node sees, and tell it what to do.
+
+    Exit status: 0 all is well, 1 degraded, 2 critical, 3 the daemon cannot be asked, 64 wrong usage, 77 not allowed.
+    """
+    is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    context.obj = Terminal(socket=socket, is_json=is_json, paint=paint_ansi if is_coloured else paint_nothing)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    try:
+        status = cli.main(args=arguments, prog_name="meshwatchctl", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show()
+        return EXIT_USAGE
+    except ControlError as error:
+        print(f"meshwatchctl: {error}", file=sys.stderr)
+        return error.code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough; nothing may be written on the way out either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""A status as text: what is broken, where, and which path the traffic takes, in the first line.
+
+Pure functions; the caller says what time it is and how to colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
+from meshwatchd.model.faults import CATALOGUE, Severity
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
+
+STALE_NS = 5_000_000_000
+"""The engine reports each second; after five it has a reason not to."""
+
+
+def is_stale(status: Status, now_ns: int) -> bool:
+    """Whether the engine has stopped reporting, so that nothing of this is known to be true any more."""
+    return now_ns - status.at_ns > STALE_NS
+
+
+def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool = False) -> str:
+    """The status of one node.
+
+    Args:
+        status: the engine's last report.
+        now_ns: CLOCK_MONOTONIC, to tell ages.
+        paint: colours.
+        is_verbose: with every session and every counter.
+    """
+    lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
+    if status.pairs:
+        lines += ["", *_render_paths(status, paint)]
+    if is_verbose and status.sessions:
+        lines += ["", *_render_sessions(status, paint)]
+    if is_verbose and status.counters:
+        lines += ["", *_render_counters(status, paint)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
+    """The lines that have to be enough at three in the morning."""
+    if is_stale(status, now_ns):
+        age = render_age(now_ns - status.at_ns)
+        yield f"{paint('UNKNOWN', 'critical')}  the engine last reported {age}; below is what was true then"
+        yield "         look at: journalctl -u meshwatchd"
+    if not status.pairs:
+        word = paint(status.severity.value.upper(), status.severity.value)
+        yield f"{word}  nothing to watch: {status.node} knows no other location (meshwatchctl events says why)"
+    for pair in sorted(status.pairs, key=_by_severity):
+        yield _summarise(status, pair, paint)
+    if status.pairs and status.severity is not Severity.OK:
+        yield paint("why, and what to do: meshwatchctl explain", "dim")
+
+
+def _by_severity(pair: PairStatus) -> tuple[int, int]:
+    order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
+    return order.index(pair.verdict.severity), pair.pair
+
+
+def _summarise(status: Status, pair: PairStatus, paint: Paint) -> str:
+    verdict = pair.verdict
+    word = verdict.severity.value.upper()
+    title = CATALOGUE[verdict.fault].title
+    if not status.is_ready and verdict.severity is Severity.OK:
+        title = "starting, not every path has been judged yet"
+    where = ""
+    if verdict.severity is not Severity.OK:
+        names = [name for name in (verdict.culprit, verdict.layer.name.lower()) if name]
+        where = f" [{', '.join(names)}]"
+    return (
+        f"{paint(word, verdict.severity.value)}  to {pair.remote_location}: {paint(title, 'strong')}{where}; "
+        f"{_name_use(pair)}"
+    )
+
+
+def _name_use(pair: PairStatus) -> str:
+    path = next((path for path in pair.paths if path.is_active), None)
+    if path is None:
+        return "traffic on no known path"
+    if path.rank == 0:
+        return f"traffic on the mesh's own path {name_path(path)}"
+    return f"traffic moved to standby {name_path(path)} (rank {path.rank})"
+
+
+def _render_node(status: Status, now_ns: int, paint: Paint) -> str:
+    place = f"{status.node} in {status.location}" if status.location else status.node
+    words = [word for word in (status.role, f"mode {status.mode}") if word]
+    age = render_age(now_ns - status.at_ns)
+    return paint(f"{place}, {', '.join(words)}, reported {age}", "dim")
+
+
+def _render_paths(status: Status, paint: Paint) -> list[str]:
+    rows = [
+        _path_row(status, pair, path)
+        for pair in status.pairs
+        for path in sorted(pair.paths, key=lambda path: path.rank)
+    ]
+    return columns(("TO", "RANK", "RELAYS", "STATE", "IN USE", "RTT", ""), rows, paint)
+
+
+def _path_row(status: Status, pair: PairStatus, path: PathStatus) -> list[Cell]:
+    notes = [note for note, is_so in (("mesh's own", path.rank == 0), ("relay here", path.is_local_relay)) if is_so]
+    return [
+        (pair.remote_location, ""),
+        (str(path.rank), ""),
+        (name_path(path), ""),
+        (path.state, path.state),
+        ("yes" if path.is_active else "-", "strong" if path.is_active else "dim"),
+        (render_rtt(_typical_rtt(status, path)), ""),
+        (", ".join(notes), "dim"),
+    ]
+
+
+def _typical_rtt(status: Status, path: PathStatus) -> int:
+    """The median over the path's end-to-end sessions that answer."""
+    measured = [
+        session.rtt_ns
+        for session in status.sessions
+        if session.layer is Layer.RELAY and session.path == path.number and session.rtt_ns > 0
+        if session.state in {"up", "suspect"}
+    ]
+    return round(median(measured)) if measured else 0
+
+
+def _render_sessions(status: Status, paint: Paint) -> list[str]:
+    names = {path.number: name_path(path) for pair in status.pairs for path in pair.paths}
+    ordered = sorted(status.sessions, key=lambda one: (-int(one.layer), one.path, one.peer, one.flow))
+    rows = [_session_row(session, names, status.at_ns) for session in ordered]
+    return columns(("LAYER", "PEER", "PATH", "FLOW", "STATE", "LOSS", "RTT", "HEARD"), rows, paint)
+
+
+def _session_row(session: SessionStatus, names: dict[int, str], at_ns: int) -> list[Cell]:
+    heard = render_age(at_ns - session.last_heard_ns) if session.last_heard_ns > 0 else "never"
+    return [
+        (session.layer.name.lower(), ""),
+        (session.peer, ""),
+        (names.get(session.path, "-"), ""),
+        (session.flow.value, ""),
+        (session.state, session.state),
+        (_render_loss(session), "" if session.lost == 0 else "warning"),
+        (render_rtt(session.rtt_ns), ""),
+        (heard, ""),
+    ]
+
+
+def _render_loss(session: SessionStatus) -> str:
+    if session.sent == 0:
+        return "-"
+    return f"{100 * session.lost / session.sent:.1f} % of {session.sent}"
+
+
+def _render_counters(status: Status, paint: Paint) -> list[str]:
+    rows = [[(name, ""), (str(value), "")] for name, value in sorted(status.counters.items())]
+    return columns(("COUNTER", "VALUE"), rows, paint)

@@ -1,0 +1,96 @@
+"""Explanations and events as text, for a person on call."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from meshwatchd.adapters.control.explain import Explanation
+from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.cli.text import Paint, render_age
+from meshwatchd.model.faults import Severity
+
+_WIDTH = 110
+_LABEL_WIDTH = 8
+_AGE_WIDTH = 12
+
+_UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "location"}
+"""Fields of an event that its line shows elsewhere, or that only programs need."""
+
+
+def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> str:
+    """Every pair of locations, the worst first."""
+    if not reply.explanations:
+        return f"{reply.node} knows no other location: there is nothing to explain\n"
+    order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
+    ordered = sorted(reply.explanations, key=lambda one: order.index(one.severity))
+    return "\n\n".join("\n".join(_explain(one, now_ns, paint)) for one in ordered) + "\n"
+
+
+def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
+    word = paint(one.severity.value.upper(), one.severity.value)
+    yield f"{word}  {one.location} to {one.remote_location}: {paint(one.title, 'strong')}"
+    since = "" if one.since_ns is None else f", since {render_age(now_ns - one.since_ns)}"
+    if one.severity is not Severity.OK:
+        place = f"node {one.culprit}, " if one.culprit else ""
+        direction = "" if one.direction == "unknown" else f", direction {one.direction}"
+        yield from _entry("where", [f"{place}layer {one.layer}{direction}; fault {one.fault}{since}"], paint)
+        yield from _entry("why", one.because or ("no evidence was recorded",), paint)
+        yield from _entry("remedy", [one.remedy], paint)
+    if one.done:
+        ages = [(render_age(now_ns - deed.at_ns), deed.text) for deed in one.done]
+        width = max(_AGE_WIDTH, *(len(age) + 2 for age, _ in ages))
+        yield from _entry("done", [age.ljust(width) + text for age, text in ages], paint, hanging=width)
+    yield from _entry("next", one.next, paint)
+
+
+def _entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint, *, hanging: int = 0) -> Iterator[str]:
+    """A label and its sentences, each on a line of its own, aligned and wrapped."""
+    margin = " " * (2 + _LABEL_WIDTH)
+    for index, sentence in enumerate(sentences):
+        lines = textwrap.wrap(
+            sentence,
+            _WIDTH - len(margin),
+            subsequent_indent=" " * (hanging or 2),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        first = "  " + paint(label.ljust(_LABEL_WIDTH), "dim") if index == 0 else margin
+        yield first + lines[0]
+        yield from (margin + line for line in lines[1:])
+
+
+def render_event(event: Mapping[str, object], paint: Paint) -> str:
+    """One event on one line: when, what, towards which location, and its fields."""
+    at = str(event.get("time", ""))[5:-1].replace("T", " ")
+    level = str(event.get("level", "info"))
+    location = event.get("location")
+    words = [f"to {location}"] if location else []
+    words += [f"{key}={_render_value(value)}" for key, value in event.items() if _is_told(key, value)]
+    name = paint(str(event.get("event", "?")).ljust(20), level)
+    return f"{paint(at.ljust(18), 'dim')}  {name}  {' '.join(words)}".rstrip()
+
+
+def _is_told(key: str, value: object) -> bool:
+    return key not in _UNTOLD and value not in (None, "", [], ())
+
+
+def _render_value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + "; ".join(_render_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def render_operation(reply: OperateReply, *, is_dry_run: bool, paint: Paint) -> str:
+    """What was done or refused, and the commands that are equal to it, ready to be copied."""
+    verdict = paint("accepted", "ok") if reply.accepted else paint("refused", "critical")
+    lines = [f"{verdict}: {reply.text}" if reply.text else verdict]
+    if reply.operations:
+        is_run = reply.accepted and not is_dry_run
+        lines.append("on this node:" if is_run else "on this node, not carried out:")
+        lines += [f"  {operation}" for operation in reply.operations]
+    return "\n".join(lines) + "\n"
