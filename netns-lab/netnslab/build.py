@@ -1,0 +1,207 @@
+"""Building a lab: namespaces, links, overlay, Kilo's state, the daemons' files; few processes, hence fast.
+
+Each inhabitant costs one `ip -batch`, a node two, plus `bridge -batch`, `wg setconf` and its wireguard-go.
+Nothing of the machine's own network is read or changed.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from netnslab import daemon_config, kilo, namespaces, wan, wireguard
+from netnslab.backends.model import WireGuard
+from netnslab.errors import LabError
+from netnslab.inhabitant import Inhabitant
+from netnslab.namespaces import Kind, Space
+from netnslab.overlay import Overlay
+from netnslab.ownership import MOUNT_POINTS, LabRecord, NamespaceRecord
+from netnslab.process import identify
+from netnslab.site import Site
+from netnslab.topology import Node
+from netnslab.waiting import wait_until
+from netnslab.wireguard import KeyPair
+
+CONNECT_TIMEOUT_S = 30.0
+"""Two WireGuard handshake attempts 5 s apart, and an emulated machine."""
+
+SYSCTLS = MappingProxyType(
+    {
+        "net/ipv4/ip_forward": "1",
+        # The kernel takes the larger of `all` and the device's own value: 0 and 2 (loose) leave asymmetric
+        # paths open, as every machine with Kubernetes on it must.
+        "net/ipv4/conf/all/rp_filter": "0",
+        "net/ipv4/conf/default/rp_filter": "2",
+        # Router solicitations and duplicate address detection would only add noise to IPv4 experiments.
+        "net/ipv6/conf/all/disable_ipv6": "1",
+        "net/ipv6/conf/default/disable_ipv6": "1",
+        # br_netfilter would send switched frames through the wide area's NAT, and new namespaces have it on.
+        "net/bridge/bridge-nf-call-iptables": "0",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """All that building needs.
+
+    Attributes:
+        record: kept up to date on disk.
+        children: filled with the processes it starts, by node; the caller waits for them in the end.
+    """
+
+    site: Site
+    overlay: Overlay
+    wireguard: WireGuard
+    record: LabRecord
+    children: dict[str, subprocess.Popen[bytes]]
+
+
+def build(blueprint: Blueprint) -> None:
+    """Build the lab into an empty, recorded directory, and return once packets cross it.
+
+    Raises:
+        LabError: a step failed; what is built so far is in the record and in `children`, for the caller to remove.
+    """
+    _make_namespaces(blueprint)
+    keys = _generate_keys(blueprint)
+    _start_wireguard(blueprint)
+    _build_wan(blueprint)
+    nodes = tuple(blueprint.site.topology.nodes.values())
+    for node in nodes:
+        _build_node(blueprint, node)
+    _write_daemon_files(blueprint)
+    for node in nodes:
+        _build_kilo(blueprint, node, keys)
+    _wait_until_connected(blueprint.site)
+
+
+def _make_namespaces(blueprint: Blueprint) -> None:
+    site, record = blueprint.site, blueprint.record
+    record.pin_device = namespaces.make_pin_directory(site.pins)
+    (record.directory / "log").mkdir()
+    for inhabitant in site.everyone():
+        space = inhabitant.space
+        inodes = namespaces.create(space, partial(_prepare, space))
+        record.namespaces += [
+            NamespaceRecord(name=space.name, kind=kind, path=str(space.path(kind)), inode=inode)
+            for kind, inode in inodes.items()
+        ]
+    record.save()
+
+
+def _prepare(space: Space) -> None:
+    """Runs inside the fresh namespaces."""
+    if Kind.UTS in space.kinds:
+        socket.sethostname(space.name)
+    if Kind.MOUNT in space.kinds:
+        namespaces.isolate_mounts(space.directory, MOUNT_POINTS)
+    _set_sysctls(SYSCTLS)
+
+
+def _set_sysctls(values: Mapping[str, str]) -> None:
+    """Runs inside; a key the kernel lacks (IPv6 and br_netfilter may be absent) needs no value."""
+    for key, value in values.items():
+        path = Path("/proc/sys") / key
+        if path.exists():
+            path.write_text(value, encoding="ascii")
+
+
+def _generate_keys(blueprint: Blueprint) -> dict[str, KeyPair]:
+    names = tuple(blueprint.site.topology.nodes)
+    return dict(zip(names, wireguard.generate_keys(len(names)), strict=True))
+
+
+def _start_wireguard(blueprint: Blueprint) -> None:
+    """Start wireguard-go on every node, early: it gets ready while everything else is built."""
+    if blueprint.wireguard is WireGuard.KERNEL:
+        return
+    children = blueprint.children
+    for name in blueprint.site.topology.nodes:
+        space = blueprint.site.node(name).space
+        children[name] = wireguard.start_userspace(space, kilo.DEVICE, _log(blueprint, name))
+    blueprint.record.processes = [known for child in children.values() if (known := identify(child.pid)) is not None]
+    blueprint.record.save()
+
+
+def _log(blueprint: Blueprint, node: str) -> Path:
+    return blueprint.record.directory / "log" / f"{node}-{kilo.DEVICE}.log"
+
+
+def _build_wan(blueprint: Blueprint) -> None:
+    site = blueprint.site
+    network_of = {name: site.node(name).space.path(Kind.NET) for name in site.topology.nodes}
+    site.wan.batch("ip", wan.link_lines(site.topology, network_of))
+    load_nft(site.wan, wan.nft_ruleset(site.topology))
+
+
+def load_nft(inhabitant: Inhabitant, ruleset: str) -> None:
+    """Run one nftables transaction: all of it takes effect, or nothing.
+
+    Raises:
+        LabError: nft refused; the message has its reason.
+    """
+    result = inhabitant.run(["nft", "-f", "-"], input=ruleset)
+    if result.returncode != 0:
+        raise LabError(f"nft in {inhabitant.name}: {result.stderr.strip()}")
+
+
+def _build_node(blueprint: Blueprint, node: Node) -> None:
+    site, overlay = blueprint.site, blueprint.overlay
+    here, pod = site.node(node.name), site.pod(node.name)
+    plan = overlay.plan(site.topology, node, pod_network=pod.space.path(Kind.NET))
+    kernel_kilo0 = (f"link add {kilo.DEVICE} type wireguard",) if blueprint.wireguard is WireGuard.KERNEL else ()
+    here.batch("ip", (*wan.node_lines(site.topology, node), *plan.ip, *kernel_kilo0))
+    here.batch("bridge", plan.bridge)
+    here.space.call(partial(_set_sysctls, plan.sysctls))
+    pod.batch("ip", plan.pod)
+
+
+def _build_kilo(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
+    topology, here = blueprint.site.topology, blueprint.site.node(node.name)
+    child = blueprint.children.get(node.name)
+    if child is not None:
+        wireguard.wait_for_socket(here.space, kilo.DEVICE, child, _log(blueprint, node.name))
+    wireguard.configure(here.space, kilo.DEVICE, kilo.configuration(topology, node, keys))
+    routes = kilo.route_lines(topology, node, blueprint.overlay)
+    here.batch("ip", (*kilo.device_lines(topology, node), *routes))
+
+
+def _write_daemon_files(blueprint: Blueprint) -> None:
+    topology = blueprint.site.topology
+    relays = daemon_config.standby_nodes(topology)
+    standby_keys = dict(zip(relays, wireguard.generate_keys(len(relays)), strict=True))
+    mesh_key = daemon_config.generate_mesh_key()
+    for node in topology.nodes.values():
+        texts = daemon_config.files(
+            topology,
+            node,
+            overlay_device=blueprint.overlay.relay_device,
+            standby_keys=standby_keys,
+            mesh_key=mesh_key,
+        )
+        blueprint.site.node(node.name).space.call(partial(daemon_config.write, texts))
+
+
+def _wait_until_connected(site: Site) -> None:
+    """Wait for packets from the last node's pod of one location to the last node's pod of every other.
+
+    These cross every kind of link there is: pod bridge, overlay, WireGuard, overlay, pod bridge.
+    """
+    last = [site.topology.members(location)[-1].name for location in site.topology.locations]
+    source = site.pod(last[0])
+    for name in last[1:]:
+        wait_until(
+            partial(_answers, source, site.pod(name).ip),
+            timeout_s=CONNECT_TIMEOUT_S,
+            what=f"the first packet from {source.name} to pod/{name}",
+        )
+
+
+def _answers(source: Inhabitant, address: str) -> bool:
+    return source.run(["ping", "-n", "-q", "-c", "1", "-W", "1", address]).returncode == 0

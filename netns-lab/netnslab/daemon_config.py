@@ -1,0 +1,93 @@
+"""The files a meshwatchd finds on its node: configuration, mesh key, key of its standby links.
+
+The schema is the daemon's; it is written out here as plain tables because the lab judges the daemon from
+outside and shares no code with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomli_w
+
+from netnslab import kilo
+from netnslab.topology import Node, Topology
+from netnslab.wireguard import KeyPair
+
+CONFIGURATION = Path("/etc/meshwatchd/meshwatchd.toml")
+MESH_KEY = Path("/etc/meshwatchd/mesh.key")
+STANDBY_KEY = Path("/var/lib/meshwatchd/standby.key")
+
+MESH_KEY_BYTES = 32
+
+Table = dict[str, object]
+
+
+def standby_nodes(topology: Topology) -> tuple[str, ...]:
+    """The nodes that take part in standby links: every leader and every standby."""
+    return tuple(relay for location in topology.locations.values() for relay in location.relays)
+
+
+def generate_mesh_key() -> str:
+    """A secret all daemons of one mesh share: base64 of 32 random bytes."""
+    return base64.b64encode(secrets.token_bytes(MESH_KEY_BYTES)).decode("ascii")
+
+
+def render(topology: Topology, node: Node, *, overlay_device: str, standby_keys: Mapping[str, KeyPair]) -> str:
+    """The configuration file of one node, as TOML."""
+    document: Table = {
+        "daemon": {"node": node.name, "mode": "enforce"},
+        "auth": {"key_file": str(MESH_KEY)},
+        "standby": {"private_key_file": str(STANDBY_KEY), "mtu": topology.wireguard.mtu_bytes},
+        "mesh": {
+            "profile": "kilo",
+            "wireguard_device": kilo.DEVICE,
+            "overlay_device": overlay_device,
+            "location": [
+                {"name": location.name, "leader": location.leader, "standbys": list(location.standbys)}
+                for location in topology.locations.values()
+            ],
+            "node": [_node_table(topology, each, standby_keys) for each in topology.nodes.values()],
+        },
+    }
+    return tomli_w.dumps(document)
+
+
+def files(
+    topology: Topology, node: Node, *, overlay_device: str, standby_keys: Mapping[str, KeyPair], mesh_key: str
+) -> dict[Path, str]:
+    """What to write inside a node, by path. A node without standby links has no standby key."""
+    texts = {
+        CONFIGURATION: render(topology, node, overlay_device=overlay_device, standby_keys=standby_keys),
+        MESH_KEY: mesh_key + "\n",
+    }
+    if node.name in standby_keys:
+        texts[STANDBY_KEY] = standby_keys[node.name].private + "\n"
+    return texts
+
+
+def write(texts: Mapping[Path, str]) -> None:
+    """Write files only root can read; called inside the node's mount namespace."""
+    for path, text in texts.items():
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="ascii")
+
+
+def _node_table(topology: Topology, node: Node, standby_keys: Mapping[str, KeyPair]) -> Table:
+    table: Table = {
+        "name": node.name,
+        "location": node.location,
+        "node_ip": node.node_ip,
+        "pod_cidr": node.pod_cidr,
+        "overlay_ip": node.overlay_ip,
+    }
+    if topology.is_leader(node.name):
+        table["wireguard_ip"] = topology.location_of(node.name).wireguard_ip
+    if node.name in standby_keys:
+        table["standby_public_key"] = standby_keys[node.name].public
+        if node.public_ip is not None:
+            table["standby_endpoint"] = node.public_ip
+    return table

@@ -1,0 +1,29 @@
+"""The machine that a figure was measured on: without it, a figure means nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+
+def machine_facts() -> dict[str, object]:
+    """Kernel, processors, memory and load, as they go into the JSON of every measurement."""
+    return {
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "processor": _first_value("/proc/cpuinfo", "model name"),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_total": _first_value("/proc/meminfo", "MemTotal"),
+        "python": platform.python_version(),
+        "load_average": list(os.getloadavg()),
+    }
+
+
+def _first_value(path: str, key: str) -> str:
+    """The value after the colon in the first line that begins with `key`; empty when there is none."""
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return ""

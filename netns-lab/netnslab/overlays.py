@@ -1,0 +1,29 @@
+"""The pod networks a topology may ask for, by the name it asks with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from netnslab.cilium import CILIUM
+from netnslab.errors import LabError
+from netnslab.flannel import FLANNEL
+from netnslab.overlay import Overlay
+from netnslab.topology import Topology
+
+OVERLAYS: Mapping[str, Overlay] = MappingProxyType({"flannel": FLANNEL, "cilium": CILIUM})
+
+
+def overlay_of(topology: Topology) -> Overlay:
+    """The overlay a topology asks for.
+
+    Raises:
+        LabError: nothing of that name exists.
+    """
+    try:
+        return OVERLAYS[topology.overlay]
+    except KeyError:
+        known = ", ".join(OVERLAYS)
+        raise LabError(
+            f"topology {topology.name} wants overlay {topology.overlay!r}; known overlays: {known}"
+        ) from None
