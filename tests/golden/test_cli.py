@@ -1,0 +1,71 @@
+"""What meshwatchctl prints, word for word: read these files as an operator would."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.control.explain import explain
+from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.cli.render import render_status
+from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
+from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.status import Status
+from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, status
+
+
+def _explained(shown: Status, events: tuple[dict[str, object], ...] = ()) -> str:
+    reply = ExplainReply(node=shown.node, mode=shown.mode, at_ns=shown.at_ns, explanations=explain(shown, events))
+    return render_explanations(reply, now_ns=NOW_NS, paint=paint_nothing)
+
+
+def _shown(shown: Status, *, is_verbose: bool = False, now_ns: int = NOW_NS) -> str:
+    return render_status(shown, now_ns=now_ns, paint=paint_nothing, is_verbose=is_verbose)
+
+
+OBSERVING = msgspec.structs.replace(STUCK, mode="observe")
+ADVISED = msgspec.structs.replace(status(BROKEN, states="down good down good", redundancy="reduced"), mode="advise")
+NO_MESH = msgspec.structs.replace(
+    HEALTHY, pairs=(), sessions=(), location="", role="unknown", severity=Severity.WARNING
+)
+OPERATION = OperateReply(
+    accepted=True,
+    text="moves the traffic between cloud and onprem to path 1 (b2, a1)",
+    operations=("ip rule add pref 5460 from all lookup 7701 protocol 117",),
+)
+REFUSAL = OperateReply(accepted=False, text="path 3 is not good")
+
+PAGES = {
+    "status-healthy": _shown(HEALTHY),
+    "status-moved": _shown(MOVED),
+    "status-moved-verbose": _shown(MOVED, is_verbose=True),
+    "status-moved-colours": render_status(MOVED, now_ns=NOW_NS, paint=paint_ansi),
+    "status-stuck": _shown(STUCK),
+    "status-reduced": _shown(REDUCED),
+    "status-stale": _shown(HEALTHY, now_ns=NOW_NS + 60_000_000_000),
+    "status-no-mesh": _shown(NO_MESH),
+    "explain-healthy": _explained(HEALTHY),
+    "explain-moved": _explained(MOVED, INCIDENT),
+    "explain-advised": _explained(ADVISED, INCIDENT[:-2]),
+    "explain-stuck": _explained(OBSERVING),
+    "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
+    "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
+    "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),
+}
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_page_reads_as_agreed(root, name):
+    """`make golden` writes the pages; the difference is then read like code."""
+    file = root / "tests/golden/cli" / f"{name}.txt"
+    if os.environ.get("MESHWATCH_UPDATE_GOLDEN"):
+        file.write_text(PAGES[name], encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == PAGES[name]
+
+
+def test_every_page_is_tested(root):
+    """A page nobody renders any more is removed."""
+    assert sorted(PAGES) == sorted(file.stem for file in (root / "tests/golden/cli").glob("*.txt"))

@@ -1,0 +1,151 @@
+"""Health, restarts, crashes and the end: nothing moves that is well, and nothing is lost that was moved."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from netnslab import faults, marks
+from netnslab.daemons import DAEMON, Process
+from netnslab.waiting import pause_until, wait_until
+from tests.support.stage import READY_S, RESTORE_S, SECOND, kernel_objects, stage
+from tests.support.wire_tap import PINNED_PORTS, WireTap
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+HEALTHY_NS = 60 * SECOND
+WATCHED_NS = 20 * SECOND
+# What a move of traffic, or a doubt about the path it is on, would be told as.
+MOVES = ("failover.applied", "failback.applied", "failover.proposed", "failover.advised", "failover.rolled_back")
+CRASHES = 3
+AFTER_CRASH_NS = 2 * SECOND
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory):
+    """One mesh for all tests of this file; the last of them ends its daemons."""
+    with stage(tmp_path_factory.mktemp("lifecycle")) as built:
+        yield built
+
+
+def test_a_healthy_minute_moves_nothing_and_repeats_no_probe(mesh):
+    """60 s of traffic: no verdict, no move, kernels as before; in 20 s of b3's probes no fresh flow comes twice."""
+    began_ns = time.monotonic_ns()
+    before = {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+    with WireTap(mesh.lab.node("b3"), "flannel.1") as overlay, WireTap(mesh.lab.node("b3"), "eth0") as underlay:
+        pause_until(began_ns + WATCHED_NS)
+        flows = [*overlay.sent_probes("10.2.0.13", "10.244.6.0"), *underlay.sent_probes("10.2.0.13")]
+    pause_until(began_ns + HEALTHY_NS)
+
+    assert [] == mesh.events(began_ns, "verdict.changed", *MOVES)
+    assert before == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+    counts = Counter(flows)
+    repeated = {flow for flow, count in counts.items() if count > 1}
+    # Fresh flows never use these ports: the pinned control flows repeat, and nothing else does.
+    assert {True} == {flow.source_port in PINNED_PORTS for flow in repeated}
+    # Three remote nodes every 50 ms over the path in use, and the standbys and segments every 200 ms.
+    assert len(counts) - len(repeated) > 3 * 15 * (WATCHED_NS // SECOND)
+
+
+def test_restarting_every_daemon_in_health_moves_nothing(mesh):
+    """A node of each location at a time, as an upgrade does; the others keep calm."""
+    began_ns = time.monotonic_ns()
+    standing = marks.marked_by_node(mesh.lab, mesh.nodes)
+    for pair in (("a1", "b1"), ("a2", "b2"), ("a3", "b3")):
+        for node in pair:
+            mesh.daemons.restart(node)
+        for node in pair:
+            mesh.daemons.wait_ready(node, timeout_s=READY_S)
+        assert standing == marks.marked_by_node(mesh.lab, mesh.nodes)
+
+    mesh.settle()
+    assert [] == mesh.events(began_ns, *MOVES)
+
+
+def test_a_second_daemon_on_a_node_ends_at_once_and_names_the_first(mesh):
+    """Exit status 1; the first goes on."""
+    place = mesh.lab.node("b3")
+    second = place.run([*DAEMON, "--config", "/etc/meshwatchd/meshwatchd.toml"], timeout=30)
+
+    assert 1 == second.returncode
+    assert str(mesh.daemons.engine_pid("b3")) in second.stderr
+    assert 1 == len(second.stderr.splitlines())
+    assert mesh.daemons.status("b3") is not None
+
+
+def test_restarting_every_daemon_during_a_failover_keeps_it(mesh):
+    """All six end at once and come back: the overrides stand, are adopted, and traffic comes home later."""
+    mesh.settle()
+    with mesh.struck(faults.overlay_black_hole_new_flows(mesh.lab, "b1")) as strike:
+        rank = mesh.wait_switched()
+        mesh.wait_restored(strike.began_ns)
+        overrides, restarted_ns = mesh.diverted(), time.monotonic_ns()
+        mesh.daemons.stop()
+        assert overrides == mesh.diverted()
+        for node in mesh.nodes:
+            mesh.daemons.start(node)
+        wait_until(
+            lambda: {event.node for event in mesh.adopted(restarted_ns)} >= set(overrides),
+            timeout_s=READY_S,
+            what="the overrides to be adopted",
+            poll_s=0.5,
+        )
+        mesh.wait_ranks(rank)
+        assert overrides == mesh.diverted()
+        assert mesh.connections_live_on()
+        # A node without an override of its own learns the path from its relay, and has nothing to change.
+        assert [] == [move for move in mesh.events(restarted_ns, "failover.applied") if move.fields["operations"]]
+
+
+@pytest.mark.parametrize("process", [Process.ENGINE, Process.AGENT])
+def test_a_process_killed_during_a_failover_loses_nothing(mesh, process):
+    """SIGKILL to a process of the standby relay, three times: overrides stay, flows live, the next life adopts."""
+    mesh.settle()
+    with mesh.struck(faults.overlay_black_hole_new_flows(mesh.lab, "b1")) as strike:
+        rank = mesh.wait_switched()
+        mesh.wait_restored(strike.began_ns)
+        relay, overrides = mesh.relays(rank)[0], mesh.diverted()
+        calm_ns = time.monotonic_ns()
+        noise = mesh.lost(calm_ns, calm_ns + AFTER_CRASH_NS)
+        losses = []
+        for _ in range(CRASHES):
+            killed_ns = time.monotonic_ns()
+            mesh.daemons.kill(relay, process)
+            losses.append(mesh.lost(killed_ns, killed_ns + AFTER_CRASH_NS))
+            assert overrides == mesh.diverted()
+            if process is Process.ENGINE:
+                mesh.daemons.start(relay)
+                wait_until(partial(mesh.adopted, killed_ns), timeout_s=RESTORE_S, what="adoption", poll_s=0.3)
+            else:
+                mesh.daemons.agent_pid(relay)
+            mesh.wait_ranks(rank)
+        # A kill that costs flows costs them each time; a machine that stands still does so now and then.
+        assert statistics.median(losses) <= noise
+        assert mesh.connections_live_on()
+
+
+def test_sigterm_leaves_everything_and_sweep_leaves_nothing(mesh):
+    """In the middle of a failover: stopping changes no object; sweeping restores what was there before."""
+    mesh.settle()
+    fault = faults.overlay_black_hole_new_flows(mesh.lab, "b1")
+    with fault.armed():
+        pause_until(time.monotonic_ns() + SECOND)
+        began_ns = time.monotonic_ns()
+        fault.inject()
+        mesh.wait_switched()
+        mesh.wait_restored(began_ns)
+        running = {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+        mesh.daemons.stop()
+        stopped_ns = time.monotonic_ns()
+        assert running == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+        # Moved traffic goes on without anybody watching.
+        mesh.traffic.wait_flowing()
+        assert mesh.lost(stopped_ns, stopped_ns + SECOND) <= mesh.lost(stopped_ns - SECOND, stopped_ns)
+
+    assert [0] * len(mesh.nodes) == [swept.returncode for swept in mesh.daemons.sweep()]
+    assert mesh.untouched == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+    assert {} == marks.marked_by_node(mesh.lab, mesh.nodes)

@@ -1,0 +1,128 @@
+"""Six daemons in enforce on a mesh that breaks: what they call it, where traffic goes, and how it comes home.
+
+Order and completeness are asserted, never milliseconds: `make bench-failover` measures those.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from netnslab import faults
+from netnslab.waiting import pause_until
+from tests.support.stage import ARM_NS, stage
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+CLOUD, ONPREM = ("b1", "b2", "b3"), ("a1", "a2", "a3")
+EVERYBODY = (*ONPREM, *CLOUD)
+# A switch that was taken back, or that the kernel refused, is a bug on a mesh where nothing else is wrong.
+MISHAPS = ("failover.rolled_back", "plan.refused", "collision.found", "topology.rejected", "agent.restarted")
+
+# Written otherwise than the lab's own faults: in the node, in an inet table, by source port alone.
+LEARN = """
+table inet by_hand {{
+  set known {{ type inet_service; flags dynamic,timeout; timeout 60s; size 65535; }}
+  chain vxlan {{ type filter hook {hook} priority 0; udp dport 8472 update @known {{ udp sport }}; }}
+}}
+"""
+STRIKE = """
+flush chain inet by_hand vxlan
+add rule inet by_hand vxlan udp dport 8472 udp sport != @known drop
+"""
+
+# VXLAN waits in a queue from which one bit leaves every second.
+BLACK_QUEUE = """
+qdisc add dev eth0 root handle 1: htb default 2
+class add dev eth0 parent 1: classid 1:1 htb rate 8bit ceil 8bit burst 1 cburst 1
+class add dev eth0 parent 1: classid 1:2 htb rate 10gbit
+qdisc add dev eth0 parent 1:1 handle 10: tbf rate 8bit burst 10 limit 1
+filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 8472 0xffff flowid 1:1
+"""
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory):
+    """One mesh for all tests of this file."""
+    with stage(tmp_path_factory.mktemp("failover")) as built:
+        yield built
+
+
+@pytest.fixture(autouse=True)
+def _healthy(mesh):
+    """Each test begins with a mesh that is well."""
+    mesh.settle()
+
+
+@pytest.mark.parametrize(
+    ("make", "leader", "knowing"),
+    [
+        (faults.overlay_black_hole_new_flows, "b1", EVERYBODY),
+        (faults.overlay_black_hole_new_flows, "a1", EVERYBODY),
+        (faults.overlay_black_hole, "b1", EVERYBODY),
+        # The relay itself answers and is answered on every layer: it has nothing to notice.
+        (faults.leader_stops_forwarding, "b1", ("a1", "a2", "a3", "b2", "b3")),
+        (faults.leader_dead, "b1", ("a1", "a2", "a3", "b2", "b3")),
+        # Which end of a silent tunnel is to blame cannot be told: each side names the other.
+        (faults.wireguard_port_blocked, "b1", ONPREM),
+    ],
+)
+def test_a_fault_is_named_survived_and_forgotten(mesh, make, leader, knowing):
+    """The story of each fault: named by all who can know, both sides and their members move, and come home."""
+    fault = make(mesh.lab, leader)
+    deaf = (leader,) if fault.expected.fault == "leader-dead" else ()
+    with mesh.struck(fault) as strike:
+        rank = mesh.wait_switched(deaf=deaf)
+        mesh.wait_restored(strike.began_ns)
+        mesh.wait_verdicts(fault.expected.fault, fault.expected.node, knowing)
+        assert leader not in mesh.relays(rank)
+        assert mesh.connections_live_on()
+
+    told = mesh.events(strike.began_ns)
+    for node in set(EVERYBODY) - set(deaf):
+        story = [event.name for event in told if event.node == node]
+        assert "failover.applied" in story, node
+        assert "failback.applied" in story[story.index("failover.applied") :], node
+    moves = [event for event in told if event.name == "failover.applied"]
+    assert {("a", "b")} == {tuple(sorted(relay[0] for relay in move.fields["relays"])) for move in moves}
+    first_move = min(event.at_ns for event in moves)
+    assert any(event.name == "session.suspected" and event.at_ns <= first_move for event in told)
+    asked = [event for event in told if event.name == "failover.proposed" and event.at_ns <= first_move]
+    assert {event.node for event in asked} & set(moves[0].fields["relays"])
+    assert [] == [event for event in told if event.name in MISHAPS]
+    assert mesh.connections_live_on()
+
+
+@pytest.mark.parametrize("hook", ["output", "input"])
+def test_the_seed_fault_made_by_hand_inside_the_leader_is_found_too(mesh, hook):
+    """As a person would type it: a firewall on b1 lets only known outer ports through, out of it or in."""
+    leader = mesh.lab.node("b1")
+    leader.run(["nft", "-f", "-"], input=LEARN.format(hook=hook), check=True)
+    try:
+        pause_until(time.monotonic_ns() + ARM_NS)
+        began_ns = time.monotonic_ns()
+        leader.run(["nft", "-f", "-"], input=STRIKE, check=True)
+        mesh.wait_switched()
+        mesh.wait_restored(began_ns)
+        mesh.wait_verdicts("overlay-new-flows", "b1", ("b2", "b3"))
+        assert mesh.connections_live_on()
+    finally:
+        leader.run(["nft", "delete", "table", "inet", "by_hand"], check=True)
+    mesh.wait_home()
+
+
+def test_a_black_hole_made_by_traffic_control_is_found_too(mesh):
+    """A queue on b1 that swallows what leaves for another VTEP; no nftables anywhere."""
+    leader = mesh.lab.node("b1")
+    began_ns = time.monotonic_ns()
+    shaped = leader.run(["tc", "-batch", "-"], input=BLACK_QUEUE)
+    if shaped.returncode != 0:
+        pytest.skip(f"this kernel lacks htb, tbf or u32: {shaped.stderr.strip()}")
+    try:
+        mesh.wait_switched()
+        mesh.wait_restored(began_ns)
+        mesh.wait_verdicts("overlay-black-hole", "b1", ("b2", "b3"))
+    finally:
+        leader.run(["tc", "qdisc", "delete", "dev", "eth0", "root"], check=True)
+    mesh.wait_home()

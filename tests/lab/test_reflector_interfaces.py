@@ -1,0 +1,67 @@
+"""Answers leave by the interface of the request; those to effective probes leave as the routing table says."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from meshwatchd.adapters.packet.sockets import open_probe
+from meshwatchd.adapters.poller import Poller
+from tests.support.netns import Space, namespace
+from tests.support.packet_node import PacketNode, request
+from tests.support.pump import pump
+
+PORT, ROUTED_PORT = 18_620, 18_619
+
+
+@pytest.fixture
+def spaces() -> Iterator[tuple[Space, Space]]:
+    """Two namespaces with two cables: requests take the first, the far side's routes the second."""
+    with namespace() as near, namespace() as far:
+        for number in (0, 1):
+            words = ["ip", "link", "add", f"c{number}", "netns", near.name, "type", "veth"]
+            subprocess.run([*words, "peer", "name", f"c{number}", "netns", far.name], check=True)
+            for space in (near, far):
+                space.ip("link", "set", f"c{number}", "up")
+                space.ip("address", "add", f"10.9.{number}.{1 if space is near else 2}/24", "dev", f"c{number}")
+        near.ip("address", "add", "10.9.9.1/32", "dev", "lo")
+        far.ip("address", "add", "10.9.9.2/32", "dev", "lo")
+        near.ip("route", "add", "10.9.9.2", "via", "10.9.0.2")
+        far.ip("route", "add", "10.9.9.1", "via", "10.9.1.1")
+        far.ip("route", "add", "10.9.9.1", "via", "10.9.0.1", "metric", "100")
+        for space in (near, far):
+            command = ["ip", "netns", "exec", space.name, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0"]
+            subprocess.run(command, check=True)
+        yield near, far
+
+
+def _received_packets(space: Space, device: str) -> int:
+    statistics = space.ip("-s", "-j", "link", "show", device)
+    return int(statistics.partition('"rx":{')[2].partition('"packets":')[2].partition(",")[0])
+
+
+@pytest.mark.parametrize(("port", "device"), [(PORT, "c0"), (ROUTED_PORT, "c1")])
+def test_answer_takes_the_cable_its_port_demands(spaces, port, device):
+    """The far side would route everything over the second cable; only effective probes are left to it."""
+    near, far = spaces
+    poller = Poller()
+    node = far.call(lambda: PacketNode("b1", poller, routed_port=ROUTED_PORT))
+    far.call(lambda: node.reflector.listen((PORT, ROUTED_PORT)))
+    probe = near.call(lambda: open_probe("10.9.9.1", 20_000, ("10.9.9.2", port)))
+    try:
+        probe.send(request(sequence=0))
+        pump(poller, lambda: bool(node.events))
+        before = _received_packets(near, device)
+        for sequence in range(1, 11):
+            probe.send(request(sequence=sequence))
+        pump(poller, lambda: len(node.events) > 10)
+
+        assert {"answers-sent": 11} == node.counters
+        assert len(request()) == len(probe.recv(2048))
+        assert _received_packets(near, device) - before >= 10
+    finally:
+        probe.close()
+        node.close()
+        poller.close()

@@ -1,0 +1,26 @@
+"""What scripts/bootstrap installs is what the lab asks for."""
+
+from __future__ import annotations
+
+import re
+
+from netnslab.backends import vm
+from tests.meta.tree import ROOT
+
+SCRIPT = (ROOT / "scripts" / "bootstrap").read_text(encoding="utf-8")
+
+
+def _listed(variable: str) -> dict[str, str]:
+    match = re.search(rf"^{variable}='([^']*)'", SCRIPT, re.MULTILINE)
+    assert match, f"scripts/bootstrap sets no {variable}"
+    return dict(pair.split("=") for pair in match.group(1).split())
+
+
+def test_guest_tools_are_those_the_vm_backend_needs():
+    """A tool the vm backend misses on a fresh machine would turn up as a skipped suite."""
+    assert dict(vm.TOOLS) == _listed("vm_tools")
+
+
+def test_mesh_tools_hold_what_every_lab_uses():
+    """Namespaces, firewall rules, WireGuard of both kinds, and ping's opinion."""
+    assert {"ip", "nft", "ping", "wg", "wireguard-go"} <= set(_listed("mesh_tools"))

@@ -1,0 +1,73 @@
+"""tests/unit mirrors meshwatchd: whoever opens a file knows where its tests are, and that they are.
+
+`meshwatchd/x/y.py` is tested by `tests/unit/x/test_y.py`, or, where one file would grow too long, by several
+`tests/unit/x/test_y_<aspect>.py`. The lab's own unit tests live in `tests/unit/netnslab` by the same rule; it
+is not demanded there, because most of the lab is tested by being built.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.meta.tree import ROOT, name_of, python_files
+
+PACKAGE = ROOT / "meshwatchd"
+LAB_PACKAGE = ROOT / "netns-lab" / "netnslab"
+UNIT = ROOT / "tests" / "unit"
+
+# Modules with logic but without a unit test of their own, each with where it is tested instead. This list
+# shrinks: an entry whose test has appeared fails below, and so does a list longer than the budget.
+EXCEPTIONS: dict[str, str] = {}
+EXCEPTION_BUDGET = 0
+
+
+def _has_logic(path: Path) -> bool:
+    """A module with a function that does something; types, constants, tables and Protocols only declare."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return any(not isinstance(line, ast.Expr) for function in functions for line in function.body)
+
+
+def _unit_tests_of(module: Path) -> list[Path]:
+    folder = UNIT / module.relative_to(PACKAGE).parent
+    return [*folder.glob(f"test_{module.stem}.py"), *folder.glob(f"test_{module.stem}_*.py")]
+
+
+def _modules() -> list[Path]:
+    return [path for path in python_files("meshwatchd") if path.name != "__init__.py"]
+
+
+MODULES = [path for path in _modules() if _has_logic(path)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_module_with_logic_has_a_unit_test(module):
+    """Every module that does something has its unit test in the mirrored place."""
+    if name_of(module) in EXCEPTIONS:
+        return
+
+    assert _unit_tests_of(module), f"write {name_of(UNIT / module.relative_to(PACKAGE).parent)}/test_{module.stem}.py"
+
+
+@pytest.mark.parametrize(
+    "test", [path for path in python_files("tests/unit") if path.stem.startswith("test_")], ids=name_of
+)
+def test_unit_test_has_a_module(test):
+    """No unit test outlives the module it was written for."""
+    package, *folders = test.relative_to(UNIT).parent.parts
+    folder = LAB_PACKAGE.joinpath(*folders) if package == "netnslab" else PACKAGE.joinpath(package, *folders)
+    words = test.stem.removeprefix("test_").split("_")
+    candidates = [folder / f"{'_'.join(words[:length])}.py" for length in range(len(words), 0, -1)]
+
+    assert any(candidate.is_file() for candidate in candidates), f"no {name_of(candidates[0])}"
+
+
+def test_exceptions_only_shrink():
+    """The list of exceptions holds no module that is gone or is tested by the mirror, and never grows."""
+    stale = [name for name in EXCEPTIONS if not (ROOT / name).is_file() or _unit_tests_of(ROOT / name)]
+
+    assert [] == stale
+    assert len(EXCEPTIONS) <= EXCEPTION_BUDGET

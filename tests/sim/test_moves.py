@@ -1,0 +1,180 @@
+"""Moves under adversity: restarts, refusals of the kernel, second faults, flapping leaders, operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.model import outputs as out
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.settings import MS, SECOND, PolicySettings
+from tests.sim import faults
+from tests.sim.world import World, healthy_world
+from tests.support.lab_mesh import NAMES
+
+IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+
+
+def _on_standby(*, seed: int = 3) -> World:
+    """A world in which b1's overlay is dead and traffic is on path 1."""
+    world = healthy_world(seed=seed, policy=IMPATIENT)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(800 * MS)
+    assert world.are_on(1), world.story()
+    return world
+
+
+def _heals(world: World) -> None:
+    since = world.now
+    world.faults.clear()
+    assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story(since=since)
+    world.run_until(lambda: {"none"} == set(world.verdicts().values()), limit_ns=5 * SECOND)
+    assert {"none"} == set(world.verdicts().values()), world.story(since=since)
+
+
+@pytest.mark.parametrize("names", [NAMES, ("a1",), ("b2",), ("b3",)], ids="+".join)
+def test_a_restart_during_a_failover_touches_nothing(names):
+    """Every daemon, a relay, a member: the override is adopted, traffic never notices, and home is found in the end."""
+    world = _on_standby()
+    before, changes = world.rules(), sum(node.changes for node in world.nodes.values())
+    since = world.now
+    for name in names:
+        world.restart(name)
+    assert not world.run_until(lambda: not world.carries("a3", "b3"), limit_ns=3 * SECOND)
+
+    assert before == world.rules()
+    assert changes == sum(node.changes for node in world.nodes.values())
+    holders = {name for name in names if before[name]}
+    assert holders == {told.node for told in world.facts(out.OverrideAdopted, since=since)}
+    assert {1} == set(world.active_ranks().values()), world.story(since=since)
+    _heals(world)
+
+
+def test_daemons_restarted_one_after_the_other_move_nothing():
+    """A rolling upgrade of a healthy mesh."""
+    world = healthy_world(seed=2, policy=IMPATIENT)
+    for name in NAMES:
+        world.restart(name, down_ns=700 * MS)
+        world.run(SECOND)
+    world.run(2 * SECOND)
+
+    assert [] == world.switches
+    assert set() == world.accusations(), world.story()
+
+
+@pytest.mark.parametrize("name", ["a1", "b2", "b3"])
+def test_without_a_daemon_on_one_node_its_kernel_stays_as_it_is(name):
+    """Fail-static: killed on standby, the rules stay and traffic passes."""
+    world = _on_standby()
+    rules = set(world.nodes[name].rules)
+    world.kill(name)
+    assert not world.run_until(lambda: not world.carries("a3", "b3"), limit_ns=2 * SECOND), world.story()
+
+    assert rules == world.nodes[name].rules
+
+
+@pytest.mark.parametrize(("name", "has_other_way"), [("a1", True), ("b2", False)])
+def test_a_relay_whose_kernel_refuses_leaves_no_half_switched_mesh(name, has_other_way):
+    """The others take the next path, or, where every standby needs that relay, go back: nobody moves alone."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    world.nodes[name].refusal = "Operation not supported"
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(4 * SECOND)
+
+    assert set() == world.nodes[name].rules
+    assert world.facts(out.PlanRefused, node=name)
+    assert len(world.facts(out.PlanRefused, node=name)) <= 12, world.story()
+    for node in world.nodes.values():
+        assert set(node.conductor.context.planner.override(node.conductor.mover.active)) == node.rules, world.story()
+    assert has_other_way == world.carries("a3", "b3"), world.story()
+    world.nodes[name].refusal = ""
+    _heals(world)
+
+
+def test_a_second_fault_on_standby_leads_to_the_next_rank():
+    """The link in use breaks while b1 is still sick: path 3 remains."""
+    world = _on_standby()
+    since = world.now
+    world.faults.append(faults.tunnel_blocked("a1", "b2"))
+
+    assert world.run_until(lambda: world.are_on(3), limit_ns=2 * SECOND), world.story(since=since)
+    assert world.carries("a3", "b3")
+    _heals(world)
+
+
+def test_a_second_fault_leads_home_when_home_is_good_again():
+    """Without waiting for the hold-down: the path in use is broken."""
+    world = _on_standby()
+    world.faults.clear()
+    world.run(400 * MS)
+    since = world.now
+    world.faults.append(faults.tunnel_blocked("a1", "b2"))
+
+    assert world.run_until(lambda: world.are_on(0), limit_ns=1_500 * MS), world.story(since=since)
+
+
+def test_a_dead_relay_on_standby_is_left():
+    """b2 dies while it carries everything, and b1 is sick: only b1's own paths remain, and they are not good."""
+    world = _on_standby()
+    since = world.now
+    world.faults.append(faults.dead("b2"))
+    world.run(2 * SECOND)
+
+    assert [] == world.facts(out.FailoverApplied, since=since), world.story(since=since)
+    assert "all-paths-down@b1" == world.verdict("a1")
+    _heals(world)
+
+
+def test_a_flapping_leader_is_trusted_less_each_time():
+    """Broken for a second, well for two, again and again: the hold-down grows, moves stay within the budget."""
+    world = healthy_world(seed=11, policy=PolicySettings(hold_down="1s", wait_to_restore="500ms"))
+    began = world.now
+    for _ in range(6):
+        world.faults.append(faults.overlay_black_hole("b1"))
+        world.run(SECOND)
+        world.faults.clear()
+        world.run(2 * SECOND)
+
+    moves = [told.at for told in world.facts(out.FailoverApplied, node="b2", since=began)]
+    assert len(moves) <= 6, world.story(since=began)
+    applied = [(told.at, told.fact) for told in world.facts(out.FailoverApplied, node="b2")]
+    homecomings = [at for at, fact in applied if isinstance(fact, out.FailoverApplied) and fact.to_rank == 0]
+    assert len(homecomings) < 4
+    _heals(world)
+
+
+def _ask(verb: OperatorVerb, rank: int | None = None) -> OperatorRequested:
+    return OperatorRequested(request=1, verb=verb, to_rank=rank)
+
+
+def test_an_operator_moves_a_healthy_mesh_and_back():
+    """Asked on a relay, both sides move; what an operator chose stays until the operator says otherwise."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    assert world.operate("a2", _ask(OperatorVerb.FAILOVER, 3)).is_accepted
+    assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
+    world.run(6 * SECOND)
+    assert world.are_on(3), world.story()
+    assert world.carries("a3", "b3")
+
+    assert world.operate("b2", _ask(OperatorVerb.FAILBACK)).is_accepted
+    assert world.run_until(lambda: world.are_on(0), limit_ns=SECOND), world.story()
+
+
+def test_an_operators_choice_does_not_outlive_its_path():
+    """A broken path is left, whoever chose it."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    world.operate("a2", _ask(OperatorVerb.FAILOVER, 3))
+    world.run(SECOND)
+    world.faults.append(faults.tunnel_blocked("a2", "b2"))
+
+    assert world.run_until(lambda: world.are_on(0), limit_ns=2 * SECOND), world.story()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_leaders_that_fail_together_are_both_gone_around(seed):
+    """a1 and b1 sick at once: path 3 avoids both."""
+    world = healthy_world(seed=seed, policy=IMPATIENT)
+    world.faults += [faults.overlay_black_hole("a1"), faults.overlay_black_hole("b1")]
+
+    assert world.run_until(lambda: world.are_on(3), limit_ns=3 * SECOND), world.story()
+    assert world.carries("a3", "b3")
+    _heals(world)

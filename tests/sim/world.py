@@ -1,0 +1,403 @@
+"""An in-memory mesh under a virtual clock: real engines, imaginary packets.
+
+Packets walk legs, and faults are predicates over legs and flow classes, named like the lab's. Time advances
+only to the next deadline or delivery, so that an engine that forgets to declare a deadline stands still and is found.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.engine import Engine
+from meshwatchd.model import events as ev
+from meshwatchd.model import outputs as out
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.plan import Rule
+from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
+from meshwatchd.profiles import PROFILES
+from tests.sim.faults import Fault, Leg
+from tests.sim.routes import LOOP, Routes
+from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
+
+TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
+NETLINK_NS = 50_000
+
+SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
+"""Verdicts that accuse nobody."""
+
+
+class Told(NamedTuple):
+    """A fact, who stated it and when."""
+
+    at: int
+    node: str
+    fact: out.Fact
+
+
+class Switched(NamedTuple):
+    """A change of override in a node's kernel, and whether the node's own probes spoke for it at that instant."""
+
+    at: int
+    node: str
+    add: tuple[Rule, ...]
+    delete: tuple[Rule, ...]
+    is_target_good: bool
+    reason: ev.Reason
+
+
+class Request(NamedTuple):
+    """A probe on its way."""
+
+    sender: str
+    epoch: int
+    probe: out.SendProbe
+    plan: out.SessionPlan
+    banner: ev.Banner
+    sent_at: int
+
+
+class Reply(NamedTuple):
+    """An answer on its way; it means nothing to a process that did not send the probe."""
+
+    epoch: int
+    event: ev.ReplyReceived
+
+
+class Wake(NamedTuple):
+    """A stalled process runs again."""
+
+    late_ns: int
+
+
+class Boot(NamedTuple):
+    """The agent of a new process has dumped the kernel."""
+
+
+Delivery = Request | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
+
+
+@dataclass
+class SimNode:
+    """One node: its engine and the kernel state that matters.
+
+    Attributes:
+        is_running: whether the daemon is; a node without one still forwards.
+        held: what arrived while the process was stalled; None while it is not.
+        refusal: what its kernel says to every change; empty for a kernel that does as it is told.
+        changes: how often its overrides were changed.
+        due: the engine's deadline as of its last event.
+    """
+
+    name: str
+    engine: Engine
+    rules: set[Rule] = field(default_factory=set)
+    banner: ev.Banner = field(default_factory=ev.Banner)
+    plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
+    is_running: bool = True
+    held: list[Delivery] | None = None
+    refusal: str = ""
+    changes: int = 0
+    due: int | None = None
+
+    @property
+    def conductor(self) -> Conductor:
+        """What the engine knows of the lab's only pair."""
+        return self.engine.conductors[0]
+
+
+class World:
+    """Many engines, one clock.
+
+    Args:
+        seed: of everything random in it.
+        mode: of every node.
+        modes: of single nodes.
+        policy: of every node.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        mode: Mode = Mode.ENFORCE,
+        modes: Mapping[str, Mode] | None = None,
+        policy: PolicySettings | None = None,
+    ) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.now = 1000 * SECOND
+        self.faults: list[Fault] = []
+        self.told: list[Told] = []
+        self.switches: list[Switched] = []
+        self.replies: list[tuple[str, out.ReplyOperator]] = []
+        self.sent = 0
+        self._heap: list[tuple[int, int, str, Delivery]] = []
+        self._count = 0
+        self.settings = {name: settings_for(name, mode=(modes or {}).get(name, mode), policy=policy) for name in NAMES}
+        self.routes = Routes({name: planner_of(name) for name in NAMES}, lambda name: self.nodes[name].rules)
+        self.nodes = {name: SimNode(name, self._engine(name)) for name in NAMES}
+        for node in self.nodes.values():
+            self._post(self.rng.randrange(50 * MS), node.name, Boot())
+
+    # -- control -----------------------------------------------------------------------------------------------
+
+    def run(self, duration_ns: int) -> None:
+        """Let the world run for a while."""
+        self.run_until(lambda: False, limit_ns=duration_ns)
+
+    def run_until(self, predicate: Callable[[], bool], *, limit_ns: int) -> bool:
+        """Run until the predicate holds; False when the limit comes first."""
+        end = self.now + limit_ns
+        while not predicate():
+            at = self._next()
+            if at is None or at > end:
+                self.now = end
+                return predicate()
+            self.now = max(self.now, at)
+            self._step()
+        return True
+
+    def kill(self, name: str) -> None:
+        """End a daemon; its kernel state stays and its node goes on forwarding."""
+        self.nodes[name].is_running = False
+
+    def restart(self, name: str, *, down_ns: int = 300 * MS) -> None:
+        """Kill a daemon and start it anew; kernel state stays."""
+        node = self.nodes[name]
+        node.is_running, node.due, node.plans, node.banner = False, None, {}, ev.Banner()
+        node.engine = self._engine(name)
+        self._post(down_ns, name, Boot())
+
+    def stall(self, name: str, duration_ns: int) -> None:
+        """Do not schedule a daemon for a while; its sockets fill meanwhile."""
+        self.nodes[name].held = []
+        self._post(duration_ns, name, Wake(duration_ns))
+
+    def operate(self, name: str, request: ev.OperatorRequested) -> out.ReplyOperator:
+        """Ask as meshwatchctl would."""
+        self._feed(self.nodes[name], request)
+        return self.replies[-1][1]
+
+    # -- what happened -----------------------------------------------------------------------------------------
+
+    def facts(self, kind: type[out.Fact], *, node: str | None = None, since: int = 0) -> list[Told]:
+        """Everything told of one kind, in order."""
+        return [t for t in self.told if isinstance(t.fact, kind) and node in (None, t.node) and t.at >= since]
+
+    def active_ranks(self) -> dict[str, int]:
+        """The rank each node believes to be in use."""
+        conductors = {name: node.engine.conductors.get(0) for name, node in self.nodes.items()}
+        return {name: conductor.mover.active.rank for name, conductor in conductors.items() if conductor is not None}
+
+    def are_on(self, rank: int, *, but: str = "") -> bool:
+        """Whether every node (but one) believes that rank to be in use and its kernel says the same."""
+        return all(
+            node.conductor.mover.active.rank == rank
+            and node.rules == set(node.conductor.context.planner.override(node.conductor.mover.active))
+            for node in self.nodes.values()
+            if node.name != but
+        )
+
+    def verdict(self, name: str) -> str:
+        """The fault a node names, with its culprit."""
+        if not self.nodes[name].engine.conductors:
+            return "not started"
+        verdict = self.nodes[name].conductor.verdicts.current
+        return f"{verdict.fault}@{verdict.culprit}" if verdict.culprit else str(verdict.fault)
+
+    def verdicts(self) -> dict[str, str]:
+        """What every node says."""
+        return {name: self.verdict(name) for name in NAMES}
+
+    def accusations(self, *, since: int = 0, node: str | None = None) -> set[tuple[str, str]]:
+        """Every (fault, culprit) that was stated, but for verdicts that accuse nobody."""
+        facts = [told.fact for told in self.facts(out.VerdictChanged, since=since, node=node)]
+        verdicts = [fact.verdict for fact in facts if isinstance(fact, out.VerdictChanged)]
+        return {(str(v.fault), v.culprit) for v in verdicts if v.fault not in SETTLED}
+
+    def rules(self) -> dict[str, set[Rule]]:
+        """A copy of every kernel's overrides."""
+        return {name: set(node.rules) for name, node in self.nodes.items()}
+
+    def carries(self, source: str, target: str, flow: FlowClass = FlowClass.FRESH) -> bool:
+        """Whether a real packet would arrive and its answer come back, by the kernel state of every hop."""
+        there = self.routes.walk(source, target, None)
+        back = self.routes.walk(target, source, None)
+        return self._passes(there, flow) and self._passes(back, flow)
+
+    def story(self, *, since: int = 0) -> str:
+        """What was told, one line each, for the reader of a failed test."""
+        quiet = (out.SessionChanged, out.SessionSuspected, out.SuspicionCleared)
+        lines = [f"seed {self.seed}, verdicts {self.verdicts()}, ranks {self.active_ranks()}"]
+        for at, node, fact in self.told:
+            if at >= since and not isinstance(fact, quiet):
+                fields = {name: str(getattr(fact, name)) for name in fact.__struct_fields__ if name != "operations"}
+                if isinstance(fact, out.VerdictChanged):
+                    fields = {"was": fact.previous, "is": fact.verdict.fault, "at": fact.verdict.culprit}
+                lines.append(f"{(at - 1000 * SECOND) / MS:10.1f} ms  {node}  {type(fact).__name__} {fields}")
+        return "\n".join(lines)
+
+    # -- machinery ---------------------------------------------------------------------------------------------
+
+    def _engine(self, name: str) -> Engine:
+        return Engine(
+            settings=self.settings[name],
+            node=NodeName(name),
+            rng=random.Random(self.rng.getrandbits(32)),
+            epoch=self.now,
+            profiles=PROFILES,
+        )
+
+    def _post(self, delay_ns: int, name: str, delivery: Delivery) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (self.now + delay_ns, self._count, name, delivery))
+
+    def _next(self) -> int | None:
+        pending = [n.due for n in self.nodes.values() if n.due is not None and n.is_running and n.held is None]
+        if self._heap:
+            pending.append(self._heap[0][0])
+        return min(pending, default=None)
+
+    def _step(self) -> None:
+        while self._heap and self._heap[0][0] <= self.now:
+            _, _, name, delivery = heapq.heappop(self._heap)
+            self._deliver(self.nodes[name], delivery)
+        for node in self.nodes.values():
+            if node.due is not None and node.due <= self.now and node.is_running and node.held is None:
+                self._feed(node, ev.Tick())
+
+    def _deliver(self, node: SimNode, delivery: Delivery) -> None:
+        match delivery:
+            case Boot():
+                node.is_running = True
+                self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules)))
+            case Wake(late_ns):
+                held, node.held = node.held or [], None
+                for late in held:
+                    self._deliver(node, late)
+                self._feed(node, ev.Stalled(late_ns=late_ns))
+            case _ if not node.is_running:
+                pass
+            case _ if node.held is not None:
+                node.held.append(delivery)
+            case Request():
+                self._reflect(node, delivery)
+            case Reply(epoch, event):
+                if epoch == node.engine.epoch:
+                    self._feed(node, event)
+            case _:
+                self._feed(node, delivery)
+
+    def _feed(self, node: SimNode, event: ev.Event) -> None:
+        for output in node.engine.handle(event, self.now):
+            self._effect(node, output)
+        node.due = node.engine.deadline()
+
+    def _effect(self, node: SimNode, output: out.Output) -> None:
+        match output:
+            case out.SendProbe():
+                self._send(node, output)
+            case out.ConfigureSessions():
+                node.plans = {plan.session: plan for plan in output.sessions}
+            case out.SetBanner():
+                node.banner = output.banner
+            case out.ApplySwitch():
+                self._switch(node, output)
+            case out.EnsureProvision():
+                self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
+            case out.ReplyOperator():
+                self.replies.append((node.name, output))
+            case _:
+                self.told.append(Told(self.now, node.name, output))
+
+    def _switch(self, node: SimNode, command: out.ApplySwitch) -> None:
+        key = {"pair": command.pair, "generation": command.generation}
+        if node.refusal:
+            self._post(NETLINK_NS, node.name, ev.SwitchFailed(**key, error=node.refusal))
+            return
+        node.rules |= set(command.switch.add)
+        node.rules -= set(command.switch.delete)
+        node.changes += 1
+        intent = node.conductor.mover.intent
+        assert intent is not None, "a change is made with an intent"
+        is_good = node.conductor.watch.group(intent.target).is_good
+        change = command.switch
+        self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason))
+        self._post(NETLINK_NS, node.name, ev.SwitchApplied(**key))
+
+    def _send(self, node: SimNode, probe: out.SendProbe) -> None:
+        self.sent += 1
+        plan = node.plans[probe.session]
+        legs = self._legs(node.name, plan)
+        if self._passes(legs, plan.flow):
+            request = Request(node.name, node.engine.epoch, probe, plan, node.banner, self.now)
+            self._post(self._delay(legs), plan.peer, request)
+
+    def _reflect(self, node: SimNode, request: Request) -> None:
+        plan, probe = request.plan, request.probe
+        legs = tuple(
+            Leg(leg.kind, leg.target, leg.source, leg.path) for leg in reversed(self._legs(request.sender, plan))
+        )
+        if plan.layer is Layer.EFFECTIVE:
+            legs = self.routes.walk(node.name, request.sender, None)
+        if self._passes(legs, plan.flow):
+            delay = self._delay(legs)
+            reply = ev.ReplyReceived(
+                session=probe.session,
+                seq=probe.seq,
+                rtt_ns=self.now + delay - request.sent_at,
+                peer_epoch=node.engine.epoch,
+                banner=node.banner,
+            )
+            self._post(delay, request.sender, Reply(request.epoch, reply))
+        event = ev.RequestReceived(
+            peer=NodeName(request.sender),
+            layer=plan.layer,
+            path=plan.path,
+            flow=plan.flow,
+            is_fresh_epoch=True,
+            banner=request.banner,
+            coordination=probe.coordination,
+        )
+        self._feed(node, event)
+
+    def _delay(self, legs: tuple[Leg, ...]) -> int:
+        return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
+
+    def _passes(self, legs: tuple[Leg, ...], flow: FlowClass) -> bool:
+        if legs and legs[-1] is LOOP:
+            return False
+        return not any(fault(leg, flow, self.rng) for leg in legs for fault in self.faults)
+
+    def _legs(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
+        match plan.layer:
+            case Layer.UNDERLAY:
+                return (Leg("underlay", source, plan.peer),)
+            case Layer.OVERLAY:
+                return (Leg("overlay", source, plan.peer),)
+            case Layer.WIREGUARD:
+                return (Leg("tunnel", source, plan.peer),)
+            case Layer.EFFECTIVE:
+                return self.routes.walk(source, plan.peer, None)
+            case _:
+                return self.routes.walk(source, plan.peer, plan.path)
+
+
+def healthy_world(
+    *,
+    seed: int = 1,
+    mode: Mode = Mode.ENFORCE,
+    modes: Mapping[str, Mode] | None = None,
+    policy: PolicySettings | None = None,
+) -> World:
+    """A world in which every daemon is ready and every session has been up."""
+    world = World(seed=seed, mode=mode, modes=modes, policy=policy)
+    world.run(2 * SECOND)
+    assert all(node.conductor.is_ready for node in world.nodes.values()), world.story()
+    return world

@@ -1,0 +1,1 @@
+"""Doubles and drivers that tests of several packages share."""

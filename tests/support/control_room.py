@@ -1,0 +1,89 @@
+"""A control server on a real socket, run by a thread, with a backend that a test fills."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from meshwatchd.adapters.control.server import ControlServer
+from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.outputs import ReplyOperator
+from meshwatchd.model.status import Status
+
+
+class Backend:
+    """What an agent would know; `asked` is what operators wanted."""
+
+    def __init__(self, status: Status | None = None) -> None:
+        self.current = status
+        self.store = EventStore()
+        self.asked: list[tuple[OperatorVerb, str, int | None, bool]] = []
+        self.reply = ReplyOperator(request=1, is_accepted=True, text="moves", operations=("ip rule add pref 5460",))
+
+    def status(self) -> Status | None:
+        """The status that was put in."""
+        return self.current
+
+    def events(self) -> EventStore:
+        """The store that was filled."""
+        return self.store
+
+    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+        """Remember the request and give the prepared reply."""
+        self.asked.append((verb, location, to_rank, is_dry_run))
+        return self.reply
+
+
+class Room:
+    """A running server."""
+
+    def __init__(self, path: Path, backend: Backend, uid: int) -> None:
+        self.path = path
+        self.backend = backend
+        self._uid = uid
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Wait until the server listens."""
+        self._thread.start()
+        assert self._listening.wait(10)
+
+    def stop(self) -> None:
+        """End the server and its thread."""
+        assert self._task is not None
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(10)
+
+    def append(self, line: dict[str, object]) -> None:
+        """Add an event from outside the loop."""
+        self._loop.call_soon_threadsafe(self.backend.store.append, line)
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        server = ControlServer(self.path, self.backend, read_uid=lambda _: self._uid)
+        self._task = asyncio.current_task()
+        # The server binds before it first waits, so the next turn of the loop finds it listening.
+        self._loop.call_soon(lambda: self._loop.call_soon(self._listening.set))
+        await server.serve()
+
+
+@contextlib.contextmanager
+def control_room(path: Path, backend: Backend, *, uid: int = 0) -> Iterator[Room]:
+    """Serve until the block ends; clients appear to be of the given user."""
+    room = Room(path, backend, uid)
+    room.start()
+    try:
+        yield room
+    finally:
+        room.stop()

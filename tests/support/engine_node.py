@@ -1,0 +1,151 @@
+"""The engine process around a fake core, in this process, on loopback, with one real peer to probe."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.events import Event
+from meshwatchd.model.ids import LocationName
+from meshwatchd.model.outputs import Output
+from meshwatchd.model.settings import TIMERS, DaemonSettings, MeshSettings, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.topology import Node
+from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.effects import Effects
+from meshwatchd.runtime.loop import Loop
+from meshwatchd.runtime.supervise import LINK_FD, Spawn
+from tests.support.fake_engine import FakeEngine
+from tests.support.packet_node import NAMES, SECRET, PacketNode, free_port, plan
+
+REPORTING_AGENT = """
+import socket
+from collections import Counter
+from meshwatchd.model.events import SnapshotReceived
+from meshwatchd.model.frames import AliveFrame, EventFrame
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.runtime.link import LinkClosedError, agent_end
+end = agent_end(3, Counter())
+end.send(AliveFrame())
+end.send(EventFrame(event=SnapshotReceived(snapshot=Snapshot())))
+end._socket.setblocking(True)
+try:
+    while True:
+        end.receive()
+except LinkClosedError:
+    pass
+"""
+"""An agent that reports an empty kernel and then listens until the engine goes."""
+
+
+def no_agent(_end: socket.socket) -> int:
+    """An agent that cannot be started."""
+    raise OSError
+
+
+def python_agent(script: str) -> Spawn:
+    """An agent that is a few lines of Python; its end of the link is descriptor 3."""
+
+    def spawn(end: socket.socket) -> int:
+        actions = [(os.POSIX_SPAWN_DUP2, end.fileno(), LINK_FD)]
+        return os.posix_spawn(sys.executable, [sys.executable, "-c", script], os.environ, file_actions=actions)
+
+    return spawn
+
+
+def settings() -> Settings:
+    """Three nodes that all live on loopback; this one is a1."""
+    nodes = tuple(
+        Node(
+            name=name,
+            location=LocationName("here"),
+            node_ip="127.0.0.1",
+            pod_cidr="10.0.0.0/24",
+            overlay_ip="127.0.0.1",
+        )
+        for name in NAMES
+    )
+    # Ports of this test run, since loopback is shared.
+    probe = ProbeSettings(port=free_port())
+    return Settings(daemon=DaemonSettings(node="a1"), probe=probe, mesh=MeshSettings(node=nodes))
+
+
+class EngineNode:
+    """Loop, adapters and fake core of a1; b1 reflects beside it.
+
+    Attributes:
+        notices: what was told to systemd.
+        peer: b1.
+    """
+
+    def __init__(self, spawn: Spawn) -> None:
+        self.poller = Poller()
+        self.counters: Counter[str] = Counter()
+        self.inbox: deque[Event] = deque()
+        self.notices: list[str] = []
+        self.peer = PacketNode("b1", self.poller)
+        port = free_port()
+        self.peer.reflector.listen((port,))
+        self.core = FakeEngine(plans=(plan(port),))
+        self.agent = AgentLink(spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox)
+        self.effects = Effects(
+            settings=settings(),
+            secret=SECRET.secret,
+            epoch=5,
+            poller=self.poller,
+            inbox=self.inbox,
+            counters=self.counters,
+            agent=self.agent,
+            max_files=1024,
+        )
+        self.loop = Loop(
+            interval_ns=TIMERS[ProbeProfile.DEFAULT].interval_ns,
+            engine=self.core,
+            poller=self.poller,
+            effects=self.effects,
+            agent=self.agent,
+            inbox=self.inbox,
+            counters=self.counters,
+            notify=self.notices.append,
+        )
+
+    def begin(self, now_ns: int) -> None:
+        """Let the core start probing."""
+        for output in self.core.begin(now_ns):
+            self.effects.carry_out(output, now_ns)
+
+    def run_until(self, is_done: Callable[[], bool], on_event: Callable[[Event, int], None] | None = None) -> None:
+        """Run the loop until the predicate holds, which is asked after each event."""
+        inner = self.core.handle
+
+        def handle(event: Event, now: int) -> list[Output]:
+            outputs = inner(event, now)
+            if on_event is not None:
+                on_event(event, now)
+            if is_done():
+                self.loop.stop()
+            return outputs
+
+        self.core.handle = handle  # type: ignore[method-assign]
+        self.loop.run()
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.effects.close()
+        self.agent.stop()
+        self.peer.close()
+        self.poller.close()
+
+
+@contextmanager
+def engine_node(spawn: Spawn = no_agent) -> Iterator[EngineNode]:
+    """An engine that is closed at the end."""
+    node = EngineNode(spawn)
+    try:
+        yield node
+    finally:
+        node.close()

@@ -1,0 +1,78 @@
+"""The lab's kilo-flannel mesh as values: declared, seen by a kernel, recognised.
+
+    onprem 192.168.100.0/24              cloud 10.2.0.0/24
+      a1 leader   .11  10.244.1.0/24       b1 leader   .11  10.244.4.0/24
+      a2 standby  .12  10.244.2.0/24       b2 standby  .12  10.244.5.0/24
+      a3 member   .13  10.244.3.0/24       b3 member   .13  10.244.6.0/24
+
+Path 0 is a1-b1 over kilo0, path 1 a1-b2 over mw0, path 2 a2-b1 over mw1, path 3 a2-b2 over mw2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshwatchd.core.planner import Planner
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.plan import Rule
+from meshwatchd.model.settings import DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
+from meshwatchd.model.topology import Location, Node, Topology
+from meshwatchd.profiles import KILO
+
+NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
+LEADERS = ("a1", "b1")
+
+
+def declared_mesh() -> MeshSettings:
+    """The `[mesh]` section of the lab."""
+    locations = (
+        Location(name=LocationName("onprem"), leader=NodeName("a1"), standbys=(NodeName("a2"),)),
+        Location(name=LocationName("cloud"), leader=NodeName("b1"), standbys=(NodeName("b2"),)),
+    )
+    return MeshSettings(location=locations, node=tuple(_node(number) for number in range(6)))
+
+
+def _node(number: int) -> Node:
+    side, index = divmod(number, 3)
+    letter, location, prefix = (("a", "onprem", "192.168.100"), ("b", "cloud", "10.2.0"))[side]
+    return Node(
+        name=NodeName(f"{letter}{index + 1}"),
+        location=LocationName(location),
+        node_ip=f"{prefix}.{11 + index}",
+        pod_cidr=f"10.244.{number + 1}.0/24",
+        overlay_ip=f"10.244.{number + 1}.0",
+        wireguard_ip=f"10.4.0.{2 - side}" if index == 0 else None,
+        standby_public_key=f"key-of-{letter}{index + 1}" if index < 2 else None,
+        standby_endpoint=(f"203.0.113.1{index + 1}", f"198.51.100.2{index + 1}")[side] if index < 2 else None,
+    )
+
+
+def settings_for(name: str, *, mode: Mode = Mode.ENFORCE, policy: PolicySettings | None = None) -> Settings:
+    """One node's configuration, impatient enough for a test."""
+    return Settings(
+        daemon=DaemonSettings(node=name, mode=mode),
+        mesh=declared_mesh(),
+        policy=policy or PolicySettings(hold_down="5s", wait_to_restore="2s"),
+    )
+
+
+def snapshot_of(name: str, *, rules: Iterable[Rule] = (), collisions: tuple[ForeignObject, ...] = ()) -> Snapshot:
+    """What the node's kernel shows while the mesh runs."""
+    links = (
+        Link(name="kilo0", index=5, kind="wireguard", is_up=name in LEADERS, mtu_bytes=1420),
+        Link(name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1450),
+    )
+    return Snapshot(links=links, rules=tuple(sorted(rules, key=repr)), collisions=collisions)
+
+
+def topology_of(name: str) -> Topology:
+    """The mesh as that node recognises it."""
+    topology = KILO.recognise(snapshot_of(name), declared_mesh(), NodeName(name))
+    assert isinstance(topology, Topology), topology
+    return topology
+
+
+def planner_of(name: str) -> Planner:
+    """The node's planner with default settings."""
+    return Planner(topology_of(name), settings_for(name))

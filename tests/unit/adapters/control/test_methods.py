@@ -1,0 +1,195 @@
+"""What each method answers, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.control import interface, methods
+from meshwatchd.adapters.control.methods import Methods
+from meshwatchd.adapters.control.varlink import VarlinkError, decode_call, decode_reply, encode_call
+from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.model.errors import ControlError
+from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.outputs import ReplyOperator
+from tests.support.control_room import Backend
+from tests.support.example_status import HEALTHY
+
+ROOT, SOMEBODY = 0, 1000
+
+
+def _parameters(message: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(decode_reply(message[:-1]).parameters, type=dict[str, Any])
+
+
+def ask(
+    backend: Backend, method: str, parameters: object = None, *, uid: int = ROOT, more: bool = False
+) -> list[bytes]:
+    """All replies to a call."""
+    call = decode_call(encode_call(method, parameters, more=more)[:-1])
+    reply = Methods(backend).answer(call, uid)
+    if isinstance(reply, bytes):
+        return [reply]
+
+    async def collect() -> list[bytes]:
+        return [message async for message in reply]
+
+    return asyncio.run(collect())
+
+
+def refusal(backend: Backend, method: str, parameters: object = None, **options) -> tuple[str, dict[str, object]]:
+    """The error that a call gets."""
+    with pytest.raises(VarlinkError) as caught:
+        ask(backend, method, parameters, **options)
+    return caught.value.name, caught.value.parameters
+
+
+def test_the_service_names_itself_and_its_interfaces():
+    """The first thing `varlinkctl info` asks."""
+    (reply,) = ask(Backend(), "org.varlink.service.GetInfo")
+    info = _parameters(reply)
+    assert {"vendor", "product", "version", "url", "interfaces"} == set(info)
+    assert ["org.varlink.service", "io.meshwatch.Control"] == info["interfaces"]
+
+
+@pytest.mark.parametrize("name", ["org.varlink.service", "io.meshwatch.Control"])
+def test_every_interface_is_described(name):
+    """The first thing `varlinkctl introspect` asks."""
+    (reply,) = ask(Backend(), "org.varlink.service.GetInterfaceDescription", {"interface": name})
+    assert f"\ninterface {name}\n" in str(_parameters(reply)["description"])
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "error"),
+    [
+        ("no.such.Thing", None, ("org.varlink.service.InterfaceNotFound", {"interface": "no.such"})),
+        ("Thing", None, ("org.varlink.service.InterfaceNotFound", {"interface": ""})),
+        ("io.meshwatch.Control.Nothing", None, ("org.varlink.service.MethodNotFound", {"method": "Nothing"})),
+        (
+            "org.varlink.service.GetInterfaceDescription",
+            {"interface": "x.y"},
+            ("org.varlink.service.InterfaceNotFound", {"interface": "x.y"}),
+        ),
+        ("io.meshwatch.Control.Status", {"x": 1}, ("org.varlink.service.InvalidParameter", {"parameter": "x"})),
+        (
+            "io.meshwatch.Control.Failover",
+            {"rank": "best"},
+            ("org.varlink.service.InvalidParameter", {"parameter": "rank"}),
+        ),
+        ("io.meshwatch.Control.Failback", {"rank": 1}, ("org.varlink.service.InvalidParameter", {"parameter": "rank"})),
+        ("io.meshwatch.Control.Events", {"follow": True}, ("org.varlink.service.ExpectedMore", {})),
+    ],
+)
+def test_a_call_that_cannot_be_answered_gets_the_standards_error(method, parameters, error):
+    """With the parameter that other implementations look at."""
+    assert error == refusal(Backend(HEALTHY), method, parameters)
+
+
+def test_status_is_the_engines_own():
+    """Encoded once, by the type that everybody shares."""
+    (reply,) = ask(Backend(HEALTHY), "io.meshwatch.Control.Status")
+    raw = decode_reply(reply[:-1]).parameters
+    assert HEALTHY == msgspec.json.decode(raw, type=interface.StatusReply).status
+
+
+@pytest.mark.parametrize("method", ["Status", "Explain"])
+def test_before_the_first_report_there_is_an_error(method):
+    """An empty status would be a lie."""
+    name, parameters = refusal(Backend(), f"io.meshwatch.Control.{method}")
+    assert ("io.meshwatch.Control.NotReady", "the engine has not reported yet") == (name, parameters["reason"])
+
+
+def test_acting_is_for_root_alone():
+    """Nothing reaches the engine."""
+    backend = Backend(HEALTHY)
+    assert ("org.varlink.service.PermissionDenied", {}) == refusal(
+        backend, "io.meshwatch.Control.Failover", uid=SOMEBODY
+    )
+    assert [] == backend.asked
+
+
+def test_looking_at_what_would_be_done_is_for_everybody():
+    """A dry run changes nothing."""
+    backend = Backend(HEALTHY)
+    parameters = {"location": "onprem", "rank": 2, "dry_run": True}
+    (reply,) = ask(backend, "io.meshwatch.Control.Failover", parameters, uid=SOMEBODY)
+    assert [(OperatorVerb.FAILOVER, "onprem", 2, True)] == backend.asked
+    assert {"accepted": True, "text": "moves", "operations": ["ip rule add pref 5460"]} == _parameters(reply)
+
+
+def test_failback_asks_for_the_only_location_by_default():
+    """An empty location is how the engine is told."""
+    backend = Backend(HEALTHY)
+    ask(backend, "io.meshwatch.Control.Failback")
+    assert [(OperatorVerb.FAILBACK, "", None, False)] == backend.asked
+
+
+class Silent(Backend):
+    """An engine that does not answer."""
+
+    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Broken(Backend):
+    """An engine that is gone."""
+
+    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+        """Fail."""
+        raise ControlError(3, "the link is closed")
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"), [(Silent(), "no answer of the engine within 0 s"), (Broken(), "the link is closed")]
+)
+def test_an_engine_that_does_not_answer_is_an_error_not_a_hang(monkeypatch, backend, reason):
+    """The operator is told to look instead of to wait."""
+    monkeypatch.setattr(methods, "OPERATE_TIMEOUT_S", 0.01)
+    name, parameters = refusal(backend, "io.meshwatch.Control.Failover")
+    assert ("io.meshwatch.Control.NotAnswered", reason) == (name, parameters["reason"])
+
+
+def test_events_come_in_batches_to_who_takes_them():
+    """The last reply says that it is the last."""
+    backend = Backend()
+    for at_ns in range(600):
+        backend.store.append({"at_ns": at_ns, "event": "test.happened"})
+    replies = ask(backend, "io.meshwatch.Control.Events", {"since_ns": 10}, more=True)
+    assert [256, 256, 78, 0] == [len(_parameters(reply)["events"]) for reply in replies]
+    assert [True, True, True, False] == [decode_reply(reply[:-1]).continues for reply in replies]
+
+
+def test_events_come_at_once_to_who_does_not():
+    """The latest of them, so that a reply stays of a size."""
+    backend = Backend()
+    for at_ns in range(1200):
+        backend.store.append({"at_ns": at_ns, "event": "test.happened"})
+    (reply,) = ask(backend, "io.meshwatch.Control.Events")
+    events = _parameters(reply)["events"]
+    assert (1000, 1199) == (len(events), events[-1]["at_ns"])
+
+
+def test_a_slow_follower_is_told_what_it_lost():
+    """The last line says so, instead of a silent gap."""
+
+    async def scenario() -> list[bytes]:
+        backend = Backend()
+        backend.store = EventStore(capacity=2)
+        call = decode_call(encode_call("io.meshwatch.Control.Events", {"follow": True}, more=True)[:-1])
+        replies = Methods(backend).answer(call, SOMEBODY)
+        assert not isinstance(replies, bytes)
+        backend.store.append({"at_ns": 1, "event": "test.happened"})
+        first = await anext(replies)
+        for at_ns in range(10):
+            backend.store.append({"at_ns": at_ns, "event": "test.happened"})
+        return [first, *[reply async for reply in replies]]
+
+    *_, last = asyncio.run(scenario())
+    (event,) = _parameters(last)["events"]
+    assert ("events.lost", 8) == (event["event"], event["lost"])
+    assert not decode_reply(last[:-1]).continues

@@ -1,0 +1,136 @@
+"""The server on a real socket: many clients, rude ones among them."""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.control import server as server_module
+from meshwatchd.adapters.control.varlink import Reply, Splitter, decode_reply, encode_call
+from tests.support.control_room import Backend, control_room
+from tests.support.example_status import HEALTHY
+
+STATUS = encode_call("io.meshwatch.Control.Status")
+FOLLOW = encode_call("io.meshwatch.Control.Events", {"follow": True}, more=True)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A server with a healthy mesh to tell of."""
+    with control_room(tmp_path / "control.sock", Backend(HEALTHY)) as running:
+        yield running
+
+
+def connect(room) -> socket.socket:
+    """A client that fails instead of waiting for ever."""
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(10)
+    client.connect(str(room.path))
+    return client
+
+
+def read_replies(client: socket.socket, count: int) -> list[Reply]:
+    """So many replies; fewer when the server hangs up."""
+    splitter = Splitter()
+    replies: list[Reply] = []
+    while len(replies) < count and (data := client.recv(65536)):
+        replies += [decode_reply(message) for message in splitter.feed(data)]
+    return replies
+
+
+def test_calls_are_answered_in_order(room):
+    """Also when they are sent ahead, and when one of them has to wait."""
+    with connect(room) as client:
+        client.sendall(STATUS + encode_call("io.meshwatch.Control.Failback") + encode_call("x.y.Z") + STATUS)
+        replies = read_replies(client, 4)
+    members = [reply.error or next(iter(msgspec.json.decode(reply.parameters))) for reply in replies]
+    assert ["status", "accepted", "org.varlink.service.InterfaceNotFound", "status"] == members
+
+
+def test_a_call_without_reply_gets_none(room):
+    """`oneway` is the standard's word for it."""
+    with connect(room) as client:
+        client.sendall(b'{"method":"io.meshwatch.Control.Status","oneway":true}\0' + encode_call("x.y.Z"))
+        (reply,) = read_replies(client, 1)
+    assert "org.varlink.service.InterfaceNotFound" == reply.error
+
+
+@pytest.mark.parametrize("data", [b"no json\0", b"x" * (64 * 1024 + 1)])
+def test_what_is_no_message_ends_the_connection(room, data):
+    """Said once, then hung up; others are served on."""
+    with connect(room) as client:
+        client.sendall(data)
+        (reply,) = read_replies(client, 2)
+    assert "org.varlink.service.InvalidParameter" == reply.error
+    with connect(room) as client:
+        client.sendall(STATUS)
+        assert [""] == [reply.error for reply in read_replies(client, 1)]
+
+
+def test_a_follower_hears_of_what_happens(room):
+    """First what is kept, then what comes."""
+    room.backend.store.append({"at_ns": 1, "event": "daemon.started"})
+    with connect(room) as client:
+        client.sendall(FOLLOW)
+        (kept,) = read_replies(client, 1)
+        room.append({"at_ns": 2, "event": "daemon.ready"})
+        (fresh,) = read_replies(client, 1)
+    names = [msgspec.json.decode(reply.parameters)["events"][0]["event"] for reply in (kept, fresh)]
+    assert ["daemon.started", "daemon.ready"] == names
+
+
+def test_too_many_clients_are_told_so(room, monkeypatch):
+    """And a place that becomes free is given away again, a follower's too."""
+    monkeypatch.setattr(server_module, "MAX_CLIENTS", 2)
+    first, second = connect(room), connect(room)
+    for client in (first, second):
+        client.sendall(STATUS)
+        read_replies(client, 1)
+    with connect(room) as third:
+        (reply,) = read_replies(third, 2)
+        assert "io.meshwatch.Control.TooManyClients" == reply.error
+    first.sendall(FOLLOW)
+    first.close()
+    for _ in range(1000):
+        with connect(room) as fourth:
+            fourth.sendall(STATUS)
+            if [""] == [reply.error for reply in read_replies(fourth, 1)]:
+                break
+    else:
+        pytest.fail("the place of a client that has gone is not given away")
+    second.close()
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(room):
+    """It asks for megabytes and takes none; another one is served meanwhile."""
+    filler = "x" * 10_000
+    for at_ns in range(2000):
+        room.backend.store.append({"at_ns": at_ns, "event": "test.happened", "filler": filler})
+    with connect(room) as rude, connect(room) as polite:
+        rude.sendall(FOLLOW)
+        for _ in range(20):
+            polite.sendall(STATUS)
+            assert [""] == [reply.error for reply in read_replies(polite, 1)]
+
+
+def test_a_stranger_may_look_and_not_act(tmp_path):
+    """The user is the one that the kernel tells."""
+    with control_room(tmp_path / "control.sock", Backend(HEALTHY), uid=1000) as room, connect(room) as client:
+        client.sendall(STATUS + encode_call("io.meshwatch.Control.Failover"))
+        looked, acted = read_replies(client, 2)
+    assert ("", "org.varlink.service.PermissionDenied") == (looked.error, acted.error)
+    assert [] == room.backend.asked
+
+
+def test_the_socket_is_removed_at_the_end(tmp_path):
+    """And clients are hung up on."""
+    path = tmp_path / "control.sock"
+    with control_room(path, Backend(HEALTHY)) as room:
+        client = connect(room)
+        client.sendall(STATUS + FOLLOW)
+        read_replies(client, 1)
+    assert not path.exists()
+    with client:
+        assert b"" == client.recv(10)

@@ -1,0 +1,171 @@
+"""The reflector answers nodes of the mesh and nobody else."""
+
+from __future__ import annotations
+
+import socket
+
+from meshwatchd.adapters.packet.peers import PEER_ANSWERS_PER_S
+from meshwatchd.model.events import RequestReceived
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.wire import ParsedProbe, verify_and_parse
+from tests.support.packet_node import PacketNode, free_port, key, nodes, request, udp
+from tests.support.pump import pump
+
+
+def _listening(node: PacketNode) -> tuple[str, int]:
+    port = free_port()
+    node.reflector.listen((port,))
+    return "127.0.0.1", port
+
+
+def test_answer_is_as_long_as_the_request_and_verifies():
+    """The answer repeats number and timestamp, counts on its own, and is not longer."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        sent = request(sequence=41)
+        plain.sendto(sent, address)
+        pump(poller, lambda: bool(node.events))
+
+        reply = plain.recv(2048)
+        parsed = verify_and_parse(reply, key("a1", "b1"))
+        assert isinstance(parsed, ParsedProbe)
+        assert len(sent) == len(reply)
+        assert (True, 41, 10_041, 0) == (
+            parsed.is_reply,
+            parsed.sender_sequence,
+            parsed.sender_timestamp_ntp,
+            parsed.sequence,
+        )
+        assert not parsed.is_destination_refused
+        assert 64 == parsed.sender_ttl
+
+
+def test_answer_comes_from_the_address_the_request_was_sent_to():
+    """On a node of many addresses the peer's connected socket hears only the one it asked."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        _host, port = _listening(node)
+        plain.sendto(request(), ("127.0.0.9", port))
+        pump(poller, lambda: bool(node.events))
+
+        assert ("127.0.0.9", port) == plain.recvfrom(2048)[1]
+
+
+def test_unproven_epoch_is_answered_and_marked():
+    """A peer we have not heard from gets its answer, or two nodes would never meet; nothing it says may count."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        plain.sendto(request(sequence=1), address)
+        pump(poller, lambda: bool(node.events))
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        plain.sendto(request(sequence=2), address)
+        pump(poller, lambda: len(node.events) > 1)
+
+        events = [event for event in node.events if isinstance(event, RequestReceived)]
+        assert [False, True] == [event.is_fresh_epoch for event in events]
+        assert (NodeName("a1"), Layer.RELAY, 1, FlowClass.PINNED) == (
+            events[0].peer,
+            events[0].layer,
+            events[0].path,
+            events[0].flow,
+        )
+
+
+def test_replayed_request_gets_no_answer():
+    """Under a proven epoch each number counts once."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        for _ in range(2):
+            plain.sendto(request(sequence=5), address)
+        plain.sendto(request(sequence=6, epoch=6), address)
+        pump(poller, lambda: node.counters["requests-replayed"] == 2)
+
+        assert 1 == len(node.events)
+        assert 1 == node.counters["answers-sent"]
+
+
+def test_strangers_forgeries_and_answers_get_no_answer():
+    """Each is counted under its reason; none reaches the core."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        forged = bytearray(request())
+        forged[-1] ^= 1
+        plain.sendto(request(signer="x9"), address)
+        plain.sendto(request(receiver="b2"), address)
+        plain.sendto(forged, address)
+        pump(poller, lambda: sum(node.counters.values()) == 3)
+
+        assert {"requests-unknown-peer": 1, "requests-bad-base-tag": 1, "requests-bad-tlv-tag": 1} == node.counters
+        assert [] == node.events
+
+
+def test_answer_is_never_answered():
+    """Two reflectors must not play ball."""
+    with nodes("a1", "b1") as (poller, [other, node]), udp() as plain:
+        plain.sendto(request(), _listening(node))
+        pump(poller, lambda: bool(node.events))
+        reply = plain.recv(2048)
+        plain.sendto(reply, _listening(other))
+        pump(poller, lambda: bool(other.counters))
+
+        assert {"requests-not-a-request": 1} == other.counters
+
+
+def test_answers_to_one_peer_are_limited():
+    """A peer gets its rate and a quarter of a second's burst; the rest is counted."""
+    burst = PEER_ANSWERS_PER_S // 4
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence in range(burst + 300):
+            plain.sendto(request(sequence=sequence), address)
+            if sequence % 100 == 0:
+                pump(poller, lambda: sum(node.counters.values()) > sequence)  # noqa: B023 - used at once
+        pump(poller, lambda: node.counters["answers-sent"] + node.counters["requests-rate-limited"] == burst + 300)
+
+        assert burst <= node.counters["answers-sent"]
+        assert node.counters["answers-sent"] == len(node.events)
+
+
+def test_garbage_is_dropped_before_it_wakes_us():
+    """Short packets and long nonsense die in the socket filter; the kernel counts them."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        good = request()
+        for garbage in (b"", b"x" * 100, b"x" * len(good), good[:-80]):
+            plain.sendto(garbage, address)
+        plain.sendto(good, address)
+        pump(poller, lambda: bool(node.events))
+
+        assert 4 == node.reflector.filtered()
+        assert {"answers-sent": 1} == node.counters
+
+
+def test_taken_port_is_tried_again():
+    """A port that frees itself is listened on at the next round."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        port = free_port()
+        with udp(address="0.0.0.0", port=port):
+            node.reflector.listen((port,))
+            assert 1 == node.counters["listen-failed"]
+        node.reflector.listen_again()
+        plain.sendto(request(), ("127.0.0.1", port))
+        pump(poller, lambda: bool(node.events))
+
+
+def test_ports_that_are_not_wanted_are_closed():
+    """A new topology leaves no listener of the old one behind."""
+    with nodes("b1") as (_poller, [node]):
+        _host, port = _listening(node)
+        node.reflector.listen(())
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("", port))
+
+
+def test_layer_of_a_later_version_is_answered_and_not_told():
+    """A newer peer may probe layers we do not know: it gets its answer."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        plain.sendto(request(layer=99), _listening(node))
+        pump(poller, lambda: bool(node.counters["requests-unknown-layer"]))
+
+        assert plain.recv(2048)
+        assert [] == node.events

@@ -1,0 +1,102 @@
+import asyncio
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.wireguard.device import Devices, _resolve
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.plan import StandbyLink
+from meshwatchd.model.settings import StandbySettings
+from tests.support.fake_kernel import FakeKernel
+
+LINK = StandbyLink(
+    device="mw0",
+    peer="a1",
+    listen_port=51830,
+    mtu_bytes=1420,
+    peer_public_key="",
+    endpoint=None,
+    allowed_ips=(),
+    keepalive_s=10,
+)
+
+
+def devices(kernel, state_dir):
+    """Standby devices of a fake kernel. What real ones do is tested in tests/lab."""
+    return Devices(kernel, StandbySettings(private_key_file=str(state_dir / "standby.key")), state_dir)
+
+
+def device(kernel, kind="tun"):
+    """Give the only device of a fake kernel a kind."""
+    link = msgspec.structs.replace(kernel.present[2], kind=kind)
+    kernel.present[2] = link
+    return link
+
+
+def test_a_device_that_somebody_else_made_is_not_touched(tmp_path):
+    """The message names the remedy."""
+    kernel = FakeKernel("mw0")
+
+    with pytest.raises(KernelError, match=r"was not made by meshwatchd; remove it or set kernel.device_prefix"):
+        asyncio.run(devices(kernel, tmp_path).ensure(LINK))
+    assert [] == kernel.operations
+
+
+def test_a_recorded_device_is_ours_as_long_as_it_is_the_same(tmp_path):
+    """A namesake with another index was made by somebody else after ours had gone."""
+    kernel = FakeKernel("mw0")
+    link, keeper = device(kernel), devices(kernel, tmp_path)
+    keeper.registry.put("mw0", index=link.index)
+
+    assert asyncio.run(keeper.is_ours(link))
+    assert not asyncio.run(keeper.is_ours(msgspec.structs.replace(link, index=77)))
+    assert not asyncio.run(keeper.is_ours(msgspec.structs.replace(link, kind="dummy")))
+
+
+def test_only_recorded_devices_are_removed(tmp_path):
+    """By name and index; what is not recorded is not ours to remove."""
+    kernel = FakeKernel("mw0")
+    link, keeper = device(kernel), devices(kernel, tmp_path)
+
+    asyncio.run(keeper.remove("mw0"))
+    assert [] == kernel.operations
+
+    keeper.adopt(link)
+    assert ("mw0",) == keeper.recorded()
+    asyncio.run(keeper.remove("mw0"))
+    assert ["delete device mw0"] == kernel.operations
+    assert () == keeper.recorded()
+
+
+def test_a_namesake_of_a_recorded_device_survives_its_removal(tmp_path):
+    """The record is dropped, the stranger stays."""
+    kernel = FakeKernel("mw0")
+    keeper = devices(kernel, tmp_path)
+    keeper.registry.put("mw0", index=77)
+
+    asyncio.run(keeper.remove("mw0"))
+
+    assert [] == kernel.operations
+    assert () == keeper.recorded()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("203.0.113.11:51830", ("203.0.113.11", 51830)),
+        ("[2001:db8::1]:51830", ("2001:db8::1", 51830)),
+        ("localhost:51830", ("127.0.0.1", 51830)),
+    ],
+)
+def test_endpoints_are_addresses_or_names(endpoint, expected):
+    """Only names are looked up."""
+    address, port = asyncio.run(_resolve(endpoint))
+
+    assert port == expected[1]
+    assert address in {expected[0], "::1" if endpoint.startswith("localhost") else expected[0]}
+
+
+def test_a_name_that_does_not_exist_is_an_error_with_its_name():
+    """`.invalid` never resolves (RFC 6761)."""
+    with pytest.raises(KernelError, match=r"resolve no-such-host.invalid"):
+        asyncio.run(_resolve("no-such-host.invalid:51830"))

@@ -1,0 +1,86 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from meshwatchd.adapters.wireguard import process
+from meshwatchd.adapters.wireguard.process import ProcessId, end, identify, start
+from meshwatchd.model.errors import KernelError
+
+SLEEPER = [sys.executable, "-c", "import signal; signal.pause()"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); [signal.pause() for _ in 'ab']",
+]
+
+
+def test_a_process_is_told_from_its_successor():
+    """The start time cannot repeat under one id."""
+    mine = identify(os.getpid())
+
+    assert mine is not None
+    assert os.getpid() == mine.pid
+    assert identify(2**22 + 1) is None
+
+
+def test_ending_spares_a_successor():
+    """Same id, another start time: somebody else."""
+    with subprocess.Popen(SLEEPER) as child:
+        asyncio.run(end(ProcessId(pid=child.pid, start_ticks=1)))
+
+        assert child.poll() is None
+        child.terminate()
+
+
+def test_ending_obeys_and_insists(monkeypatch):
+    """SIGTERM first; whoever ignores it is killed."""
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        victim = identify(child.pid)
+        assert victim is not None
+
+        asyncio.run(end(victim))
+
+        assert -signal.SIGKILL == child.wait()
+    asyncio.run(end(victim))
+
+
+def program(tmp_path, monkeypatch, script):
+    """Put a stand-in for wireguard-go on PATH."""
+    path = tmp_path / process.PROGRAM
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_the_process_that_stays_is_found(tmp_path, monkeypatch):
+    """It daemonises: the one we started ends, its child goes on in the same session."""
+    program(tmp_path, monkeypatch, "sleep 60 </dev/null >/dev/null 2>&1 &")
+
+    child = asyncio.run(start("mw0"))
+
+    assert child == identify(child.pid)
+    assert os.getsid(child.pid) != os.getsid(0)
+    asyncio.run(end(child))
+
+
+def test_what_goes_wrong_is_told_in_its_words(tmp_path, monkeypatch):
+    """The last line with ERROR says why."""
+    program(tmp_path, monkeypatch, "echo banner; echo 'ERROR: (mw0) no tun here' >&2; exit 1")
+
+    with pytest.raises(KernelError, match=r"start wireguard-go mw0: ERROR: .mw0. no tun here"):
+        asyncio.run(start("mw0"))
+
+
+def test_a_missing_program_is_told_with_the_remedy(tmp_path, monkeypatch):
+    """Install it, or load the module."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(KernelError, match="install it or load the kernel's wireguard module"):
+        asyncio.run(start("mw0"))

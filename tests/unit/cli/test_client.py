@@ -1,0 +1,73 @@
+"""When there is no good answer, the line says what to check."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from meshwatchd.cli.client import Client
+from meshwatchd.model.errors import ControlError
+from tests.support.control_room import Backend, control_room
+
+
+def _refusal(path, method="io.meshwatch.Control.Status", timeout_s=10.0):
+    with pytest.raises(ControlError) as caught:
+        Client(path, timeout_s=timeout_s).call(method)
+    return caught.value.code, str(caught.value)
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """A socket that is listened on by somebody else than a daemon."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "control.sock"))
+        sock.listen(1)
+        yield sock
+
+
+def test_a_dead_daemons_socket_is_told_from_a_missing_one(tmp_path, listener):
+    """Somebody was there once."""
+    listener.close()
+    code, text = _refusal(tmp_path / "control.sock")
+    assert (3, True) == (code, text.startswith(f"nobody listens on {tmp_path / 'control.sock'}; meshwatchd has died"))
+
+
+def test_a_daemon_that_does_not_answer_is_not_waited_for(tmp_path, listener):
+    """It took the call, so it is there, and wedged."""
+    code, text = _refusal(tmp_path / "control.sock", timeout_s=0.05)
+    assert (3, True) == (code, text.startswith("meshwatchd took the call and does not answer; look at: journalctl"))
+
+
+@pytest.mark.parametrize(("answer", "why"), [(b"", "it closed the connection"), (b"nonsense\0", "varlink: ")])
+def test_a_connection_that_breaks_is_an_error_in_words(tmp_path, listener, answer, why):
+    """The agent may be restarted at any instant."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    code, text = _refusal(tmp_path / "control.sock")
+    thread.join(10)
+    assert (3, True) == (code, f"lost meshwatchd on {tmp_path / 'control.sock'}: {why}" in text)
+
+
+def test_an_error_reply_is_told_in_its_own_words(tmp_path):
+    """A reason when it has one, the error's name when it has none."""
+    with control_room(tmp_path / "control.sock", Backend()) as room:
+        assert (3, "meshwatchd: the engine has not reported yet") == _refusal(room.path)
+        assert (3, "meshwatchd answered org.varlink.service.InterfaceNotFound (interface x.y)") == (
+            _refusal(room.path, "x.y.Z")
+        )
+
+
+def test_permission_has_an_exit_status_of_its_own(tmp_path):
+    """A script can tell it from a daemon that is down."""
+    with control_room(tmp_path / "control.sock", Backend(), uid=1000) as room:
+        code, text = _refusal(room.path, "io.meshwatch.Control.Failover")
+    assert (77, "only root may move traffic; use sudo, or --dry-run to look only") == (code, text)

@@ -1,0 +1,34 @@
+"""`meshwatchctl explain`: the evidence and the deeds, over the socket."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from tests.support.example_status import BECAUSE, INCIDENT, NOW_NS
+
+
+def _fill(room) -> None:
+    shift_ns = time.monotonic_ns() - NOW_NS
+    for line in INCIDENT:
+        room.backend.store.append({**line, "at_ns": line["at_ns"] + shift_ns})
+
+
+def test_every_piece_of_evidence_and_every_deed_is_told(room, run):
+    """Enough for a person on call who has never seen the program."""
+    _fill(room)
+    code, out, _ = run("explain")
+    assert 1 == code
+    for sentence in (*BECAUSE, "moved traffic to path b2-a1", "verified path b2-a1: 8 of 8 probes arrived"):
+        assert sentence in out
+    assert "remedy  drain the leader" in out
+
+
+def test_json_is_the_reply_of_the_daemon(room, run):
+    """The same sentences for programs."""
+    _fill(room)
+    reply = msgspec.json.decode(run("--json", "explain")[1])
+    (explanation,) = reply["explanations"]
+    assert ("overlay-new-flows", list(BECAUSE)) == (explanation["fault"], explanation["because"])
+    assert "verified path b2-a1: 8 of 8 probes arrived" == explanation["done"][-1]["text"]

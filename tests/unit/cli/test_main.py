@@ -1,0 +1,76 @@
+"""The command line itself: wrong usage, no daemon, and nothing heavy on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from meshwatchd.cli.main import cli, main
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["failover", "--rank", "9"],
+        ["events", "--since", "3"],
+        ["status", "--colour"],
+        ["events", "a", "b"],
+    ],
+)
+def test_wrong_usage_exits_64(arguments, capsys):
+    """Never 1 or 2: those are states of the mesh."""
+    assert 64 == main(arguments)
+    assert "Usage: meshwatchctl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["status", "explain", "events", "failover", "failback"])
+def test_without_a_daemon_the_exit_status_is_3_and_says_what_to_check(command, tmp_path, capsys):
+    """One line, and nothing on standard output that a program might take for an answer."""
+    path = tmp_path / "control.sock"
+    assert 3 == main(["--socket", str(path), command])
+    captured = capsys.readouterr()
+    assert "" == captured.out
+    assert (
+        f"meshwatchctl: there is no socket {path}; is meshwatchd running? look at: systemctl status meshwatchd "
+        "(another place: --socket or MESHWATCH_SOCKET)\n"
+    ) == captured.err
+
+
+def test_the_socket_can_come_from_the_environment(tmp_path, monkeypatch, capsys):
+    """For a shell inside a node of the lab."""
+    monkeypatch.setenv("MESHWATCH_SOCKET", str(tmp_path / "elsewhere.sock"))
+    assert 3 == main(["status"])
+    assert "elsewhere.sock" in capsys.readouterr().err
+
+
+def test_every_command_can_be_imported_and_has_help(capsys):
+    """The list of commands is kept by hand."""
+    for name in cli.list_commands(click.Context(cli)):
+        assert 0 == main([name, "--help"])
+        assert f"Usage: meshwatchctl {name}" in capsys.readouterr().out
+
+
+def test_the_start_is_light():
+    """An operator in a hurry does not wait for libraries that status does not use."""
+    heavy = ["asyncio", "pyroute2", "rich", "scapy", "structlog", "tomllib", "meshwatchd.core", "meshwatchd.runtime"]
+    code = (
+        "import sys; from meshwatchd.cli.main import main;"
+        "assert 3 == main(['--socket', '/nonexistent', 'status']);"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert "[]" == done.stdout.strip()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(room):
+    """`meshwatchctl events | head -1` prints no traceback."""
+    for at_ns in range(5000):
+        room.append({"at_ns": at_ns, "event": "test.happened", "filler": "x" * 100})
+    command = f"{sys.executable} -m meshwatchd.cli.main --socket {room.path} events | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    assert "test.happened" in done.stdout
+    assert "" == done.stderr

@@ -1,0 +1,55 @@
+"""A status as text; whole pages are in tests/golden/cli."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.cli.render import is_stale, render_status
+from meshwatchd.cli.text import paint_nothing
+from meshwatchd.model.faults import FaultCode
+from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK, status, verdict
+
+
+def _lines(shown, **options):
+    return render_status(shown, now_ns=NOW_NS, paint=paint_nothing, **options).splitlines()
+
+
+@pytest.mark.parametrize("fault", list(FaultCode))
+def test_every_fault_fits_the_first_line(fault):
+    """Its severity, its title and the path in use."""
+    first = _lines(status(verdict(fault, culprit="b1")))[0]
+    assert first.endswith("; traffic on the mesh's own path b1-a1")
+
+
+def test_the_worst_pair_comes_first():
+    """Whatever the order of the locations."""
+    healthy = msgspec.structs.replace(HEALTHY.pairs[0], remote_location="edge")
+    both = msgspec.structs.replace(STUCK, pairs=(healthy, *STUCK.pairs))
+    first, second, *_ = _lines(both)
+    assert first.startswith("CRITICAL  to onprem: ")
+    assert second.startswith("OK  to edge: ")
+
+
+def test_a_daemon_that_is_still_starting_does_not_say_that_all_is_well():
+    """It does not know yet."""
+    starting = msgspec.structs.replace(HEALTHY, is_ready=False)
+    assert "starting, not every path has been judged yet" in _lines(starting)[0]
+
+
+def test_staleness_begins_after_five_reports_were_missed():
+    """One a second is promised."""
+    assert not is_stale(HEALTHY, HEALTHY.at_ns + 5_000_000_000)
+    assert is_stale(HEALTHY, HEALTHY.at_ns + 5_000_000_001)
+
+
+def test_sessions_are_shown_on_request_only():
+    """A big mesh has thousands."""
+    assert not any("pinned" in line for line in _lines(MOVED))
+    assert 2 == sum("pinned" in line for line in _lines(MOVED, is_verbose=True))
+
+
+def test_a_state_without_known_path_is_shown_all_the_same():
+    """A newer engine may know more than this program."""
+    odd = msgspec.structs.replace(HEALTHY, pairs=(msgspec.structs.replace(HEALTHY.pairs[0], paths=()),))
+    assert _lines(odd)[0].endswith("; traffic on no known path")

@@ -1,0 +1,95 @@
+"""Ports, tables, priorities and durations that do not fit together are refused with the arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
+from meshwatchd.core.layout import PINNED_PORT_OFFSET
+from meshwatchd.model.settings import DaemonSettings, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.topology import RANKS_PER_PAIR
+
+GOOD = Settings(daemon=DaemonSettings(node="b3"))
+
+
+def test_the_defaults_are_accepted():
+    """A default that needs a remedy would be a joke."""
+    assert [] == list(check_numbers(GOOD))
+
+
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(profile):
+    """Twenty thousand ports at fifty a second are 400 s, and flow memory is 300 s."""
+    settings = Settings(daemon=GOOD.daemon, probe=ProbeSettings(profile=profile))
+    assert [] == list(check_numbers(settings))
+
+
+def test_the_probe_band_holds_every_path_before_the_pinned_ports():
+    """Six pairs of locations and two general ports stay below the first pinned port."""
+    assert 2 + 6 * RANKS_PER_PAIR <= PINNED_PORT_OFFSET < PROBE_BAND_PORTS
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line"),
+    [
+        ("18618", "70000", "probe.port: 70000 is out of range; write 1024 to 65024 (512 ports follow)"),
+        ("18618", "51700", "probe.port: 51700 to 52211 contain 51820, the WireGuard of Kilo; choose ports nobody"),
+        ("51830", "51815", "standby.port: 51815 to 51821 contain 51820, the WireGuard of Kilo; choose ports"),
+        ("51830", "51870", "standby.port: 51870 to 51876 contain 51871, the WireGuard of Cilium; choose ports"),
+        ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18618 to 19129; keep them apart"),
+        ("port = 51830", "mtu = 100", "standby.mtu: 100 is out of range; write 576 to 65455"),
+        ("protocol = 117", "protocol = 3", "kernel.protocol: 3 is out of range; write 5 to 255"),
+        ("protocol = 117", "protocol = 12", "kernel.protocol: 12 marks the routes of BIRD; choose a number nobody"),
+        ("protocol = 117", "table_base = 1100", "kernel.table_base: tables 1100 to 1199 contain 1107 of Kilo"),
+        ("protocol = 117", "table_base = 200", "kernel.table_base: tables 200 to 299 contain 253 of the kernel"),
+        ("protocol = 117", "table_base = 0", "kernel.table_base: 0 is out of range; write 1 to 4294967196"),
+        ("protocol = 117", "priority_base = 100", "kernel.priority_base: 100 is out of range; write 111 to 31900"),
+        ("protocol = 117", "priority_base = 5250", "kernel.priority_base: priorities 5250 to 5349 contain 5210 to"),
+        ("protocol = 117", 'device_prefix = "MW-"', "kernel.device_prefix: 'MW-' is no prefix for devices; write"),
+        ('"kilo"', '"kilo"\nwireguard_device = "mw0"', "kernel.device_prefix: mesh.wireguard_device mw0 would be"),
+        ('"kilo"', '"kilo"\noverlay_device = "a b"', "mesh.overlay_device: 'a b' is no device name; write 1 to 15"),
+        ("port = 18618", 'flow_memory = "20"', "probe.flow_memory: '20' is no duration; write a number and a unit"),
+        ('"30s"', '"1000h"', "policy.hold_down: '1000h' is out of range; write 0 us to 24 h"),
+        ('hold_down = "30s"', "actions_per_minute = 0", "policy.actions_per_minute: 0 is out of range; write 1 to"),
+        ("port = 51830", 'keepalive = "100ms"', "standby.keepalive: '100ms' is out of range; write 1 s to 1 min"),
+        ("port = 18618", 'source_ports = "9-1"', "probe.source_ports: '9-1' is no port range; write first-last"),
+        ("port = 18618", 'source_ports = "80-30000"', "probe.source_ports: 80 is privileged; start at 1024"),
+        ('node = "b3"', 'node = "b3"\nlog_format = "xml"', "daemon.log_format: 'xml' is none of the choices; write"),
+        ('node = "b3"', 'node = "b3"\nstate_dir = "x"', "daemon.state_dir: 'x' is no absolute path; start it with"),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused(spoil, good, bad, line):
+    """File, key, what is wrong, what to write: in one line."""
+    assert line in spoil(good, bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "line"),
+    [
+        (
+            'source_ports = "20000-20999"',
+            (
+                "probe.source_ports: 20000-20999 has 1000 usable ports; at one probe each 50 ms "
+                '(profile "default") they repeat after 50 s, within the flow memory of 5 min; '
+                "make the range at least 6000 ports wide, or shorten probe.flow_memory"
+            ),
+        ),
+        (
+            'flow_memory = "20min"',
+            (
+                "probe.source_ports: 10000-29999 has 19488 usable ports; at one probe each 50 ms "
+                '(profile "default") they repeat after 16.2 min, within the flow memory of 20 min; '
+                "make the range at least 24512 ports wide, or shorten probe.flow_memory"
+            ),
+        ),
+    ],
+)
+def test_ports_that_repeat_within_flow_memory_are_refused_with_the_arithmetic(spoil, bad, line):
+    """A fresh probe on a remembered flow would sail through the very fault it is sent to find."""
+    assert line == spoil("port = 18618", bad)
+
+
+def test_enforcing_without_a_mesh_is_refused():
+    """Somebody who asked for protection must not believe to have it."""
+    finding = next(check_numbers(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))
+    assert ("daemon.mode", '"enforce" needs a mesh, and none is declared') == (finding.key, finding.problem)

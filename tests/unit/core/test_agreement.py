@@ -1,0 +1,339 @@
+"""Propose, grant, refuse, follow: every answer a relay can give, and what it never does on one node's word."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from meshwatchd.core.mover import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
+from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, Reason
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    FailoverApplied,
+    FailoverHeld,
+    FailoverProposed,
+    ProposalAnswered,
+    SendProbe,
+)
+from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
+from tests.support.bench import message, primary_is_silent, ready
+from tests.support.lab_mesh import settings_for
+
+PROPOSE, GRANT, REFUSE, NOTICE = CoordinationKind
+
+
+def _broken(name, *, wait_ns=250 * MS, **words):
+    """A node whose primary path has just died."""
+    bench = ready(name, **words)
+    bench.silent = primary_is_silent
+    bench.run(wait_ns)
+    return bench
+
+
+def _proposal(**words: Any):
+    chosen: dict[str, Any] = {"rank": 1, "target": "b2"} | words
+    return message(PROPOSE, **chosen)
+
+
+def _answers(bench, since):
+    return [(m.kind, m.reason) for kind in (GRANT, REFUSE) for m in bench.spoken(kind, since=since)]
+
+
+# -- asking -----------------------------------------------------------------------------------------------------
+
+
+def test_a_relay_asks_its_partner_over_the_path_it_wants():
+    """With the next generation and a nonce of its own; told once, asked again until an answer comes."""
+    bench = _broken("b2")
+    asked = bench.spoken(PROPOSE)
+    probe = next(p for p in bench.said(SendProbe) if p.coordination is not None)
+
+    assert {("a1", 1, 1, Reason.BROKEN)} == {(m.target, m.rank, m.generation, m.reason) for m in asked}
+    assert 1 == len({m.nonce for m in asked}) == len(bench.said(FailoverProposed))
+    assert (Layer.RELAY, 1) == (bench.plans[probe.session].layer, bench.plans[probe.session].path)
+    times = [at for at, o in bench.outputs if isinstance(o, SendProbe) and o.coordination is not None]
+    assert len(times) > 2
+    assert all(REPEAT_NS <= after - before for before, after in itertools.pairwise(times))
+
+
+def test_nothing_changes_while_the_partner_is_silent():
+    """One relay's word moves nothing; it gives up, says so, and leaves the path alone for a while."""
+    bench = _broken("b2", wait_ns=PATIENCE_NS + 200 * MS)
+
+    assert [] == bench.said(ApplySwitch)
+    assert ["the other relay does not answer the proposal"] == [f.reason for f in bench.said(FailoverHeld)][:1]
+    assert bench.conductor.execution.banned_until[1] > bench.now
+
+
+def test_a_member_never_asks():
+    """It is told by its relay."""
+    bench = _broken("b3", wait_ns=SECOND)
+
+    assert [] == bench.said(FailoverProposed)
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_a_grant_moves_the_asker():
+    """Only with the proposal's nonce, and only from the partner."""
+    bench = _broken("b2")
+    nonce = bench.spoken(PROPOSE)[0].nonce
+    for sender, number in (("a1", nonce + 1), ("a2", nonce), ("b3", nonce)):
+        bench.hear(sender, message(GRANT, rank=1, target="b2", nonce=number))
+        assert [] == bench.said(ApplySwitch)
+    bench.hear("a1", message(GRANT, rank=1, target="b2", nonce=nonce))
+    bench.run(MS)
+
+    assert 1 == len(bench.said(ApplySwitch))
+    assert [(0, 1, 1)] == [(f.from_rank, f.to_rank, f.generation) for f in bench.said(FailoverApplied)]
+
+
+def test_a_refusal_is_told_and_the_next_path_gets_its_chance():
+    """The refused path is left alone for the hold-down; a second later path 3 is asked for."""
+    bench = ready("b2")
+    bench.silent = lambda plan: primary_is_silent(plan) or plan.path == 2
+    bench.run(250 * MS)
+    nonce = bench.spoken(PROPOSE)[0].nonce
+    bench.hear("a1", message(REFUSE, rank=1, target="b2", nonce=nonce, generation=0, reason=Reason.MODE))
+    assert "the other relay refuses: mode" == bench.said(FailoverHeld)[-1].reason
+    assert MoveState.IDLE is bench.conductor.mover.state
+    bench.run(BACK_OFF_NS + 200 * MS)
+
+    assert [1, 3] == [f.to_rank for f in bench.said(FailoverProposed)]
+
+
+def test_a_stale_asker_learns_the_generation():
+    """And asks again for the same path: nothing was wrong with it."""
+    bench = _broken("b2")
+    nonce = bench.spoken(PROPOSE)[0].nonce
+    bench.hear("a1", message(REFUSE, rank=1, target="b2", nonce=nonce, generation=6, reason=Reason.STALE))
+    bench.run(BACK_OFF_NS + 200 * MS)
+
+    assert [(1, 1), (1, 7)] == [(f.to_rank, f.generation) for f in bench.said(FailoverProposed)]
+
+
+# -- answering --------------------------------------------------------------------------------------------------
+
+
+def test_a_supported_proposal_is_granted_once_the_kernel_has_moved():
+    """Its own probes say the same: one fact, one change, one grant with the nonce of the question."""
+    bench = _broken("b2", wait_ns=100 * MS)
+    since = bench.now
+    bench.hear("a1", _proposal())
+    assert [] == bench.spoken(GRANT, since=since)
+    bench.run(MS)
+
+    assert [(1, 99, "a1")] == [(m.rank, m.nonce, m.target) for m in bench.spoken(GRANT, since=since)]
+    assert [("a1", True)] == [(f.peer, f.is_granted) for f in bench.said(ProposalAnswered)]
+    assert 1 == len(bench.said(ApplySwitch))
+
+
+def test_a_repeated_proposal_is_answered_with_the_same_grant():
+    """The first grant may have been lost; nothing is changed twice, nothing told twice."""
+    bench = _broken("b2", wait_ns=100 * MS)
+    for _ in range(3):
+        bench.hear("a1", _proposal())
+        bench.run(5 * MS)
+
+    assert [99] * 3 == [m.nonce for m in bench.spoken(GRANT)]
+    assert (1, 1) == (len(bench.said(ApplySwitch)), len(bench.said(ProposalAnswered)))
+
+
+def test_two_proposals_that_cross_become_one_move():
+    """Both relays ask at once: each grants, each moves once, to the same generation."""
+    bench = _broken("b2")
+    assert MoveState.PROPOSING is bench.conductor.mover.state
+    bench.hear("a1", _proposal(nonce=7))
+    bench.run(MS)
+    bench.hear("a1", message(GRANT, rank=1, target="b2", nonce=bench.spoken(PROPOSE)[0].nonce))
+    bench.run(MS)
+
+    assert [7] == [m.nonce for m in bench.spoken(GRANT)]
+    assert 1 == len(bench.said(ApplySwitch))
+    assert (1, 1) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+
+
+def test_an_unsupported_proposal_is_met_with_silence_and_a_burst():
+    """The path is good as seen from here: no answer, but a closer look, so that the next repeat finds evidence."""
+    bench = ready("b2")
+    since = bench.now
+    bench.hear("a1", _proposal())
+    bench.run(100 * MS)
+
+    assert [] == _answers(bench, since)
+    assert [] == bench.said(ApplySwitch)
+    assert sum(probe.is_confirm for probe in bench.said(SendProbe, since=since)) > 20
+
+
+def test_a_standby_that_does_not_answer_here_is_not_granted():
+    """Broken path or not: the one to be used must be good from both ends."""
+    bench = ready("b2")
+    bench.silent = lambda plan: primary_is_silent(plan) or plan.path == 1
+    bench.run(150 * MS)
+    since = bench.now
+    bench.hear("a1", _proposal())
+    bench.run(300 * MS)
+
+    assert (GRANT, Reason.BROKEN) not in _answers(bench, since)
+    assert 1 not in [f.to_rank for f in bench.said(FailoverApplied)]
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
+def test_without_leave_to_act_every_proposal_is_refused(mode):
+    """The proposer learns why, and the fact is told once for each proposal."""
+    bench = ready("b2", settings=settings_for("b2", mode=mode))
+    since = bench.now
+    for _ in range(4):
+        bench.hear("a1", _proposal())
+    bench.hear("a1", _proposal(nonce=100))
+
+    assert {(REFUSE, Reason.MODE)} == set(_answers(bench, since))
+    assert [False, False] == [f.is_granted for f in bench.said(ProposalAnswered)]
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_an_old_generation_is_refused_with_the_current_one():
+    """A proposer that slept through a move learns where things stand."""
+    bench = _broken("b2", wait_ns=100 * MS)
+    bench.conductor.mover.generation = 5
+    since = bench.now
+    bench.hear("a1", _proposal(generation=5))
+
+    assert [(REFUSE, Reason.STALE)] == _answers(bench, since)
+    assert 5 == bench.spoken(REFUSE)[0].generation
+
+
+def test_a_spent_budget_is_refused_but_not_to_an_operator():
+    """More moves than the budget are a flap; a person may know better."""
+    settings = settings_for("b2", policy=PolicySettings(actions_per_minute=1))
+    bench = _broken("b2", wait_ns=100 * MS, settings=settings)
+    bench.conductor.context.damper.record(bench.now, is_failover=True)
+    since = bench.now
+    bench.hear("a1", _proposal())
+    assert [(REFUSE, Reason.BUDGET)] == _answers(bench, since)
+    bench.hear("a1", _proposal(nonce=8, reason=Reason.OPERATOR))
+    bench.run(MS)
+
+    assert (GRANT, Reason.OPERATOR) in _answers(bench, since)
+
+
+def test_a_better_path_is_pointed_out():
+    """a2 asks for path 3 while path 1 is good from here: a1 will agree on that one."""
+    bench = _broken("b2")
+    since = bench.now
+    bench.hear("a2", _proposal(rank=3))
+
+    assert [(REFUSE, Reason.BETTER_PATH)] == _answers(bench, since)
+
+
+@pytest.mark.parametrize(
+    ("name", "sender", "rank"),
+    [("b2", "a2", 1), ("b2", "a3", 1), ("b2", "b1", 1), ("b3", "a1", 1), ("b1", "a1", 1), ("b2", "a1", 0)],
+)
+def test_only_the_paths_two_relays_have_a_say(name, sender, rank):
+    """Whoever else asks, or is asked, is not heard; neither is a failback from where traffic is not."""
+    bench = _broken(name, wait_ns=100 * MS)
+    since = bench.now
+    bench.hear(sender, _proposal(rank=rank, target=name))
+    bench.run(MS)
+
+    assert [] == _answers(bench, since)
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_a_path_that_does_not_exist_is_ignored():
+    """A peer with another configuration must not crash us."""
+    bench = _broken("b2", wait_ns=100 * MS)
+
+    assert [] == [o for o in bench.hear("a1", _proposal(rank=7)) if not isinstance(o, SendProbe)]
+
+
+def test_a_message_for_somebody_else_is_ignored():
+    """Probes of a relay reach many nodes; the target is named."""
+    bench = _broken("b2", wait_ns=100 * MS)
+    since = bench.now
+    bench.hear("a1", _proposal(target="b3"))
+
+    assert [] == _answers(bench, since)
+
+
+def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
+    """At half the wait to restore: the two clocks did not start at one instant."""
+    bench = ready("b2")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    since = bench.now
+    home = _proposal(rank=0, generation=2, reason=Reason.RESTORED)
+    bench.silent = primary_is_silent
+    bench.run(300 * MS)
+    bench.hear("a1", home)
+    assert [] == _answers(bench, since)
+    bench.silent = lambda _plan: False
+    bench.run(3 * SECOND)
+    bench.hear("a1", home)
+    bench.run(MS)
+
+    assert [(GRANT, Reason.RESTORED)] == _answers(bench, since)
+    assert 0 == bench.conductor.mover.active.rank
+
+
+# -- following --------------------------------------------------------------------------------------------------
+
+
+def test_a_member_follows_its_relay():
+    """A notice, or the banner on any packet, with a newer generation."""
+    for notice, banner in (
+        (message(NOTICE, rank=1, target="b3"), None),
+        (None, Banner(active=(ActivePath(pair=0, rank=1, generation=1),))),
+    ):
+        bench = ready("b3")
+        bench.hear("b2", notice, banner)
+        bench.run(MS)
+
+        assert [(1, 1)] == [(f.to_rank, f.generation) for f in bench.said(FailoverApplied)]
+
+
+@pytest.mark.parametrize(
+    ("sender", "words"),
+    [("a3", {}), ("b2", {"generation": 0}), ("a2", {"rank": 1, "generation": 0})],
+)
+def test_a_member_follows_nobody_else(sender, words):
+    """Only a relay of the path in use or of the one to use, and only news."""
+    bench = ready("b3")
+    bench.hear(sender, message(NOTICE, **{"rank": 1, "target": "b3"} | words))
+    bench.run(MS)
+
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_a_member_does_not_follow_onto_a_path_that_is_not_good_here():
+    """But undoing a move is followed without a question."""
+    bench = ready("b3")
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(2 * SECOND)
+    bench.hear("b2", message(NOTICE, rank=1, target="b3"))
+    bench.run(MS)
+    assert [] == bench.said(ApplySwitch)
+    bench.hear("b2", message(NOTICE, rank=1, target="b3", reason=Reason.ROLLED_BACK))
+    bench.run(MS)
+
+    assert 1 == len(bench.said(ApplySwitch))
+
+
+def test_a_newer_generation_of_the_same_path_is_only_noted():
+    """Nothing to change."""
+    bench = ready("b3")
+    bench.hear("b1", None, Banner(active=(ActivePath(pair=0, rank=0, generation=9),)))
+
+    assert [] == bench.said(ApplySwitch)
+    assert 9 == bench.conductor.mover.generation
+
+
+def test_who_only_observes_does_not_follow():
+    """Not even its own relay."""
+    bench = ready("b3", settings=settings_for("b3", mode=Mode.OBSERVE))
+    bench.hear("b2", message(NOTICE, rank=1, target="b3"))
+    bench.run(MS)
+
+    assert [] == bench.said(ApplySwitch)

@@ -1,0 +1,168 @@
+"""The table of verdicts: a case for every rule that hits it and only it, and what is added afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify
+from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
+
+ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
+
+LEGS = {field.name: ALIVE for field in fields(Evidence) if field.type == "Leg"}
+HEALTHY = Evidence(
+    pair=0,
+    is_leader=False,
+    self_name="b3",
+    own_leader="b1",
+    remote_leader="a1",
+    is_anything_alive=True,
+    is_active_down=False,
+    is_unproven=False,
+    is_standby_missing=False,
+    has_good_standby=True,
+    silent_nodes=(),
+    log_likelihood=0.0,
+    **LEGS,
+)
+MEMBER = replace(HEALTHY, path=DEAD, path_to_relay=DEAD, pinned=DEAD, is_active_down=True)
+LEADER = replace(MEMBER, is_leader=True, self_name="b1")
+
+# One case for each line of the table, in its order: what the node knows, whom it must name.
+CASES = [
+    ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
+    (
+        "own leader silent below the overlay",
+        replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    ("fresh overlay flows to the own leader die", replace(MEMBER, overlay=DEAD, own_view_wireguard=UNKNOWN), "b1"),
+    (
+        "all overlay flows to the own leader die",
+        replace(MEMBER, overlay=DEAD, overlay_pinned=DEAD, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    (
+        "leader's fresh flows to its members die",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_underlay=UNKNOWN),
+        "b1",
+    ),
+    (
+        "leader's flows to its members all die",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_pinned=DEAD),
+        "b1",
+    ),
+    (
+        "the remote leader's neighbours miss it",
+        replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD),
+        "a1",
+    ),
+    ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD), "a1"),
+    ("the tunnel is dead, heard by a member", replace(MEMBER, own_view_wireguard=DEAD), "a1"),
+    (
+        "fresh flows beyond the remote leader die",
+        replace(LEADER, path_to_relay=ALIVE, pinned=ALIVE, remote_view_overlay=UNKNOWN),
+        "a1",
+    ),
+    (
+        "the remote leader says its overlay is dead",
+        replace(LEADER, path_to_relay=ALIVE, remote_view_overlay=DEAD),
+        "a1",
+    ),
+    ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
+    ("the own leader answers and forwards nothing", MEMBER, "b1"),
+    ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
+    ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
+    ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
+    ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
+    ("all is well", HEALTHY, ""),
+]
+CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
+
+
+def test_there_is_a_case_for_every_rule():
+    """Whoever adds a line adds a case; the order is the table's."""
+    assert len(TABLE) == len(CASES)
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_each_case_hits_its_rule_and_only_it(index):
+    """But for the catch-alls below it: a rule that needs its place in the order would hide what it stands for."""
+    _, evidence, culprit = CASES[index]
+    hits = [number for number, rule in enumerate(TABLE) if rule.matches(evidence)]
+    verdict = classify(evidence)
+
+    assert index == hits[0]
+    assert all(TABLE[number].fault in CATCH_ALLS for number in hits[1:]), [TABLE[n].fault for n in hits]
+    assert (TABLE[index].fault, culprit) == (verdict.fault, verdict.culprit)
+    assert CATALOGUE[verdict.fault].layer is verdict.layer
+    assert verdict.because
+    assert all(verdict.because)
+
+
+def test_the_table_is_total():
+    """Its last line asks nothing, so there is a verdict whatever is known."""
+    unknown: dict[str, Any] = dict.fromkeys(LEGS, UNKNOWN)
+    nothing = replace(HEALTHY, **unknown, is_anything_alive=False)
+
+    assert FaultCode.NONE is TABLE[-1].fault is classify(nothing).fault
+    broken = replace(nothing, path=DEAD, is_anything_alive=True)
+    assert FaultCode.UNDETERMINED is classify(broken).fault
+
+
+def test_every_fault_but_one_has_a_rule():
+    """`all-paths-down` is what becomes of the others when there is nowhere to go."""
+    assert set(FaultCode) == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_without_a_good_standby_all_paths_are_down(index):
+    """The culprit and the evidence stay; a node that blames itself says nothing about paths."""
+    evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
+    plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
+
+    if plain.fault is FaultCode.LOCAL:
+        assert plain == verdict
+        return
+    assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (
+        verdict.fault,
+        verdict.culprit,
+        verdict.severity,
+    )
+    assert plain.because == verdict.because[1:]
+    assert plain.fault in verdict.because[0]
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_a_fault_that_traffic_goes_around_is_a_warning(index):
+    """On standby the sick leader loses no packets; nothing is critical unless the path in use is down."""
+    assert Severity.CRITICAL is not classify(replace(CASES[index][1], is_active_down=False)).severity
+
+
+@pytest.mark.parametrize(
+    ("inbound", "direction"),
+    [(ALIVE, Direction.OUTBOUND), (DEAD, Direction.INBOUND), (UNKNOWN, Direction.UNKNOWN)],
+)
+def test_the_direction_follows_from_what_still_arrives(inbound, direction):
+    """A silent peer whose own probes arrive here is reached by nothing of ours."""
+    assert direction is classify(replace(MEMBER, inbound=inbound)).direction
+    assert Direction.UNKNOWN is classify(replace(HEALTHY, inbound=inbound)).direction
+
+
+def test_what_arrives_is_part_of_the_evidence():
+    """The sentence names the own leader; nothing is said of what is not known."""
+    sentences = {leg: classify(replace(MEMBER, overlay=DEAD, inbound=leg)).because for leg in Leg}
+
+    assert "probes of b1 still arrive here: packets die on the way to it" in sentences[ALIVE]
+    assert any("no fresh probe of b1 arrives" in sentence for sentence in sentences[DEAD])
+    assert len(sentences[UNKNOWN]) == len(sentences[ALIVE]) - 1
+
+
+def test_a_member_does_not_blame_the_far_side_while_its_own_is_doubtful():
+    """One answer of the remote leader may have ridden on a remembered flow of the own one."""
+    evidence = replace(MEMBER, overlay=UNKNOWN, path_to_relay=ALIVE, pinned=ALIVE)
+
+    assert FaultCode.UNDETERMINED is classify(evidence).fault

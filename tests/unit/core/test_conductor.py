@@ -1,0 +1,135 @@
+"""One pair from evidence to action, in order: ready, verdict, decision, held or done or advised."""
+
+from __future__ import annotations
+
+from meshwatchd.core.conductor import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
+from meshwatchd.core.mover import PATIENCE_NS
+from meshwatchd.model.events import ActivePath, Stalled
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    DaemonReady,
+    FailoverAdvised,
+    FailoverHeld,
+    FailoverProposed,
+    VerdictChanged,
+)
+from meshwatchd.model.settings import MS, SECOND, Mode
+from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import settings_for
+
+
+def _faults(bench, since=0):
+    return [fact.verdict.fault for fact in bench.said(VerdictChanged, since=since)]
+
+
+def test_ready_is_told_once_when_every_path_has_answered():
+    """Nobody is judged before."""
+    bench = Bench("a3")
+    bench.run(300 * MS)
+    assert not bench.conductor.is_ready
+    bench.run(5 * SECOND)
+
+    assert [0] == [fact.pair for fact in bench.said(DaemonReady)]
+
+
+def test_a_standby_that_never_answers_delays_readiness_no_longer_than_the_grace():
+    """Its link may still be shaking hands; after that it is reported, and the rest goes on."""
+    bench = Bench("a3")
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(START_GRACE_NS - SECOND)
+    assert [] == bench.said(DaemonReady)
+    assert [] == _faults(bench)
+    bench.run(6 * SECOND)
+
+    assert bench.conductor.is_ready
+    assert [FaultCode.STANDBY_DOWN] == _faults(bench)
+
+
+def test_a_path_that_never_answered_is_no_health():
+    """Long after the start, `every layer answers` would be a lie; yet nobody is accused and nothing is moved."""
+    bench = Bench("a2")
+    bench.silent = primary_is_silent
+    bench.run(START_GRACE_NS + 2 * SECOND)
+
+    assert [FaultCode.UNDETERMINED] == _faults(bench)
+    assert [] == bench.said(FailoverProposed)
+    assert not bench.conductor.is_ready
+
+
+def test_the_deadline_is_never_missed_by_much_and_never_stuck():
+    """A review each tenth of a second while nothing happens; after it the next one is due later."""
+    bench = ready("a3")
+    conductor = bench.conductor
+
+    assert bench.now < conductor.deadline() <= bench.now + REVIEW_NS
+    bench.silent = primary_is_silent
+    for _ in range(300):
+        bench.run(MS)
+        assert conductor.deadline() > bench.now - MS
+
+
+def test_held_is_told_once_for_each_reason():
+    """Broken, and nowhere to go: an operator needs one line, not ten a second."""
+    bench = ready("a2")
+    bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE)
+    bench.run(3 * SECOND)
+
+    assert ["the path in use is broken and no other path answers"] == [f.reason for f in bench.said(FailoverHeld)]
+    assert [] == bench.said(FailoverProposed)
+
+
+def test_observe_names_the_fault_and_advises_nothing():
+    """Nothing was asked for."""
+    bench = ready("b2", settings=settings_for("b2", mode=Mode.OBSERVE))
+    bench.silent = primary_is_silent
+    bench.run(2 * SECOND)
+
+    assert [FaultCode.ALL_PATHS_DOWN] != _faults(bench)
+    assert [] == bench.said(FailoverAdvised)
+    assert [] == bench.said(ApplySwitch)
+    assert ["daemon.mode is observe: nothing is changed"] == [f.reason for f in bench.said(FailoverHeld)]
+
+
+def test_advise_says_the_operations_once_a_minute():
+    """And does none of them."""
+    bench = ready("b2", settings=settings_for("b2", mode=Mode.ADVISE))
+    # A black hole on b1's overlay, seen from b2: nothing through it, and nothing from it over the overlay.
+    bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "b1")
+    bench.run(3 * SECOND)
+    (advice,) = bench.said(FailoverAdvised)
+    assert (1, ("ip rule add pref 5460 from all lookup 7701 protocol 117",)) == (advice.to_rank, advice.operations)
+    bench.run(ADVICE_PAUSE_NS)
+
+    assert 2 == len(bench.said(FailoverAdvised))
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_an_adopted_path_is_the_one_in_use():
+    """With a generation of its own, so that others learn of it."""
+    bench = ready("b2")
+    path = bench.conductor.watch.paths[3]
+    bench.conductor.adopt(path, bench.now)
+
+    assert ActivePath(pair=0, rank=3, generation=1) == bench.conductor.active
+
+
+def test_a_stall_drops_the_suspicion():
+    """Half the evidence for a trip, gathered while nobody was listening."""
+    bench = ready("a2")
+    bench.silent = lambda plan: primary_is_silent(plan) and plan.flow is FlowClass.FRESH
+    bench.run(45 * MS)
+    bench.feed(Stalled(late_ns=SECOND))
+    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+
+    assert (0.0, False) == (group.cusum.nats, group.is_suspect)
+
+
+def test_a_banned_path_is_asked_for_again_after_the_hold_down():
+    """A refusal is not for ever."""
+    bench = ready("b2")
+    bench.silent = lambda plan: primary_is_silent(plan) or plan.path == 3
+    bench.run(PATIENCE_NS + 8 * SECOND)
+
+    assert [1, 1] == [fact.to_rank for fact in bench.said(FailoverProposed)][:2]

@@ -1,0 +1,369 @@
+"""The engine's dispatch: what each event leads to, what leads to nothing, and that it does so again and again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from meshwatchd.core.engine import EADDRINUSE, Engine
+from meshwatchd.core.session import SessionState
+from meshwatchd.model import events as ev
+from meshwatchd.model import outputs as out
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.plan import Rule
+from meshwatchd.model.settings import MS, SECOND, Mode, Settings
+from meshwatchd.model.snapshot import ForeignObject, Snapshot
+from meshwatchd.profiles import PROFILES
+from tests.support.bench import RTT_NS, Bench, message, primary_is_silent, ready
+from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
+
+ROOT = Path(__file__).resolve().parents[3]
+NOW = 50 * SECOND
+RULE = Rule(priority=5460, table=7701)
+
+
+def _engine(name="a2", settings=None):
+    return Engine(
+        settings=settings or settings_for(name),
+        node=NodeName(name),
+        rng=random.Random(1),
+        epoch=1,
+        profiles=PROFILES,
+    )
+
+
+def _kinds(outputs):
+    return [type(output) for output in outputs]
+
+
+# -- starting ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_happens_before_the_first_dump():
+    """No deadline, no probe, no change; what arrives early is survived."""
+    engine = _engine()
+    assert engine.deadline() is None
+    reply = ev.ReplyReceived(session=SessionId(0), seq=1, rtt_ns=1, peer_epoch=1, banner=ev.Banner())
+    early = [ev.Tick(), ev.Stalled(late_ns=5), reply, ev.SendFailed(session=SessionId(3), seq=1, errno=1)]
+
+    said = [output for event in early for output in engine.handle(event, NOW)]
+    assert {out.ClockStalled, out.SetBanner} >= set(_kinds(said))
+
+
+def test_the_first_dump_starts_everything_in_order():
+    """Sessions first, then the standing objects; both are what planner and layout say."""
+    engine = _engine()
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a2")), NOW)
+    started, configured, ensured, banner = outputs
+
+    assert [out.DaemonStarted, out.ConfigureSessions, out.EnsureProvision, out.SetBanner] == _kinds(outputs)
+    assert planner_of("a2").provision() == ensured.provision
+    assert len(configured.sessions) == started.sessions > 20
+    assert (ev.ActivePath(pair=0, rank=0, generation=0),) == banner.banner.active
+    assert engine.deadline() is not None
+
+
+def test_the_same_dump_again_changes_nothing():
+    """The agent dumps whenever it is in doubt."""
+    engine = _engine()
+    snapshot = ev.SnapshotReceived(snapshot=snapshot_of("a2"))
+    engine.handle(snapshot, NOW)
+
+    assert [] == engine.handle(snapshot, NOW + SECOND)
+
+
+def test_a_new_agent_is_told_what_has_to_stand():
+    """It knows nothing of what its predecessor did."""
+    bench = ready("a2")
+    (restarted,) = [o for o in bench.feed(ev.AgentLost(exit_status=9)) if isinstance(o, out.AgentRestarted)]
+    outputs = bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a2")))
+
+    assert 9 == restarted.exit_status
+    assert [out.EnsureProvision] == _kinds(outputs)
+    assert [] == bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a2")))
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
+def test_without_leave_to_act_nothing_is_provisioned(mode):
+    """Not even links: observing means leaving the kernel alone."""
+    bench = Bench("a2", settings=settings_for("a2", mode=mode))
+
+    assert [] == bench.said(out.EnsureProvision)
+    assert {0} == {plan.path for plan in bench.plans.values() if plan.layer is Layer.RELAY}
+
+
+def test_an_override_found_at_start_is_adopted():
+    """A restart must not move traffic: no change is asked for, and probes follow the path in use."""
+    bench = Bench("b3", rules=(RULE,))
+    bench.run(2 * SECOND)
+
+    assert [(0, 1)] == [(fact.pair, fact.rank) for fact in bench.said(out.OverrideAdopted)]
+    assert [] == bench.said(out.ApplySwitch)
+    assert 1 == bench.conductor.active.rank
+
+
+def test_a_rule_that_is_not_an_override_of_ours_is_not_adopted():
+    """Somebody's own rule at another priority."""
+    bench = Bench("b3", rules=(Rule(priority=5000, table=7701),))
+
+    assert [] == bench.said(out.OverrideAdopted)
+
+
+@pytest.mark.parametrize(
+    ("settings", "snapshot", "reason"),
+    [
+        (Settings(), snapshot_of("a2"), "no location is declared under [mesh]; nothing is probed"),
+        (settings_for("a2"), Snapshot(), "no device kilo0 on this node; is Kilo running?"),
+        (
+            msgspec.structs.replace(
+                settings_for("a2"), mesh=msgspec.structs.replace(settings_for("a2").mesh, profile="tinc")
+            ),
+            snapshot_of("a2"),
+            "no profile is called tinc",
+        ),
+    ],
+)
+def test_a_mesh_that_cannot_be_recognised_is_said_once(settings, snapshot, reason):
+    """The daemon waits, and starts with the dump that makes sense."""
+    engine = _engine(settings=settings)
+    first = [engine.handle(ev.SnapshotReceived(snapshot=snapshot), NOW + i) for i in range(2)]
+    facts = [output for outputs in first for output in outputs if isinstance(output, out.TopologyRejected)]
+
+    assert [reason] == [fact.reason for fact in facts]
+    assert engine.deadline() is None
+
+
+def test_kilo_may_come_later():
+    """From rejected to running."""
+    engine = _engine()
+    engine.handle(ev.SnapshotReceived(snapshot=Snapshot()), NOW)
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a2")), NOW + 1)
+
+    assert out.DaemonStarted in _kinds(outputs)
+
+
+COLLISIONS = (ForeignObject(what="rule 5460 lookup 100 protocol static", owner_protocol=4),)
+
+
+def test_with_a_collision_nothing_is_put_into_the_kernel():
+    """Somebody else's object sits where ours would go: said once, probed as in observe mode."""
+    engine = _engine("a3")
+    snapshot = ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS))
+    outputs = engine.handle(snapshot, NOW)
+
+    assert [COLLISIONS[0].what] == [w for o in outputs if isinstance(o, out.CollisionFound) for w in o.what]
+    assert out.EnsureProvision not in _kinds(outputs)
+    assert [] == engine.handle(snapshot, NOW + 1)
+
+
+def test_with_a_collision_nobody_is_followed():
+    """A notice of its relay moves nothing on a node that must not act."""
+    engine = _engine("a3")
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
+    notice = ev.RequestReceived(
+        peer=NodeName("a2"),
+        layer=Layer.UNDERLAY,
+        path=0xFFFF,
+        flow=FlowClass.FRESH,
+        is_fresh_epoch=True,
+        banner=ev.Banner(),
+        coordination=message(ev.CoordinationKind.NOTICE, rank=2, target="a3"),
+    )
+
+    assert out.ApplySwitch not in _kinds(engine.handle(notice, NOW + SECOND))
+
+
+# -- probing ----------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_source_port_is_tried_again_with_the_next_one():
+    """At once, and nothing is charged to the path."""
+    bench = ready("a2")
+    plan = next(p for p in bench.plans.values() if p.flow is FlowClass.FRESH)
+    session = bench.engine.schedule.sessions[plan.session]
+    sent, seq = session.sent, session.begin(bench.now)
+    (probe,) = bench.feed(ev.SendFailed(session=plan.session, seq=seq, errno=EADDRINUSE))
+
+    assert (plan.session, seq + 1, sent + 1) == (probe.session, probe.seq, session.sent)
+    assert SessionState.UP is session.state
+
+
+def test_other_send_errors_leave_the_probe_to_its_miss():
+    """ENETUNREACH is evidence; a pinned session has no other port to try."""
+    bench = ready("a2")
+    pinned = next(p for p in bench.plans.values() if p.flow is FlowClass.PINNED)
+
+    assert [] == bench.feed(ev.SendFailed(session=SessionId(0), seq=1, errno=101))
+    assert [] == bench.feed(ev.SendFailed(session=pinned.session, seq=1, errno=EADDRINUSE))
+    assert [] == bench.feed(ev.SendFailed(session=SessionId(999), seq=1, errno=EADDRINUSE))
+
+
+def test_session_changes_are_told():
+    """Up once each, suspect and down when it goes wrong."""
+    bench = ready("a3")
+    assert {"up"} == {fact.state for fact in bench.said(out.SessionChanged)}
+    assert len(bench.plans) == len(bench.said(out.SessionChanged))
+    since = bench.now
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+
+    states = [f.state for f in bench.said(out.SessionChanged, since=since) if f.peer == "b3" and f.path == 0]
+    assert {"suspect", "down"} <= set(states)
+
+
+def test_a_short_stall_keeps_the_evidence():
+    """Scheduling noise in the middle of a confirm burst must not cost the verdict the misses counted before it."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.path == 0
+    bench.run(80 * MS)
+    conductor = next(iter(bench.engine.conductors.values()))
+    before = conductor.watch.group(conductor.watch.primary).cusum.nats
+    bench.feed(ev.Stalled(late_ns=30 * MS))
+
+    assert before > 0
+    assert before == conductor.watch.group(conductor.watch.primary).cusum.nats
+
+
+def test_a_stall_forgets_what_is_outstanding():
+    """Nobody was listening: no miss comes of it, whatever the heap has pending."""
+    bench = ready("a3")
+    since = bench.now
+    bench.silent = lambda _plan: True
+    bench.run(RTT_NS)
+    bench.feed(ev.Stalled(late_ns=3 * SECOND))
+    bench.silent = lambda _plan: False
+    bench.run(SECOND)
+
+    assert [3 * SECOND] == [fact.late_ns for fact in bench.said(out.ClockStalled)]
+    assert [] == bench.said(out.SessionChanged, since=since)
+    assert [] == bench.said(out.VerdictChanged)
+
+
+def test_the_path_in_use_is_probed_at_full_rate():
+    """After a move the standby is what counts; the own path is watched as closely, for the way home."""
+    bench = ready("b3")
+    bench.hear("b2", message(ev.CoordinationKind.NOTICE, rank=1, target="b3"))
+    bench.run(SECOND)
+    since = bench.now
+    bench.run(2 * SECOND)
+    counts: dict[int, int] = {}
+    for probe in bench.said(out.SendProbe, since=since):
+        plan = bench.plans[probe.session]
+        if plan.layer is Layer.RELAY and plan.flow is FlowClass.FRESH and plan.peer == "a2":
+            counts[plan.path] = counts.get(plan.path, 0) + 1
+
+    assert all(counts[path] >= 38 for path in (0, 1)), counts
+    assert all(counts[path] <= 12 for path in (2, 3)), counts
+
+
+# -- peers ------------------------------------------------------------------------------------------------------
+
+
+def _request(peer, *, is_fresh_epoch, coordination=None, banner=None):
+    return ev.RequestReceived(
+        peer=NodeName(peer),
+        layer=Layer.RELAY,
+        path=1,
+        flow=FlowClass.FRESH,
+        is_fresh_epoch=is_fresh_epoch,
+        banner=banner or ev.Banner(),
+        coordination=coordination,
+    )
+
+
+def test_what_an_unproven_process_says_is_not_acted_on():
+    """It may be a recording: neither message nor banner counts, and it is not even heard."""
+    bench = ready("b3")
+    notice = message(ev.CoordinationKind.NOTICE, rank=1, target="b3")
+    banner = ev.Banner(active=(ev.ActivePath(pair=0, rank=1, generation=1),))
+
+    assert [] == bench.feed(_request("b2", is_fresh_epoch=False, coordination=notice, banner=banner))
+    assert [] == bench.said(out.ApplySwitch)
+    assert ("b2", Layer.RELAY) not in bench.conductor.watch.heard
+
+
+def test_words_about_an_unknown_pair_are_ignored():
+    """A peer with a bigger mesh in its configuration."""
+    bench = ready("b3")
+    banner = ev.Banner(active=(ev.ActivePath(pair=5, rank=1, generation=1),))
+    notice = msgspec.structs.replace(message(ev.CoordinationKind.NOTICE, rank=1, target="b3"), pair=5)
+    bench.feed(_request("b2", is_fresh_epoch=True, coordination=notice, banner=banner))
+
+    assert [] == bench.said(out.ApplySwitch)
+
+
+def test_the_banner_is_set_only_when_it_changes():
+    """It is encoded into every prepared packet."""
+    bench = ready("a3")
+    bench.run(2 * SECOND)
+    count = len(bench.said(out.SetBanner))
+    bench.run(5 * SECOND)
+    assert count == len(bench.said(out.SetBanner))
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+
+    assert count < len(bench.said(out.SetBanner))
+
+
+# -- the agent's news -------------------------------------------------------------------------------------------
+
+
+def test_what_could_not_be_provisioned_is_told():
+    """Each error on its own."""
+    bench = ready("a2")
+    outputs = bench.feed(ev.Provisioned(is_complete=False, errors=("mw1: no module", "mw2: no module")))
+
+    assert ["mw1: no module", "mw2: no module"] == [o.reason for o in outputs if isinstance(o, out.PlanRefused)]
+    assert [] == bench.feed(ev.Provisioned(is_complete=True))
+
+
+def test_a_standing_object_that_was_put_back_is_told():
+    """The agent has done it; the operator wants to know who removes it."""
+    bench = ready("a2")
+
+    assert [out.ObjectReasserted] == _kinds(bench.feed(ev.ObjectLost(what="route 10.244.4.0/24 dev mw1 table 7702")))
+
+
+# -- determinism ------------------------------------------------------------------------------------------------
+
+
+def transcript(seed: int) -> str:
+    """A digest of everything six engines say through health, a fault, a move and the way back."""
+    digest = hashlib.sha256()
+    for name in NAMES:
+        bench = ready(name, seed=seed)
+        bench.silent = primary_is_silent
+        bench.run(200 * MS)
+        bench.hear("b2", message(ev.CoordinationKind.NOTICE, rank=1, target=name))
+        bench.run(SECOND)
+        bench.silent = lambda _plan: False
+        bench.run(3 * SECOND)
+        for at, output in bench.outputs:
+            digest.update(f"{at} {output!r}\n".encode())
+        digest.update(repr(bench.engine.status(bench.now, {})).encode())
+    return digest.hexdigest()
+
+
+def test_the_same_events_lead_to_the_same_outputs():
+    """Twice in this process; another seed is another story."""
+    assert transcript(4) == transcript(4)
+    assert transcript(4) != transcript(5)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4711"])
+def test_the_hash_seed_makes_no_difference(hash_seed):
+    """A journal from one machine replays on another: no set is iterated on the way to a decision."""
+    program = "from tests.unit.core.test_engine import transcript; print(transcript(4))"
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert transcript(4) == result.stdout.strip()

@@ -1,0 +1,221 @@
+"""Sessions that share a leg are judged together, and one dead node never condemns the leg."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from meshwatchd.core.delay import DelayEstimator
+from meshwatchd.core.group import Group
+from meshwatchd.core.permutation import PortPermutation
+from meshwatchd.core.session import Session, SessionState
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.settings import MS, TIMERS, ProbeProfile
+
+AT_ONCE = msgspec.structs.replace(TIMERS[ProbeProfile.DEFAULT], silence_ns=0, selective_ns=0)
+"""Timers without a hold-off, for what does not depend on it."""
+
+
+class _Leg:
+    """A group with a clock: each probe takes a millisecond of it."""
+
+    def __init__(self, names, *, is_up=True, timers=AT_ONCE):
+        self.now = 1_000 * MS
+        self.sessions = {name: _session(index, name) for index, name in enumerate(names)}
+        self.control = _session(99, "control")
+        self.group = Group(tuple(self.sessions.values()), (self.control,), timers)
+        if is_up:
+            self.probe(hits=names, rounds=3)
+
+    def probe(self, *, hits=(), misses=(), rounds=1):
+        for _ in range(rounds):
+            for name in (*hits, *misses):
+                self.now += MS
+                session = self.sessions[name]
+                seq = session.begin(self.now)
+                won = name in hits
+                outcome = session.answered(seq, MS, self.now) if won else session.expired(seq, self.now)
+                self.group.observe(session, outcome, self.now)
+
+
+def _session(index, name):
+    plan = SessionPlan(
+        session=SessionId(index),
+        peer=NodeName(name),
+        layer=Layer.RELAY,
+        path=0,
+        flow=FlowClass.FRESH,
+        source="192.0.2.1",
+        destination="192.0.2.2",
+        port=18620,
+    )
+    return Session(plan, PortPermutation(10_000, 10_100, random.Random(index)), DelayEstimator(30 * MS))
+
+
+def test_a_group_that_was_never_up_is_neither_good_nor_down():
+    """Nothing is concluded from the silence of what never answered."""
+    leg = _Leg(["b2", "b3"], is_up=False)
+    leg.probe(misses=["b2", "b3"], rounds=50)
+
+    assert (False, False, False) == (leg.group.is_proven, leg.group.is_good, leg.group.is_down)
+
+
+def test_a_dead_leg_is_condemned_after_ten_probes_of_all_sessions_together():
+    """Two sessions, five rounds: the leg is watched as often as all of them."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=4)
+    assert (True, False) == (leg.group.is_suspect, leg.group.is_down)
+    leg.probe(misses=["b2", "b3"])
+
+    assert (False, True, False) == (leg.group.is_suspect, leg.group.is_down, leg.group.is_good)
+
+
+def test_down_and_suspect_remember_since_when():
+    """Evidence is counted from the suspicion on, so its instant must not slide."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2"])
+    began = leg.now
+    leg.probe(misses=["b3", "b2"], rounds=6)
+
+    assert began == leg.group.suspect_since
+    assert began < leg.group.down_since <= leg.now
+
+
+def test_one_dead_node_never_condemns_the_leg():
+    """Its neighbour answers over the same leg, however long it is silent."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(hits=["b2"], misses=["b3"], rounds=200)
+
+    assert not leg.group.is_down
+    assert leg.group.is_good
+    assert ["b3"] == [session.plan.peer for session in leg.group.isolated()]
+
+
+def test_a_dead_node_cannot_trip_the_leg_even_when_its_neighbour_is_probed_less():
+    """Unanimity, not majority: ten misses of one against one answer of the other."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b3"], rounds=50)
+    leg.probe(hits=["b2"])
+
+    assert not leg.group.is_down
+
+
+def test_an_isolated_node_comes_back_once_it_is_up():
+    """And counts again: the next fault needs its voice too."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(hits=["b2"], misses=["b3"], rounds=20)
+    leg.probe(hits=["b2", "b3"], rounds=20)
+    assert () == leg.group.isolated()
+    leg.probe(hits=["b3"], misses=["b2"], rounds=9)
+
+    assert not leg.group.is_down
+
+
+def test_the_leg_is_condemned_though_one_node_was_dead_before():
+    """A node that is known to be dead has no veto."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(hits=["b2"], misses=["b3"], rounds=20)
+    leg.probe(misses=["b2", "b3"], rounds=10)
+
+    assert leg.group.is_down
+
+
+def test_a_leg_to_a_single_node_is_condemned_with_it():
+    """There is no neighbour to ask."""
+    leg = _Leg(["b1"])
+    leg.probe(misses=["b1"], rounds=10)
+
+    assert leg.group.is_down
+
+
+def test_a_leg_recovers_when_answers_come_back():
+    """Ten answers in a row of any of its sessions; then the time of being good begins anew."""
+    leg = _Leg(["b2", "b3"])
+    good_since = leg.group.good_since
+    leg.probe(misses=["b2", "b3"], rounds=5)
+    leg.probe(hits=["b2", "b3"], rounds=10)
+
+    assert not leg.group.is_down
+    assert leg.group.is_good
+    assert leg.group.good_since > good_since
+
+
+def test_everyday_loss_does_not_disturb():
+    """Two misses are suspicious, but the wait to restore goes on; the third restarts it."""
+    leg = _Leg(["b2", "b3"])
+    good_since = leg.group.good_since
+    leg.probe(misses=["b2", "b3"])
+    assert (True, True) == (leg.group.is_suspect, leg.group.is_good)
+    leg.probe(misses=["b2"])
+    assert 0 == leg.group.good_since
+    leg.probe(hits=["b2", "b3"], rounds=10)
+
+    assert leg.group.is_good
+    assert leg.group.good_since > good_since
+
+
+def test_verified_means_that_every_live_session_answered_since():
+    """One node's answers do not speak for the other's, and old ones for nobody."""
+    leg = _Leg(["b2", "b3"])
+    instant = leg.now + 1
+    assert not leg.group.verified_since(instant)
+    leg.probe(hits=["b2"])
+    assert not leg.group.verified_since(instant)
+    leg.probe(hits=["b3"])
+    assert leg.group.verified_since(instant)
+    leg.probe(misses=["b2"])
+
+    assert not leg.group.verified_since(instant)
+
+
+def test_one_miss_in_eight_is_verified_still():
+    """A lossy standby is better than a broken primary."""
+    leg = _Leg(["b2", "b3"])
+    instant = leg.now + 1
+    leg.probe(hits=["b2", "b3"], rounds=3)
+    leg.probe(misses=["b2"])
+    assert not leg.group.verified_since(instant)
+    leg.probe(hits=["b3"])
+
+    assert leg.group.verified_since(instant)
+
+
+def test_forgetting_ends_a_suspicion_and_keeps_a_verdict():
+    """What a stalled process gathered is dropped, what stood before stands."""
+    suspect, down = _Leg(["b2", "b3"]), _Leg(["b2", "b3"])
+    suspect.probe(misses=["b2", "b3"])
+    down.probe(misses=["b2", "b3"], rounds=5)
+    suspect.group.forget(suspect.now)
+    down.group.forget(down.now)
+
+    assert (False, True) == (suspect.group.is_suspect, down.group.is_down)
+
+
+def test_sessions_are_condemned_on_their_own_evidence():
+    """The group's trip is not theirs: after five misses each session is only suspect."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=5)
+
+    assert {SessionState.SUSPECT} == {session.state for session in leg.sessions.values()}
+
+
+def _condemned_after(leg, *, with_control):
+    """How long everything fresh must be missing until the leg is condemned."""
+    began = leg.now
+    while not leg.group.is_down:
+        leg.probe(misses=["b2", "b3"])
+        if with_control:
+            leg.control.answered(leg.control.begin(leg.now), MS, leg.now)
+    return leg.now - began
+
+
+def test_a_leg_that_is_silent_altogether_is_given_time():
+    """A tunnel that rekeys is silent for a moment too; a leg on which old flows still pass is not stalled."""
+    timers = TIMERS[ProbeProfile.DEFAULT]
+    silent = _condemned_after(_Leg(["b2", "b3"], timers=timers), with_control=False)
+    selective = _condemned_after(_Leg(["b2", "b3"], timers=timers), with_control=True)
+
+    assert timers.silence_ns <= silent <= timers.silence_ns + 5 * MS
+    assert timers.selective_ns <= selective <= timers.selective_ns + 5 * MS

@@ -1,0 +1,101 @@
+"""Which sessions each node holds, written out for the lab's mesh."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.layout import NO_PATH, PINNED_PORT_OFFSET, lay_out
+from meshwatchd.model.ids import FlowClass, Layer
+from tests.support.lab_mesh import NAMES, planner_of, topology_of
+
+
+def _plans(name, *, has_standby=True, **wanted):
+    plans = lay_out(planner_of(name), has_standby=has_standby)
+    return [p for p in plans if all(getattr(p, key) == value for key, value in wanted.items())]
+
+
+def _peers(name, **wanted):
+    return [str(plan.peer) for plan in _plans(name, flow=FlowClass.FRESH, **wanted)]
+
+
+@pytest.mark.parametrize(
+    ("name", "peers"),
+    [
+        ("a1", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"]}),
+        ("a2", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"], 2: ["b1", "b2", "b3"], 3: ["b2", "b3"]}),
+        ("a3", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"], 2: ["b1", "b2", "b3"], 3: ["b2", "b3"]}),
+        ("b1", {0: ["a1", "a2", "a3"], 2: ["a2", "a3"]}),
+        ("b2", {0: ["a1", "a2", "a3"], 1: ["a1", "a2", "a3"], 2: ["a2", "a3"], 3: ["a2", "a3"]}),
+        ("b3", {0: ["a1", "a2", "a3"], 1: ["a1", "a2", "a3"], 2: ["a2", "a3"], 3: ["a2", "a3"]}),
+    ],
+)
+def test_each_path_is_probed_by_those_who_could_take_it(name, peers):
+    """A bypassed leader is not reached over a path that goes around it, and does not probe what it never takes."""
+    found = {path: _peers(name, layer=Layer.RELAY, path=path) for path in range(4)}
+
+    assert peers == {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_fresh_session_of_the_meshs_own_path_has_a_pinned_control(name):
+    """Fresh dead and pinned alive is what names new flows only; a standby is good or it is not used."""
+    fresh = _plans(name, layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
+    pinned = _plans(name, layer=Layer.RELAY, flow=FlowClass.PINNED)
+
+    assert [(p.peer, p.path, p.port) for p in fresh] == [(p.peer, p.path, p.port) for p in pinned]
+
+
+def test_ports_select_the_path():
+    """18618 segments, 18619 what real traffic does, 18620 + p path p."""
+    assert {18620 + path for path in range(4)} == {p.port for p in _plans("a3", layer=Layer.RELAY)}
+    assert {18619} == {p.port for p in _plans("a3", layer=Layer.EFFECTIVE)}
+    assert {18618} == {p.port for p in _plans("a3", path=NO_PATH)}
+
+
+def test_segments_are_probed_at_the_layers_own_addresses():
+    """Underlay by node address, overlay by overlay address, the tunnel by WireGuard address."""
+    (underlay,) = _plans("a3", layer=Layer.UNDERLAY, peer="a1")
+    overlay = _plans("a3", layer=Layer.OVERLAY, peer="a1")
+    wireguard = _plans("a1", layer=Layer.WIREGUARD)
+
+    assert ("192.168.100.13", "192.168.100.11") == (underlay.source, underlay.destination)
+    assert {("10.244.3.0", "10.244.1.0")} == {(plan.source, plan.destination) for plan in overlay}
+    assert {("10.4.0.2", "10.4.0.1", "b1", 0)} == {(p.source, p.destination, p.peer, p.path) for p in wireguard}
+    assert {FlowClass.FRESH, FlowClass.PINNED} == {p.flow for p in overlay} == {p.flow for p in wireguard}
+
+
+@pytest.mark.parametrize("name", ["a2", "a3", "b2", "b3"])
+def test_only_leaders_probe_the_tunnel(name):
+    """The others have no address on it."""
+    assert [] == _plans(name, layer=Layer.WIREGUARD)
+
+
+def test_effective_probes_go_to_every_remote_node():
+    """They follow whatever real traffic follows, and prove a move."""
+    assert ["b1", "b2", "b3"] == _peers("a3", layer=Layer.EFFECTIVE)
+
+
+def test_without_standbys_only_the_meshs_own_path_is_probed():
+    """In observe mode links and selectors do not exist; probes of path 1 would go over path 0 and lie."""
+    assert {0} == {plan.path for plan in _plans("a3", has_standby=False, layer=Layer.RELAY)}
+    assert _plans("a3", has_standby=False, layer=Layer.OVERLAY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_are_unique_and_count_up(name):
+    """A session id is an index; two pinned sessions on one socket would answer for each other."""
+    plans = lay_out(planner_of(name), has_standby=True)
+    pinned = [plan.pinned_port for plan in plans if plan.flow is FlowClass.PINNED]
+
+    assert list(range(len(plans))) == [plan.session for plan in plans]
+    assert len(set(pinned)) == len(pinned)
+    assert min(pinned) >= 18618 + PINNED_PORT_OFFSET
+    assert {0} == {plan.pinned_port for plan in plans if plan.flow is FlowClass.FRESH}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_node_never_probes_itself(name):
+    """And every peer exists."""
+    known = {node.name for node in topology_of(name).mesh.nodes} - {name}
+
+    assert {plan.peer for plan in lay_out(planner_of(name), has_standby=True)} <= known

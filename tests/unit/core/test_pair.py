@@ -1,0 +1,171 @@
+"""From sessions to legs, and from legs to evidence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from meshwatchd.core.classifier import Leg
+from meshwatchd.core.detector import MISS_NATS
+from meshwatchd.core.pair import VIEW_SETTLE_NS, leg
+from meshwatchd.core.views import View, encode
+from meshwatchd.model.events import Banner
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.settings import MS, SECOND
+from tests.support.bench import primary_is_silent, ready
+
+ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
+
+
+def _counting(hits, misses, *, nats=0.0, is_proven=True):
+    return SimpleNamespace(since=lambda _: (hits, misses), cusum=SimpleNamespace(nats=nats), is_proven=is_proven)
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "expected"),
+    [
+        *[(0, 0, UNKNOWN), (1, 0, UNKNOWN), (2, 0, UNKNOWN), (3, 0, ALIVE), (0, 1, UNKNOWN), (0, 2, DEAD)],
+        *[(1, 2, DEAD), (2, 2, UNKNOWN), (3, 1, UNKNOWN), (4, 1, ALIVE), (7, 2, UNKNOWN), (8, 2, ALIVE)],
+    ],
+)
+def test_while_suspected_a_leg_needs_more_than_luck(hits, misses, expected):
+    """One of six new flows survives the fault: three answers on four probes each are no accident."""
+    assert expected is leg((_counting(hits, misses),), 1)
+
+
+def test_sessions_of_a_leg_are_counted_together():
+    """Two members, three answers in all; a session that was never up has no say."""
+    assert ALIVE is leg((_counting(2, 0), _counting(1, 0)), 1)
+    assert UNKNOWN is leg((_counting(0, 9, is_proven=False),), 1)
+
+
+@pytest.mark.parametrize(
+    ("nats", "expected"),
+    [([], UNKNOWN), ([0.0, 30.0], ALIVE), ([3 * MISS_NATS] * 2, DEAD), ([1.5 * MISS_NATS] * 2, UNKNOWN)],
+)
+def test_with_nothing_suspected_standing_states_decide(nats, expected):
+    """One calm session makes a leg alive, all of them disturbed make it dead."""
+    assert expected is leg(tuple(_counting(0, 0, nats=value) for value in nats), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("a1", {0: {"b2", "b3"}, 1: {"b3"}, 2: set(), 3: set()}),
+        ("a3", {0: {"b2", "b3"}, 1: {"b3"}, 2: {"b2", "b3"}, 3: {"b3"}}),
+        ("b1", {0: {"a2", "a3"}, 1: set(), 2: {"a3"}, 3: set()}),
+    ],
+)
+def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
+    """The relay's own answers do not need its forwarding."""
+    watch = ready(name).conductor.watch
+
+    assert groups == {path.rank: {s.plan.peer for s in watch.group(path).sessions} for path in watch.paths}
+
+
+def test_each_session_feeds_the_group_of_its_path_only():
+    """Segments, controls and effective probes explain; they do not condemn."""
+    bench = ready("a3")
+    watch = bench.conductor.watch
+    for session in bench.engine.schedule.sessions:
+        feeds = list(watch.groups_of(session))
+        is_judge = any(session in group.sessions for group in watch.groups.values())
+
+        assert feeds == ([watch.groups[session.plan.path]] if is_judge else [])
+    assert all(
+        (s.plan.layer, s.plan.flow) == (Layer.RELAY, FlowClass.FRESH)
+        for group in watch.groups.values()
+        for s in group.sessions
+    )
+
+
+@pytest.mark.parametrize(("name", "roles"), [("a1", (True, "a1", "b1")), ("b3", (False, "b1", "a1"))])
+def test_a_pair_knows_its_two_leaders(name, roles):
+    """From either side."""
+    watch = ready(name).conductor.watch
+
+    assert roles == (watch.is_leader, watch.own_leader, watch.remote_leader)
+
+
+def test_a_burst_asks_the_path_hard_and_everything_else_lightly():
+    """The path in use, its controls, the layers below it, and every path that could replace it."""
+    watch = ready("a3").conductor.watch
+    hard, light = watch.suspect_sessions(watch.primary)
+
+    assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in hard}
+    assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in light}
+    assert {1, 2, 3} <= {s.plan.path for s in light}
+    assert not set(map(id, hard)) & set(map(id, light))
+
+
+def test_in_health_every_leg_of_a_member_is_alive():
+    """And those a member does not have are unknown."""
+    evidence = _evidence(ready("a3"))
+
+    assert {ALIVE} == {evidence.path, evidence.path_to_relay, evidence.underlay, evidence.overlay, evidence.pinned}
+    assert {UNKNOWN} == {evidence.wireguard, evidence.members_overlay, evidence.own_view_wireguard}
+    assert ((), False, True) == (evidence.silent_nodes, evidence.is_active_down, evidence.is_anything_alive)
+
+
+def test_in_health_every_leg_of_a_leader_is_alive():
+    """It looks at its members instead of at itself."""
+    evidence = _evidence(ready("a1"))
+
+    assert {ALIVE} == {evidence.path, evidence.wireguard, evidence.members_overlay, evidence.members_underlay}
+    assert {UNKNOWN} == {evidence.underlay, evidence.overlay}
+
+
+def test_during_a_fault_only_what_came_since_counts():
+    """The path is dead; the layers below answer probes of the burst."""
+    bench = ready("a3")
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+    evidence = _evidence(bench)
+
+    assert (DEAD, DEAD, DEAD) == (evidence.path, evidence.path_to_relay, evidence.pinned)
+    assert (ALIVE, ALIVE) == (evidence.underlay, evidence.overlay)
+
+
+def test_one_silent_node_is_named():
+    """Its neighbours answer over the same path."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b3"
+    bench.run(3 * SECOND)
+
+    assert ("b3",) == _evidence(bench).silent_nodes
+
+
+def test_a_silent_remote_leader_is_named_while_its_path_is_good():
+    """Its daemon is gone, its forwarding is not."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b1"
+    bench.run(3 * SECOND)
+
+    assert ("b1",) == _evidence(bench).silent_nodes
+
+
+def test_what_peers_say_counts_once_they_can_have_noticed():
+    """Good news of a peer is old news for a while after the suspicion; bad news counts at once."""
+    for leg_said, early, late in ((ALIVE, UNKNOWN, ALIVE), (DEAD, DEAD, DEAD)):
+        bench = ready("a3")
+        up, known = encode({(0, View.WIREGUARD): leg_said})
+        bench.banners["a1"] = Banner(view_up=up, view_known=known)
+        bench.silent = primary_is_silent
+        bench.run(150 * MS)
+        assert early is _evidence(bench).own_view_wireguard
+        bench.run(2 * VIEW_SETTLE_NS)
+
+        assert late is _evidence(bench).own_view_wireguard
+
+
+def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
+    """What each is the best witness of."""
+    assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {
+        view for _, view in ready("a1").conductor.watch.legs()
+    }
+    assert {View.RELAY_PATH, View.LEADER_UNDERLAY} == {view for _, view in ready("a2").conductor.watch.legs()}
+
+
+def _evidence(bench):
+    return bench.conductor._evidence(bench.now)

@@ -1,0 +1,113 @@
+"""The status an operator sees."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from meshwatchd.core.engine import Engine
+from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.settings import MS, SECOND, Mode, Settings
+from meshwatchd.profiles import PROFILES
+from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import settings_for
+
+
+def _status(bench):
+    return bench.engine.status(bench.now, {"sent": 7})
+
+
+def _states(bench):
+    return [path.state for path in _status(bench).pairs[0].paths]
+
+
+@pytest.mark.parametrize(("name", "role"), [("a1", "leader"), ("a2", "standby"), ("a3", "member")])
+def test_a_node_knows_its_role(name, role):
+    """As declared."""
+    status = _status(ready(name))
+
+    assert (name, role, "onprem", "enforce", True) == (
+        status.node,
+        status.role,
+        status.location,
+        status.mode,
+        status.is_ready,
+    )
+    assert ({"sent": 7}, Severity.OK) == (status.counters, status.severity)
+
+
+def test_in_health_every_path_is_good():
+    """Full redundancy, rank 0 in use."""
+    (pair,) = _status(ready("a2")).pairs
+
+    assert ("cloud", "onprem", 0, "full") == (pair.remote_location, pair.location, pair.active_rank, pair.redundancy)
+    assert [True, False, False, False] == [path.is_active for path in pair.paths]
+    assert [False, False, True, True] == [path.is_local_relay for path in pair.paths]
+    assert ["good"] * 4 == [path.state for path in pair.paths]
+
+
+def test_paths_have_the_state_their_groups_have():
+    """Unknown at first, suspect at the first misses, down in the end; what is never used from here is unwatched."""
+    assert ["unknown"] * 4 == _states(Bench("a2"))
+    bench = ready("a2")
+    bench.silent = primary_is_silent
+    bench.run(45 * MS)
+    assert "suspect" == _states(bench)[0]
+    bench.run(SECOND)
+    assert "down" == _states(bench)[0]
+    assert ["good", "good", "unwatched", "unwatched"] == _states(ready("a1"))
+
+
+def test_missing_standbys_reduce_redundancy():
+    """Some, or all."""
+    bench = ready("a2")
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(3 * SECOND)
+    assert "reduced" == _status(bench).pairs[0].redundancy
+    bench.silent = lambda plan: plan.path in (1, 2, 3)
+    bench.run(3 * SECOND)
+
+    assert "none" == _status(bench).pairs[0].redundancy
+
+
+def test_the_worst_verdict_is_the_nodes():
+    """A broken path without a way out is critical."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.layer is Layer.RELAY
+    bench.run(SECOND)
+    status = _status(bench)
+
+    assert (Severity.CRITICAL, FaultCode.ALL_PATHS_DOWN) == (status.severity, status.pairs[0].verdict.fault)
+
+
+def test_sessions_are_shown_as_they_are():
+    """One line each, with what was lost."""
+    bench = ready("a3")
+    sessions = _status(bench).sessions
+
+    assert len(bench.plans) == len(sessions)
+    assert {"up"} == {session.state for session in sessions}
+    assert all(s.sent > 0 and s.lost == 0 and s.rtt_ns > 0 and s.last_heard_ns > 0 for s in sessions)
+
+
+@pytest.mark.parametrize(
+    ("settings", "severity"), [(settings_for("x"), Severity.WARNING), (Settings(), Severity.OK)], ids=["mesh", "none"]
+)
+def test_before_the_first_snapshot_nothing_is_known(settings, severity):
+    """Worth a warning where a mesh is declared, and nothing where none is."""
+    engine = Engine(settings=settings, node=NodeName("x"), rng=random.Random(1), epoch=1, profiles=PROFILES)
+    status = engine.status(5, {})
+
+    assert ("unknown", "", False, severity) == (status.role, status.location, status.is_ready, status.severity)
+    assert ((), ()) == (status.pairs, status.sessions)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_status_survives_the_wire(mode):
+    """What the agent shows is what the engine said."""
+    status = _status(ready("b1", settings=settings_for("b1", mode=mode)))
+
+    assert status == msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=type(status))

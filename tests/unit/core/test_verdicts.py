@@ -1,0 +1,113 @@
+"""Verdicts are steady: stated once they stand, replaced only by what lasts."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.detector import TRIP_NATS
+from meshwatchd.core.verdicts import REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS, VerdictKeeper
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
+from meshwatchd.model.settings import SECOND
+
+START = 100 * SECOND
+
+
+def _verdict(fault, culprit="b1", nats=TRIP_NATS):
+    return Verdict(
+        fault=fault,
+        layer=CATALOGUE[fault].layer,
+        severity=Severity.WARNING,
+        pair=0,
+        culprit="" if fault is FaultCode.NONE else culprit,
+        log_likelihood=nats,
+    )
+
+
+def _keeper(fault=None):
+    keeper = VerdictKeeper(0)
+    keeper.update(_verdict(FaultCode.NONE), START - SECOND)
+    if fault is not None:
+        assert keeper.update(_verdict(fault), START - 1) is not None
+    return keeper
+
+
+def _stated_after(keeper, verdict):
+    """How long a verdict has to stand until it is stated."""
+    for waited in (0, REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS):
+        if keeper.update(verdict, START + waited) is not None:
+            return waited
+    return None
+
+
+def test_it_begins_in_health():
+    """A daemon accuses nobody before it has seen anything."""
+    assert (FaultCode.NONE, Severity.OK) == (VerdictKeeper(0).current.fault, VerdictKeeper(0).current.severity)
+
+
+@pytest.mark.parametrize("fault", [FaultCode.OVERLAY_NEW_FLOWS, FaultCode.LEADER_DEAD, FaultCode.LOCAL])
+def test_a_layer_that_is_named_is_stated_at_once(fault):
+    """From health there is nothing to wait for: the operator and the switch see the same instant."""
+    assert 0 == _stated_after(_keeper(), _verdict(fault))
+
+
+@pytest.mark.parametrize(
+    ("fault", "patience_ns"),
+    [
+        (FaultCode.UNDETERMINED, SETTLE_NS),
+        (FaultCode.NODE_UNREACHABLE, SIDE_ISSUE_NS),
+        (FaultCode.STANDBY_DOWN, SIDE_ISSUE_NS),
+    ],
+)
+def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patience_ns):
+    """A vague word is worth waiting for a better one."""
+    assert patience_ns == _stated_after(_keeper(), _verdict(fault))
+
+
+def test_a_named_layer_is_not_renamed_on_a_whim():
+    """Another name must last; one that flickers is never stated."""
+    assert REPLACE_NS == _stated_after(_keeper(FaultCode.OVERLAY_BLACK_HOLE), _verdict(FaultCode.OVERLAY_NEW_FLOWS))
+    keeper = _keeper(FaultCode.OVERLAY_BLACK_HOLE)
+    for turn in range(10):
+        fault = (FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE)[turn % 2]
+        assert keeper.update(_verdict(fault), START + turn * REPLACE_NS) is None
+
+    assert FaultCode.OVERLAY_BLACK_HOLE is keeper.current.fault
+
+
+def test_while_a_path_heals_no_new_fault_is_made_up():
+    """Legs recover one after the other, and every order of them looks like some fault."""
+    healing = _verdict(FaultCode.OVERLAY_BLACK_HOLE, nats=TRIP_NATS / 2)
+
+    assert SIDE_ISSUE_NS == _stated_after(_keeper(FaultCode.LOCAL), healing)
+
+
+def test_another_culprit_is_another_verdict():
+    """The name of the node matters as much as the layer's."""
+    assert REPLACE_NS == _stated_after(
+        _keeper(FaultCode.OVERLAY_NEW_FLOWS), _verdict(FaultCode.OVERLAY_NEW_FLOWS, culprit="a1")
+    )
+
+
+def test_recovery_is_stated_at_once():
+    """The group has its own inertia; a second one would only confuse."""
+    keeper = _keeper(FaultCode.OVERLAY_NEW_FLOWS)
+    verdict, previous = keeper.update(_verdict(FaultCode.NONE), START)
+
+    assert (FaultCode.NONE, "overlay-new-flows") == (verdict.fault, previous)
+
+
+def test_new_evidence_for_the_same_fault_is_kept_and_not_stated():
+    """`explain` shows the latest, the log does not repeat itself."""
+    keeper = _keeper(FaultCode.OVERLAY_NEW_FLOWS)
+
+    assert keeper.update(_verdict(FaultCode.OVERLAY_NEW_FLOWS, nats=30.0), START) is None
+    assert 30.0 == keeper.current.log_likelihood
+
+
+def test_a_culprit_that_flickers_does_not_hide_the_fault():
+    """While all paths are down, whoever is to blame: an operator must not read `every layer answers`."""
+    keeper = _keeper()
+    for turn in range(20):
+        keeper.update(_verdict(FaultCode.ALL_PATHS_DOWN, culprit=("", "b1")[turn % 2]), START + turn * SETTLE_NS // 4)
+
+    assert FaultCode.ALL_PATHS_DOWN is keeper.current.fault

@@ -1,0 +1,109 @@
+"""Every node derives the same numbers from the same names."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.ids import LocationName
+from meshwatchd.model.topology import Location, Node, build_mesh
+from tests.support.lab_mesh import declared_mesh, topology_of
+
+
+def _location(name, leader, *standbys):
+    return Location(name=name, leader=leader, standbys=standbys)
+
+
+def _node(name, location):
+    return Node(name=name, location=location, node_ip="192.0.2.1", pod_cidr="10.9.0.0/24", overlay_ip="10.9.0.0")
+
+
+def _mesh(*sizes):
+    """A mesh of locations l0, l1, ... with that many relays each."""
+    locations: list[Location] = []
+    nodes: list[Node] = []
+    for number, size in enumerate(sizes):
+        names = [f"n{number}{index}" for index in range(size)]
+        locations.append(_location(f"l{number}", *names))
+        nodes.extend(_node(name, f"l{number}") for name in names)
+    return build_mesh(locations, nodes)
+
+
+def test_paths_of_the_lab_are_numbered_as_agreed():
+    """The contract with the lab: cloud sorts before onprem, and the rank that keeps the a side's leader comes first."""
+    mesh = build_mesh(declared_mesh().location, declared_mesh().node)
+
+    assert [("b1", "a1"), ("b2", "a1"), ("b1", "a2"), ("b2", "a2")] == [path.relays for path in mesh.paths]
+    assert [0, 1, 2, 3] == [path.number for path in mesh.paths] == [path.rank for path in mesh.paths]
+    assert [None, 0, 1, 2] == [path.link_index for path in mesh.paths]
+    assert [True, False, False, False] == [path.is_primary for path in mesh.paths]
+
+
+def test_numbers_do_not_depend_on_the_order_of_declaration():
+    """Two files with the same content in another order mean the same mesh."""
+    declared = declared_mesh()
+
+    assert build_mesh(declared.location, declared.node) == build_mesh(declared.location[::-1], declared.node[::-1])
+
+
+def test_each_pair_has_its_own_band_of_numbers():
+    """Pair p has paths 8p to 8p+7 and links 7p to 7p+6."""
+    mesh = _mesh(2, 1, 2)
+    found = {(path.locations, path.rank): (path.pair, path.number, path.link_index) for path in mesh.paths}
+
+    assert (0, 1, 0) == found[("l0", "l1"), 1]
+    assert (1, 8, None) == found[("l0", "l2"), 0]
+    assert (1, 11, 9) == found[("l0", "l2"), 3]
+    assert (2, 17, 14) == found[("l1", "l2"), 1]
+
+
+def test_ranks_prefer_few_standbys_and_then_the_first_locations_change():
+    """Sum of the two ranks first: as much of the mesh's own path as can be kept."""
+    relays = [path.relays for path in _mesh(3, 2).paths]
+
+    assert [("n00", "n10"), ("n01", "n10"), ("n00", "n11"), ("n02", "n10"), ("n01", "n11"), ("n02", "n11")] == relays
+
+
+def test_a_path_knows_its_two_ends():
+    """Relays stand in the order of the locations' names."""
+    path = topology_of("a1").mesh.path(1)
+
+    onprem, cloud = LocationName("onprem"), LocationName("cloud")
+
+    assert ("a1", "b2") == (path.relay_in(onprem), path.relay_in(cloud))
+    assert (cloud, onprem) == (path.other_location(onprem), path.other_location(cloud))
+
+
+def test_a_topology_knows_its_own_place():
+    """What a node asks of it all the time."""
+    topology = topology_of("a2")
+
+    assert "192.168.100.12" == topology.local.node_ip
+    assert [False, False, True, True] == [topology.is_relay(path) for path in topology.local_paths()]
+    assert ["a1", "a2", "a3"] == [node.name for node in topology.mesh.members("onprem")]
+    assert ("a1", "a2") == topology.mesh.location("onprem").relays()
+    assert ("10.244.2.0/24", "192.168.100.12/32") == topology.local.prefixes()
+
+
+@pytest.mark.parametrize(
+    ("locations", "nodes", "problem"),
+    [
+        ([_location("x", "n")], [_node("n", "x"), _node("n", "x")], "share one name"),
+        ([_location("x", "n"), _location("x", "n")], [_node("n", "x")], "share one name"),
+        ([_location("x", "n")], [_node("n", "x"), _node("m", "y")], "m is in location y, which is not declared"),
+        ([_location("x", "ghost")], [_node("n", "x")], "location x names ghost"),
+        ([_location("x", "n", "m"), _location("y", "m")], [_node("n", "x"), _node("m", "y")], "location x names m"),
+    ],
+    ids=["node twice", "location twice", "unknown location", "unknown leader", "standby of elsewhere"],
+)
+def test_a_mesh_that_contradicts_itself_is_refused(locations, nodes, problem):
+    """Nothing is numbered that nobody could use."""
+    with pytest.raises(ProfileError, match=problem):
+        build_mesh(locations, nodes)
+
+
+def test_more_paths_than_numbers_are_refused_with_a_remedy():
+    """Nine combinations do not fit into eight ranks; eight do."""
+    assert 8 == len(_mesh(4, 2).paths)
+    with pytest.raises(ProfileError, match="have 9 paths, at most 8 are supported; declare fewer standbys"):
+        _mesh(3, 3)

@@ -1,0 +1,55 @@
+"""A process is its id and its start time; ids alone are recycled."""
+
+import os
+import signal
+import subprocess
+
+from netnslab import process
+from netnslab.process import ProcessId
+
+
+def test_this_process_is_alive():
+    """And its identity is stable."""
+    myself = process.identify(os.getpid())
+
+    assert myself is not None
+    assert process.is_alive(myself)
+
+
+def test_another_start_time_is_another_process():
+    """Somebody got our old id: not ours, never signalled."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        known = process.identify(child.pid)
+        assert known is not None
+        stranger = ProcessId(pid=child.pid, start_ticks=known.start_ticks - 1)
+
+        process.end([stranger])
+        assert not process.is_alive(stranger)
+        assert child.poll() is None
+
+        process.end([known])
+        assert -signal.SIGTERM == child.wait(timeout=5)
+
+
+def test_who_ignores_sigterm_is_killed():
+    """After the grace time, and not before it has been asked."""
+    script = "trap '' TERM; echo ready; while :; do sleep 1; done"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        assert child.stdout is not None
+        assert "ready\n" == child.stdout.readline()
+        known = process.identify(child.pid)
+        assert known is not None
+
+        process.end([known], grace_s=0.1)
+
+        assert -signal.SIGKILL == child.wait(timeout=5)
+
+
+def test_a_process_that_is_gone_is_no_error():
+    """Ending what has ended is done."""
+    with subprocess.Popen(["true"]) as child:
+        child.wait()
+
+    process.end([ProcessId(pid=child.pid, start_ticks=1)])
+
+    assert process.identify(child.pid) is None

@@ -1,0 +1,89 @@
+"""The Kilo profile: a snapshot and a declaration become a topology, or a reason why not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.topology import Hop, Location, Topology
+from meshwatchd.profiles import KILO, PROFILES, Unrecognised
+from tests.support.lab_mesh import declared_mesh, snapshot_of, topology_of
+
+
+def _link(name, kind=""):
+    return Link(name=name, index=9, kind=kind, is_up=True, mtu_bytes=1420)
+
+
+def _reason(snapshot, declared):
+    answer = KILO.recognise(snapshot, declared, NodeName("a1"))
+    assert isinstance(answer, Unrecognised)
+    return answer.reason
+
+
+def test_it_is_found_by_its_name():
+    """The configuration says profile = "kilo"."""
+    assert KILO is PROFILES["kilo"]
+    assert "kilo" == KILO.name
+
+
+def test_neighbours_are_reached_at_their_overlay_addresses():
+    """With flannel: the network address of the pod CIDR, on flannel.1."""
+    assert {
+        "a1": Hop(via="10.244.1.0", device="flannel.1"),
+        "a3": Hop(via="10.244.3.0", device="flannel.1"),
+    } == topology_of("a2").hops
+
+
+@pytest.mark.parametrize("ipip", ["tunl0", "cilium_tunl"])
+def test_with_cilium_the_gateway_device_is_the_ipip_one(ipip):
+    """A collect-metadata device takes no gateway; Kilo goes through whichever IPIP device there is."""
+    declared = msgspec.structs.replace(declared_mesh(), overlay_device="cilium_vxlan")
+    snapshot = Snapshot(links=(_link("kilo0"), _link("cilium_vxlan"), _link(ipip)))
+
+    topology = KILO.recognise(snapshot, declared, NodeName("a1"))
+
+    assert isinstance(topology, Topology)
+    assert Hop(via="10.244.2.0", device=ipip) == topology.hops["a2"]
+    assert "cilium_vxlan" == topology.overlay_device
+
+
+def test_it_says_why():
+    """Each reason is a sentence for `status`."""
+    why = topology_of("a3").why
+
+    assert "kilo0 exists and is down" in why
+    assert "the configuration declares 2 locations; a3 is led by a1 onprem" in why
+    assert "the configuration declares 2 locations; b1 leads cloud" in topology_of("b1").why
+
+
+def test_a_mesh_that_nobody_declared_is_not_probed():
+    """Discovery belongs to another profile; this one says what is missing."""
+    assert "no location is declared under [mesh]; nothing is probed" == _reason(snapshot_of("a1"), MeshSettings())
+
+
+def test_a_broken_declaration_is_a_reason_not_an_exception():
+    """The core never sees the profile raise."""
+    declared = msgspec.structs.replace(
+        declared_mesh(), location=(Location(name=LocationName("onprem"), leader=NodeName("ghost")),)
+    )
+
+    assert "location cloud, which is not declared" in _reason(snapshot_of("a1"), declared)
+
+
+@pytest.mark.parametrize(
+    ("missing", "overlay", "reason"),
+    [
+        ("kilo0", "flannel.1", "no device kilo0 on this node; is Kilo running?"),
+        ("flannel.1", "flannel.1", "no overlay device flannel.1 on this node; is the CNI running?"),
+        ("tunl0", "cilium_vxlan", "cilium_vxlan needs one of cilium_tunl, tunl0, none exists"),
+    ],
+)
+def test_a_missing_device_is_named(missing, overlay, reason):
+    """One line tells what to start."""
+    links = tuple(_link(name) for name in ("kilo0", "flannel.1", "cilium_vxlan", "tunl0") if name != missing)
+    declared = msgspec.structs.replace(declared_mesh(), overlay_device=overlay)
+
+    assert reason == _reason(Snapshot(links=links), declared)

@@ -1,0 +1,122 @@
+import asyncio
+import os
+import time
+from collections import Counter
+
+import msgspec
+import pytest
+
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.frames import EventFrame, FactFrame, OperatorReplyFrame, StatusFrame
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import AgentRestarted, ReplyOperator
+from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.model.status import Status
+from meshwatchd.runtime import link
+from meshwatchd.runtime.agent_process import EXIT_FAILURE, Agent, main
+from meshwatchd.runtime.logging import make_log
+
+STATUS = Status(
+    at_ns=1,
+    node=NodeName("b3"),
+    location="cloud",
+    role="member",
+    mode="enforce",
+    is_ready=True,
+    severity=Severity.OK,
+    pairs=(),
+    sessions=(),
+    counters={},
+)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """State and sockets in a scratch directory."""
+    daemon = DaemonSettings(node="b3", state_dir=str(tmp_path / "state"), runtime_dir=str(tmp_path / "run"))
+    return msgspec.structs.replace(Settings(), daemon=daemon)
+
+
+def with_agent(settings, scenario):
+    """Run a scenario with an agent that is not started and the engine's end of its link."""
+
+    async def run():
+        ours, theirs = link.pair()
+        engine = link.engine_end(ours, Counter())
+        agent = Agent(settings, link.agent_end(theirs.detach(), Counter()), make_log("json", level="error"))
+        try:
+            return await scenario(agent, engine)
+        finally:
+            agent._link.close()
+            agent._kernel.close()
+            agent.events().close()
+            engine.close()
+
+    return asyncio.run(run())
+
+
+def test_the_last_status_is_what_operators_get(settings):
+    """Nothing is computed for them."""
+
+    async def scenario(agent, engine):
+        before = agent.status()
+        agent._take(StatusFrame(status=STATUS))
+        return before, agent.status()
+
+    assert (None, STATUS) == with_agent(settings, scenario)
+
+
+def test_facts_become_events(settings):
+    """Kept and numbered for `meshwatchctl events`."""
+
+    async def scenario(agent, engine):
+        agent._take(FactFrame(at_ns=time.monotonic_ns(), fact=AgentRestarted(exit_status=-9)))
+        return agent.events().read()
+
+    (event,) = with_agent(settings, scenario)
+
+    assert ("agent.restarted", -9) == (event["event"], event["exit_status"])
+
+
+def test_an_operators_request_goes_to_the_engine_and_its_answer_back(settings):
+    """The number ties them together."""
+
+    async def scenario(agent, engine):
+        asking = asyncio.get_running_loop().create_task(agent.operate(OperatorVerb.FAILOVER, "cloud", None, True))
+        await asyncio.sleep(0)
+        (frame,) = engine.receive()
+        request = frame.event
+        answer = ReplyOperator(request=request.request, is_accepted=False, text="no standby is good")
+        engine.send(OperatorReplyFrame(reply=answer))
+        agent._receive()
+        return frame, await asking
+
+    frame, answer = with_agent(settings, scenario)
+
+    wanted = OperatorRequested(request=1, verb=OperatorVerb.FAILOVER, location="cloud", to_rank=None, is_dry_run=True)
+    assert EventFrame(event=wanted) == frame
+    assert "no standby is good" == answer.text
+
+
+def test_the_end_of_the_link_is_the_end_of_the_agent(settings):
+    """An engine that is gone needs nobody to watch the kernel for it."""
+
+    async def scenario(agent, engine):
+        engine.close()
+        agent._receive()
+        return agent._ended.is_set()
+
+    assert with_agent(settings, scenario)
+
+
+def test_a_configuration_that_broke_meanwhile_is_named(tmp_path, capsys):
+    """The engine has read an older one; the agent says what is wrong and is started again later."""
+    reader, writer = os.pipe()
+
+    status = main(["--link-fd", str(reader), "--config", str(tmp_path / "missing.toml")])
+
+    os.close(reader)
+    os.close(writer)
+    assert EXIT_FAILURE == status
+    assert "missing.toml" in capsys.readouterr().err

@@ -1,0 +1,98 @@
+"""Each command reaches its adapter."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.model.events import ActivePath, Banner, ReplyReceived, RequestReceived, SwitchApplied, SwitchFailed
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    ConfigureSessions,
+    DaemonReady,
+    EnsureProvision,
+    ReplyOperator,
+    SetBanner,
+)
+from meshwatchd.model.plan import Provision, Rule, Switch
+from tests.support.engine_node import EngineNode, engine_node, no_agent
+from tests.support.netns import namespace
+from tests.support.packet_node import send
+from tests.support.pump import pump
+
+
+def test_sessions_are_configured_probed_and_listened_for():
+    """The ports of the plan and the two of the settings are open; a probe is answered."""
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        assert node.effects.take_reconfigured()
+        assert not node.effects.take_reconfigured()
+        base = node.effects._base_port
+        for port in (base, base + 1):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other, pytest.raises(OSError, match="in use"):
+                other.bind(("", port))
+
+        node.effects.carry_out(send(seq=4), monotonic_ns())
+        assert 1 == node.effects.counters()["probes-open"]
+        pump(node.poller, lambda: bool(node.inbox))
+
+        [reply] = node.inbox
+        assert isinstance(reply, ReplyReceived)
+        assert 4 == reply.seq
+
+
+def test_banner_is_on_the_next_probe():
+    """The peer hears it."""
+    banner = Banner(view_up=1, view_known=1, active=(ActivePath(pair=0, rank=2, generation=9),))
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        node.effects.carry_out(SetBanner(banner=banner), monotonic_ns())
+        node.effects.carry_out(send(), monotonic_ns())
+        pump(node.poller, lambda: bool(node.peer.events))
+
+        [heard] = node.peer.events
+        assert isinstance(heard, RequestReceived)
+        assert banner == heard.banner
+
+
+def test_facts_are_stated_and_commands_to_the_agent_are_not():
+    """A fact brings the next status nearer."""
+    with engine_node() as node:
+        node.effects.carry_out(EnsureProvision(provision=Provision()), 1)
+        node.effects.carry_out(ReplyOperator(request=1, is_accepted=True, text=""), 1)
+        assert not node.effects.take_stated()
+
+        node.effects.carry_out(DaemonReady(pair=0), 1)
+        assert node.effects.take_stated()
+        assert not node.effects.take_stated()
+
+
+def test_no_session_without_a_peer():
+    """A plan for a node that the mesh does not have is counted and skipped."""
+    with engine_node() as node:
+        stranger = msgspec.structs.replace(node.core.plans[0], peer=NodeName("x9"))
+        node.effects.carry_out(ConfigureSessions(sessions=(stranger,)), 1)
+
+        assert 1 == node.counters["sessions-without-peer"]
+
+
+@pytest.mark.lab
+def test_switch_is_applied_or_its_failure_told():
+    """The kernel's answer is an event, with the kernel's words."""
+    with namespace() as space, closing(space.call(lambda: EngineNode(no_agent))) as node:
+        good = Switch(add=(Rule(priority=5460, table=7701),))
+        bad = Switch(add=(Rule(priority=5461, table=7701, iif="a-name-too-long-for-a-device"),))
+        node.effects.carry_out(ApplySwitch(pair=0, generation=4, switch=good), 1)
+        node.effects.carry_out(ApplySwitch(pair=0, generation=5, switch=bad), 1)
+
+        applied, failed = node.inbox
+        assert SwitchApplied(pair=0, generation=4) == applied
+        assert isinstance(failed, SwitchFailed)
+        assert "ip rule add pref 5461" in failed.error
+        assert "5460:" in space.ip("rule")
+        assert "5461:" not in space.ip("rule")

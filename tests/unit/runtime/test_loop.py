@@ -1,0 +1,150 @@
+"""The order of a turn, and what the loop does for itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.model.events import AgentLost, Event, ReplyReceived, SendFailed, SnapshotReceived, Stalled, Tick
+from meshwatchd.model.ids import SessionId
+from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
+from meshwatchd.runtime.loop import STALL_NS
+from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
+
+pytestmark = pytest.mark.timeout(20)
+
+
+def test_probes_are_sent_on_ticks_and_answers_heard():
+    """Twenty rounds with a real peer: every probe is answered."""
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(ReplyReceived)) >= 20)
+
+        replies = [event for event in node.core.seen(ReplyReceived) if isinstance(event, ReplyReceived)]
+        assert list(range(20)) == [reply.seq for reply in replies]
+        assert ["STOPPING=1"] == node.notices
+
+
+def test_time_given_to_the_core_never_runs_back():
+    """The core may subtract."""
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.events) >= 50)
+
+        times = [now for now, _event in node.core.events]
+        assert sorted(times) == times
+
+
+def test_stall_is_told_after_the_answers_and_before_the_tick():
+    """Whoever slept hears first what came meanwhile, then says that it slept, and only then counts time."""
+    with engine_node() as node:
+        slept: list[int] = []
+
+        def sleep_once(event: Event, _now: int) -> None:
+            if isinstance(event, Tick) and len(node.core.seen(Tick)) == 3:
+                # Awake but not looking, until the answer to this probe has come and the next round is long due.
+                until_ns = monotonic_ns() + 3 * STALL_NS
+                while monotonic_ns() < until_ns:
+                    pass
+                slept.append(len(node.core.events))
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: bool(slept) and len(node.core.events) >= slept[0] + 3, sleep_once)
+
+        after = [type(event) for _now, event in node.core.events[slept[0] :]][:3]
+        assert Stalled in after
+        assert after.index(Stalled) < after.index(Tick)
+        stalled = node.core.seen(Stalled)[-1]
+        assert isinstance(stalled, Stalled)
+        assert stalled.late_ns > STALL_NS
+        assert node.counters["loop-stalls"] >= 1
+
+
+def test_core_that_asks_for_the_same_instant_for_ever_is_slowed_down():
+    """At real-time priority a spinning loop would take the whole core."""
+    with engine_node() as node:
+        node.core._due_ns = monotonic_ns()
+        node.core._tick = lambda now: []  # type: ignore[method-assign]
+        began_ns = monotonic_ns()
+        node.run_until(lambda: len(node.core.seen(Tick)) >= 20)
+
+        assert monotonic_ns() - began_ns >= 18_000_000
+        assert node.counters["loop-ticks-stuck"] >= 18
+
+
+def test_answers_to_an_earlier_table_of_sessions_are_not_told():
+    """Session ids mean nothing after a new table: what still waits in the queue is forgotten."""
+    with engine_node() as node:
+        node.core.answers[Tick] = []
+        stale = SendFailed(session=SessionId(0), seq=0, errno=1)
+        node.inbox.extend((AgentLost(exit_status=0), stale, AgentLost(exit_status=1)))
+        node.core.answers[AgentLost] = [ConfigureSessions(sessions=())]
+        node.loop._settle()
+
+        assert [0, 1] == [event.exit_status for event in node.core.seen(AgentLost) if isinstance(event, AgentLost)]
+        assert [] == node.core.seen(SendFailed)
+
+
+def test_systemd_is_told_when_the_first_snapshot_was_handled():
+    """READY comes after the core has seen the kernel, WATCHDOG while both processes go round, STOPPING at the end."""
+    with engine_node(python_agent(REPORTING_AGENT)) as node:
+        node.core.plans = ()
+        seen_first: list[str] = []
+        node.core.interval_ns = 10_000_000
+        node.core._due_ns = monotonic_ns()
+
+        def note(event: Event, _now: int) -> None:
+            if isinstance(event, SnapshotReceived):
+                seen_first.extend(node.notices)
+
+        def tick(now: int) -> list[Output]:
+            node.core._due_ns = now + 10_000_000
+            return []
+
+        node.core._tick = tick  # type: ignore[method-assign]
+        node.run_until(lambda: "WATCHDOG=1" in node.notices, note)
+
+        assert [] == seen_first
+        assert ["READY=1", "WATCHDOG=1", "STOPPING=1"] == node.notices
+
+
+def test_signals_stop_the_loop_and_hangup_does_not(capsys):
+    """SIGHUP is answered with a line; SIGTERM ends the loop in good order."""
+    with engine_node() as node:
+        sent: list[int] = []
+
+        def send_signals(event: Event, _now: int) -> None:
+            ticks = len(node.core.seen(Tick))
+            if isinstance(event, Tick) and ticks in {2, 6}:
+                sent.append(ticks)
+                os.kill(os.getpid(), signal.SIGHUP if ticks == 2 else signal.SIGTERM)
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: False, send_signals)
+
+        assert [2, 6] == sent
+        assert "signal.ignored" in capsys.readouterr().err
+        assert ["STOPPING=1"] == node.notices
+
+
+def test_death_of_the_agent_is_told_and_it_is_started_again():
+    """The core hears AgentLost with the status, and the next agent reports again."""
+    dying = REPORTING_AGENT.split("end._socket")[0] + "raise SystemExit(3)"
+    with engine_node(python_agent(dying)) as node:
+        node.run_until(lambda: len(node.core.seen(SnapshotReceived)) >= 2)
+
+        assert AgentLost(exit_status=3) in node.core.seen(AgentLost)
+
+
+def test_facts_and_status_wait_for_an_agent():
+    """What the core says without an agent reaches the next one; statuses do not pile up."""
+    with engine_node() as node:
+        for pair in range(3):
+            node.effects.carry_out(DaemonReady(pair=pair), 1)
+        for now_ns in range(3):
+            node.agent.send_status(node.core.status(now_ns, {}))
+
+        assert 2 == node.counters["link-status-superseded"]

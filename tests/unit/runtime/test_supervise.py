@@ -1,0 +1,128 @@
+"""The agent's end is noticed and it is started again, later each time."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.adapters.poller import Poller
+from meshwatchd.runtime.supervise import BACKOFF_FIRST_NS, BACKOFF_LAST_NS, Spawn, Supervisor, spawn_agent
+from tests.support.engine_node import no_agent, python_agent
+from tests.support.pump import pump
+
+
+class _Watched:
+    def __init__(self, spawn: Spawn) -> None:
+        self.poller = Poller()
+        self.links: list[socket.socket] = []
+        self.exits: list[int] = []
+        self.supervisor = Supervisor(
+            spawn=spawn, poller=self.poller, on_start=self.links.append, on_exit=self.exits.append
+        )
+
+    def close(self) -> None:
+        for end in self.links:
+            end.close()
+        self.supervisor.stop()
+        self.poller.close()
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[[Spawn], _Watched]]:
+    """Makes supervised agents; stops them at the end."""
+    made: list[_Watched] = []
+
+    def make(spawn: Spawn) -> _Watched:
+        made.append(_Watched(spawn))
+        return made[-1]
+
+    yield make
+    for watched in made:
+        watched.close()
+
+
+def test_agent_gets_its_end_of_the_link(watch):
+    """It can speak, and its exit status is told."""
+    watched = watch(python_agent("import socket; socket.socket(fileno=3).send(b'hello'); raise SystemExit(7)"))
+    watched.supervisor.advance(monotonic_ns())
+    assert watched.supervisor.deadline() is None
+    assert watched.supervisor.pid
+
+    pump(watched.poller, lambda: bool(watched.exits))
+
+    assert [7] == watched.exits
+    assert b"hello" == watched.links[0].recv(10)
+    assert b"" == watched.links[0].recv(10)
+
+
+def test_agent_killed_by_a_signal_is_told_as_such(watch):
+    """Minus the signal's number, as everywhere in Python."""
+    watched = watch(python_agent("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
+    watched.supervisor.advance(monotonic_ns())
+    pump(watched.poller, lambda: bool(watched.exits))
+
+    assert [-9] == watched.exits
+    assert watched.supervisor.pid is None
+
+
+def test_restarts_are_put_off_longer_each_time(watch):
+    """0.2 s, doubled, at most 5 s; also for an agent that cannot be started at all."""
+    watched = watch(no_agent)
+    now_ns, waits = monotonic_ns(), []
+    for _ in range(7):
+        watched.supervisor.advance(now_ns)
+        due_ns = watched.supervisor.deadline()
+        waits.append(due_ns - now_ns)
+        now_ns = due_ns
+
+    assert [min(BACKOFF_FIRST_NS << attempt, BACKOFF_LAST_NS) for attempt in range(7)] == waits
+    assert [] == watched.links
+
+
+def test_agent_is_started_when_due_and_not_before(watch):
+    """Until then nothing happens."""
+    watched = watch(no_agent)
+    now_ns = monotonic_ns()
+    watched.supervisor.advance(now_ns)
+    due_ns = watched.supervisor.deadline()
+    watched.supervisor.advance(due_ns - 1)
+
+    assert due_ns == watched.supervisor.deadline()
+
+
+def test_stopping_waits_for_an_agent_that_ends_with_its_link(watch):
+    """The orderly way: no signal is sent, so its exit handlers run."""
+    watched = watch(python_agent("import socket; socket.socket(fileno=3).recv(1)"))
+    watched.supervisor.advance(monotonic_ns())
+    pid = watched.supervisor.pid
+    watched.links[0].close()
+    watched.supervisor.stop()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert [] == watched.exits
+
+
+def test_stopping_ends_an_agent_that_does_not(watch, monkeypatch):
+    """It is asked, then made to."""
+    monkeypatch.setattr("meshwatchd.runtime.supervise._STOP_STEPS", ((None, 1_000_000), (15, 1_000_000), (9, None)))
+    watched = watch(python_agent("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"))
+    watched.supervisor.advance(monotonic_ns())
+    pid = watched.supervisor.pid
+    watched.supervisor.stop()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_real_agent_is_told_its_descriptor_and_its_file(tmp_path, watch):
+    """The command line of the real agent is accepted by the real agent: a missing file is its complaint."""
+    watched = watch(spawn_agent(tmp_path / "missing.toml"))
+    watched.supervisor.advance(monotonic_ns())
+    pump(watched.poller, lambda: bool(watched.exits))
+
+    assert watched.exits[0] not in {0, 64}

@@ -1,0 +1,152 @@
+"""Templates: what is patched arrives, sizes are as documented, padding hits the wanted length."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from meshwatchd.wire import (
+    FLAG_ADMIN_DOWN,
+    FLAG_CONFIRM_BURST,
+    FLAG_FRESH,
+    FLAG_REPLY,
+    KeyRole,
+    MeshKeys,
+    MeshSecret,
+    ProbeSpec,
+    ProbeTemplate,
+    encode_gossip,
+    verify_and_parse,
+)
+from meshwatchd.wire.standard_tlv import DirectMeasurement, Location
+from meshwatchd.wire.tlv import TlvType, decode_tlvs
+from tests.support.wire_pair import (
+    A1,
+    A1_STATE,
+    B1,
+    B1_ADDRESS,
+    COORDINATION,
+    GOSSIP,
+    SECRET,
+    SPEC,
+    TO_B1,
+    received,
+    request,
+)
+
+
+def test_everything_in_the_spec_and_the_own_state_arrives():
+    """One probe with all fields set."""
+    template = ProbeTemplate(dataclasses.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
+
+    parsed = received(bytes(template.seal(2**32 - 1, 2**64 - 1)))
+
+    assert (2**32 - 1, 2**64 - 1, 9, 0x2001) == (
+        parsed.sequence,
+        parsed.timestamp_ntp,
+        parsed.ssid,
+        parsed.error_estimate,
+    )
+    assert (FLAG_FRESH, 5, 1, 0) == (
+        parsed.mesh.flags,
+        parsed.mesh.layer,
+        parsed.mesh.path,
+        parsed.mesh.diagnostic,
+    )
+    assert (A1_STATE.node_id, A1_STATE.epoch, A1_STATE.heard, A1_STATE.known, ()) == (
+        parsed.mesh.node_id,
+        parsed.mesh.epoch,
+        parsed.mesh.heard,
+        parsed.mesh.known,
+        parsed.mesh.gossip,
+    )
+    assert B1_ADDRESS == parsed.destination
+    assert COORDINATION == parsed.coordination
+    assert not parsed.is_reply
+
+
+@pytest.mark.parametrize(
+    ("spec", "length"),
+    [
+        (ProbeSpec(ssid=1, path=0, layer=1), 232),
+        (SPEC, 240),
+        (dataclasses.replace(SPEC, destination=bytes(16)), 252),
+        (dataclasses.replace(SPEC, coordination=COORDINATION), 276),
+        (dataclasses.replace(SPEC, extra_tlvs=(Location.request().to_tlv(),)), 288),
+        (dataclasses.replace(SPEC, payload_bytes=1392), 1392),
+        (dataclasses.replace(SPEC, payload_bytes=244), 244),
+    ],
+)
+def test_sizes_are_as_documented(spec, length):
+    """Padding reaches any length from four bytes above the natural one."""
+    assert length == len(request(spec)) == len(ProbeTemplate(spec, key=TO_B1, own=A1_STATE))
+
+
+def test_the_tag_comes_last_even_behind_padding():
+    """So that padding is signed too."""
+    types = [tlv.type for tlv in decode_tlvs(request(dataclasses.replace(SPEC, payload_bytes=300)), 112)]
+
+    assert [252, 9, 1, 8] == types
+
+
+def test_patches_arrive_with_the_next_probe():
+    """State, diagnostic, flags and values change; the rest stays."""
+    template = ProbeTemplate(dataclasses.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
+    state = dataclasses.replace(A1_STATE, heard=6, known=7, flags=FLAG_ADMIN_DOWN, gossip_block=encode_gossip(GOSSIP))
+    message = dataclasses.replace(COORDINATION, generation=78)
+
+    template.announce(state, diagnostic=7)
+    template.set_flags(FLAG_CONFIRM_BURST | FLAG_REPLY)
+    template.set_value(TlvType.COORDINATION, message.to_tlv().value)
+    parsed = received(bytes(template.seal(1, 2)))
+
+    assert FLAG_CONFIRM_BURST | FLAG_ADMIN_DOWN == parsed.mesh.flags, "no probe can pretend to be an answer"
+    assert (6, 7, 7, GOSSIP) == (
+        parsed.mesh.heard,
+        parsed.mesh.known,
+        parsed.mesh.diagnostic,
+        parsed.mesh.gossip,
+    )
+    assert message == parsed.coordination
+    assert B1_ADDRESS == parsed.destination
+
+
+def test_a_value_of_another_length_is_not_patched():
+    """It would move the tag."""
+    template = ProbeTemplate(
+        dataclasses.replace(SPEC, extra_tlvs=(DirectMeasurement(sender_tx=1).to_tlv(),)), key=TO_B1, own=A1_STATE
+    )
+
+    template.set_value(TlvType.DIRECT_MEASUREMENT, DirectMeasurement(sender_tx=2).to_tlv().value)
+    with pytest.raises(KeyError):
+        template.set_value(TlvType.DIRECT_MEASUREMENT, b"short")
+    with pytest.raises(KeyError):
+        template.set_value(TlvType.LOCATION, b"none")
+    received(bytes(template.seal(1, 2)))
+
+
+def test_a_template_outlives_its_secret():
+    """After rotation the same template signs with the new one."""
+    new = MeshSecret(secret=bytes(range(1, 33)))
+    old = MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY)
+    template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
+
+    template.rekey(MeshKeys(A1, [new, old]).add_peer(B1))
+    there = MeshKeys(B1, [new]).add_peer(A1)
+
+    assert not isinstance(verify_and_parse(template.seal(1, 2), there), str)
+
+
+def test_one_buffer_serves_all_probes():
+    """No allocation of packets in steady state; who wants to keep one copies it."""
+    template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
+
+    assert template.seal(1, 2) is template.seal(2, 3)
+    assert 3 == received(bytes(template.seal(3, 4))).sequence
+
+
+def test_a_probe_without_ssid_is_a_mistake():
+    """RFC 9503 section 3."""
+    with pytest.raises(AssertionError):
+        ProbeTemplate(ProbeSpec(ssid=0, path=0, layer=0), key=TO_B1, own=A1_STATE)
