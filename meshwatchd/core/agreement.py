@@ -36,12 +36,12 @@ class Agreement:
     def propose(self, target: Path, reason: Reason, now: int) -> Iterator[Output]:
         """Ask the other relay to move."""
         context, mover = self._context, self._context.mover
-        mover.propose(target, context.rng.getrandbits(63), reason, now)
+        intent = mover.propose(target, context.rng.getrandbits(63), reason, now)
         yield FailoverProposed(
             pair=context.watch.index,
             from_rank=mover.active.rank,
             to_rank=target.rank,
-            generation=mover.generation + 1,
+            generation=intent.generation,
             reason=reason,
         )
         yield from self.press(now)
@@ -78,7 +78,8 @@ class Agreement:
     def follow(self, sender: NodeName, intent: Intent, now: int) -> Iterator[Output]:
         """A relay of the path in use, or of the one to use, says where traffic goes."""
         context, mover = self._context, self._context.mover
-        if intent.generation <= mover.generation or sender not in (*intent.target.relays, *mover.active.relays):
+        is_concerned = sender in (*intent.target.relays, *mover.active.relays)
+        if not (is_concerned and mover.is_newer(intent.generation, intent.target)):
             return
         if intent.target is mover.active:
             mover.generation = intent.generation
@@ -110,7 +111,8 @@ class Agreement:
         if message.reason is not Reason.STALE:
             self._execution.ban(intent.target, now)
         mover.abandon(now)
-        mover.generation = max(mover.generation, message.generation)
+        # Not this node's generation yet: it would no longer follow the move that it has missed.
+        mover.heard_generation = max(mover.heard_generation, message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
 
     def _consider(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Iterator[Output]:

@@ -93,6 +93,7 @@ class Mover:
         self.previous = active
         self.paths = paths
         self.generation = 0
+        self.heard_generation = 0
         self.state = MoveState.IDLE
         self.intent: Intent | None = None
         self.moved_at = 0
@@ -101,17 +102,25 @@ class Mover:
         self.quiet_until = 0
         self.notices_left = 0
 
-    def propose(self, target: Path, nonce: int, reason: Reason, now: int) -> None:
+    def propose(self, target: Path, nonce: int, reason: Reason, now: int) -> Intent:
         """Begin to ask the other relay."""
         self._move(MoveInput.DECIDED)
-        self.intent = Intent(
+        self.intent = intent = Intent(
             target=target,
-            generation=self.generation + 1,
+            generation=max(self.generation, self.heard_generation) + 1,
             nonce=nonce,
             began=now,
             reason=reason,
         )
         self.next_step = now
+        return intent
+
+    def is_newer(self, generation: int, path: Path) -> bool:
+        """Whether a move to a path comes after the one this node knows.
+
+        Two pairs of relays can agree on two ways round one fault at the same moment; the lower rank wins.
+        """
+        return (-generation, path.rank) < (-self.generation, self.active.rank)
 
     def agree(self, intent: Intent) -> None:
         """Both relays want it, or our relay has moved already."""

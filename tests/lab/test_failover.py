@@ -76,7 +76,9 @@ def test_a_fault_is_named_survived_and_forgotten(mesh, make, leader, knowing):
         rank = mesh.wait_switched(deaf=deaf)
         mesh.wait_restored(strike.began_ns)
         mesh.wait_verdicts(fault.expected.fault, fault.expected.node, knowing)
-        assert leader not in mesh.relays(rank)
+        # Either end may be gone around where neither can be told to be the culprit.
+        around = {"a1", "b1"} if fault.expected.layer == "wireguard" else {leader}
+        assert around - set(mesh.relays(rank))
         assert mesh.connections_live_on()
 
     told = mesh.events(strike.began_ns)

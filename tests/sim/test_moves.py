@@ -169,6 +169,16 @@ def test_an_operators_choice_does_not_outlive_its_path():
     assert world.run_until(lambda: world.are_on(0), limit_ns=2 * SECOND), world.story()
 
 
+@pytest.mark.parametrize("seed", [15, 27, 47, 49])
+def test_two_agreements_at_once_end_on_one_path(seed):
+    """b2 with a1 and a2 with b1 agree at the same moment, in the same generation: everybody takes the lower rank."""
+    world = healthy_world(seed=seed)
+    world.run(seed % 7 * 7 * MS)
+    world.faults.append(faults.tunnel_blocked("a1", "b1"))
+
+    assert world.run_until(lambda: world.are_on(1) or world.are_on(2), limit_ns=4 * SECOND), world.story()
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_leaders_that_fail_together_are_both_gone_around(seed):
     """a1 and b1 sick at once: path 3 avoids both."""

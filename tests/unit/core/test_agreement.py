@@ -321,6 +321,30 @@ def test_a_member_does_not_follow_onto_a_path_that_is_not_good_here():
     assert 1 == len(bench.said(ApplySwitch))
 
 
+def test_of_two_moves_in_one_generation_the_lower_rank_wins():
+    """Both ways round agree at once: who is on rank 2 comes over to rank 1, and nobody goes the other way."""
+    for first, second, ends_on in ((2, 1, [2, 1]), (1, 2, [1])):
+        bench = ready("b3")
+        relay_of = {1: "b2", 2: "b1"}
+        for rank in (first, second):
+            bench.hear(relay_of[rank], message(NOTICE, rank=rank, target="b3"))
+            bench.run(MS)
+
+        assert ends_on == [f.to_rank for f in bench.said(FailoverApplied)]
+
+
+def test_who_was_refused_as_stale_still_follows_the_move_it_has_missed():
+    """The generation of a refusal is heard of, not reached: b1 comes to rank 1 when b2's banner says so."""
+    bench = _broken("b1")
+    nonce = bench.spoken(PROPOSE)[0].nonce
+    bench.hear("a2", message(REFUSE, rank=2, target="b1", nonce=nonce, generation=1, reason=Reason.STALE))
+    bench.run(BACK_OFF_NS + 10 * MS)
+    bench.hear("b2", None, Banner(active=(ActivePath(pair=0, rank=1, generation=1),)))
+    bench.run(MS)
+
+    assert (1, 1) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+
+
 def test_a_newer_generation_of_the_same_path_is_only_noted():
     """Nothing to change."""
     bench = ready("b3")
