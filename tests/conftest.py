@@ -7,9 +7,12 @@ where a kernel without a feature may skip a test with the reason printed, but no
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests.support.stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB_FOLDER = ROOT / "tests" / "lab"
@@ -27,6 +30,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if LAB_FOLDER in item.path.parents:
             item.add_marker(pytest.mark.lab)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure on a mesh with daemons tells what they did, for it may not happen again."""
+    report = yield
+    mesh = getattr(item, "funcargs", {}).get("mesh")
+    if report.failed and isinstance(mesh, Stage):
+        report.sections.append(("what the daemons told last", mesh.story()))
+    return report
 
 
 def _outcomes(session: pytest.Session, outcome: str) -> int:

@@ -111,7 +111,7 @@ class Agreement:
         if message.reason is not Reason.STALE:
             self._execution.ban(intent.target, now)
         mover.abandon(now)
-        # Not this node's generation yet: it would no longer follow the move that it has missed.
+        # Heard of, not reached: at that generation this node would not follow the move that it has missed.
         mover.heard_generation = max(mover.heard_generation, message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
 

@@ -191,6 +191,16 @@ class Stage:
         ]
         return [line for line in lines if line["level"] == level]
 
+    def story(self, lines: int = 80) -> str:
+        """The last facts in the logs of all daemons but for sessions that went up or down, one a line."""
+        facts = [line for level in ("info", "warning", "error") for line in self.log_lines(level) if "at_ns" in line]
+        told = sorted((f for f in facts if f["event"] != "session.changed"), key=lambda fact: str(fact["time"]))
+        hidden = ("level", "seq", "at_ns", "location", "pair")
+        return "\n".join(
+            " ".join(f"{key}={value}" for key, value in fact.items() if key not in hidden)[:300]
+            for fact in told[-lines:]
+        )
+
     @contextmanager
     def struck(self, fault: Fault) -> Iterator[Strike]:
         """Arm and inject a fault; afterwards it is healed and removed, and traffic has come home."""
