@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from meshwatchd.adapters.packet import translate
-from meshwatchd.adapters.packet.address import family_of
+from meshwatchd.adapters.packet.address import family_of, pack_address
 from meshwatchd.adapters.packet.mmsg import ReceiveBatch
 from meshwatchd.adapters.packet.peers import Peers
 from meshwatchd.adapters.packet.prober import Prober
@@ -20,6 +20,7 @@ from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.wire import MeshKeys, MeshSecret, OwnState, PairKey, ProbeSpec, ProbeTemplate
+from meshwatchd.wire.tlv import Tlv
 
 NAMES = (NodeName("a1"), NodeName("b1"), NodeName("b2"))
 SECRET = MeshSecret(secret=bytes(range(32)))
@@ -151,8 +152,17 @@ def key(signer: str, receiver: str) -> PairKey:
     return MeshKeys(signer, [SECRET]).add_peer(receiver)
 
 
-def request(signer: str = "a1", receiver: str = "b1", *, sequence: int = 1, layer: int = 5, epoch: int = 7) -> bytes:
+def request(
+    signer: str = "a1",
+    receiver: str = "b1",
+    *,
+    sequence: int = 1,
+    layer: int = 5,
+    epoch: int = 7,
+    address: str = ADDRESS,
+    extra_tlvs: tuple[Tlv, ...] = (),
+) -> bytes:
     """A valid probe."""
     own = translate.own_state(Banner(), node=NodeName(signer), epoch=epoch)
-    spec = ProbeSpec(ssid=1, path=1, layer=layer, destination=socket.inet_aton(ADDRESS))
+    spec = ProbeSpec(ssid=1, path=1, layer=layer, destination=pack_address(address), extra_tlvs=extra_tlvs)
     return bytes(ProbeTemplate(spec, key=key(signer, receiver), own=own).seal(sequence, 10_000 + sequence))
