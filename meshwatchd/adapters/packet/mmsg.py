@@ -17,7 +17,18 @@ made once, so that a call costs what it writes into them. Layouts are those of 6
     0   pointer  packet
     8   u64      its length
 
-On loopback, with 288-byte probes and the kernel's share included, a datagram sent costs MEASURED
+What a packet of 240 bytes costs on loopback, the kernel's share included (Linux 6.18, us of CPU):
+
+    in a batch of                        1      4      16     32
+    recvmsg until it says EAGAIN         3.0    1.9    1.4    1.4
+    recvmmsg                             3.4    1.5    1.0    1.0
+    sendmsg with ancillary data          2.6    2.3    2.2    2.1
+    sendmmsg with ancillary data         3.8    2.2    1.8    1.8
+    sendto                               2.1    1.9    1.7    1.7
+    sendmmsg without ancillary data      3.9    2.2    1.7    1.8
+
+So both sides receive in batches and the reflector, whose answers need ancillary data, sends in batches. The prober does
+not: its probes are spread over several sockets, batches of one socket are small, and large ones win nothing.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from meshwatchd.adapters.clock import monotonic_ns
@@ -24,15 +25,17 @@ class SourcePort(Generic[Waiting]):
     Attributes:
         fd: its descriptor.
         queue: what waits to be sent from it.
+        send_to: sends a packet to an address literal and a port, or raises OSError.
         used_ns: when it was used last; CLOCK_MONOTONIC.
     """
 
-    __slots__ = ("_socket", "address", "fd", "queue", "used_ns")
+    __slots__ = ("_socket", "address", "fd", "queue", "send_to", "used_ns")
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
         self._socket = open_probe(*address)
         self.fd = self._socket.fileno()
+        self.send_to: Callable[[bytearray, tuple[str, int]], int] = self._socket.sendto
         self.queue: list[Waiting] = []
         self.used_ns = monotonic_ns()
 

@@ -1,8 +1,10 @@
 """Sends probes and recognises their answers.
 
-Probes are collected and leave together, those of one source port with one system call. An answer counts when it comes
+Probes are collected and leave together; each is dated and sealed just before it leaves. An answer counts when it comes
 to the socket its probe left by, from the address the probe was sent to, verifies under the peer's key, and repeats
 sequence number and timestamp of a probe that is outstanding. Everything else is counted by reason and changes nothing.
+
+Sending takes sendto(2), not sendmmsg(2): see the figures in `mmsg`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import msgspec
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet import translate
-from meshwatchd.adapters.packet.mmsg import ReceiveBatch, SendBatch
+from meshwatchd.adapters.packet.mmsg import ReceiveBatch
 from meshwatchd.adapters.packet.peers import Peers
 from meshwatchd.adapters.packet.ports import SourcePort, SourcePorts
 from meshwatchd.adapters.packet.session import ProbeSession
@@ -39,7 +41,7 @@ some 200 bytes each."""
 MAX_OPEN: Final = 4096
 """Source ports in use at once: 200 sessions that each take ports of their own, 20 a second."""
 BATCH: Final = 32
-"""Probes of one system call: the last leaves some 60 us after the instant that is taken for all of them."""
+"""Answers taken with one system call."""
 
 _CLAIM: Final = struct.Struct("> 26x H 20x I")
 """SSID and sender's sequence number of an answer: which probe it claims to answer (RFC 8762 section 4.3.2)."""
@@ -52,17 +54,18 @@ _Queued = tuple[ProbeSession, SendProbe]
 
 
 class _Flight:
-    """Probes that left together.
+    """Probes that left by one port, one behind the other.
 
     Attributes:
+        began_ns: when the first of them left; CLOCK_MONOTONIC.
         keys: of all of them in the table of outstanding probes, answered or not.
     """
 
-    __slots__ = ("keys", "port", "sent_ns")
+    __slots__ = ("began_ns", "keys", "port")
 
-    def __init__(self, port: SourcePort[_Queued]) -> None:
+    def __init__(self, port: SourcePort[_Queued], began_ns: int) -> None:
         self.port = port
-        self.sent_ns = 0
+        self.began_ns = began_ns
         self.keys = array("Q")
 
 
@@ -72,6 +75,7 @@ class _Probe(msgspec.Struct, gc=False):
     session: ProbeSession
     seq: int
     ntp: int
+    sent_ns: int
     flight: _Flight
 
 
@@ -104,7 +108,6 @@ class Prober:
             poller=poller, reader=self._on_readable, counters=counters, max_open=max_open
         )
         self._queued: list[SourcePort[_Queued]] = []
-        self._outgoing = SendBatch(BATCH, PACKET_BYTES)
         self._incoming = ReceiveBatch(BATCH, PACKET_BYTES, STAMP_BYTES)
         # By SSID and number on the wire; flights in the order of sending, so that the oldest is the first.
         self._outstanding: dict[int, _Probe] = {}
@@ -161,17 +164,15 @@ class Prober:
     def flush(self) -> None:
         """Send what waits; whatever keeps a probe from leaving becomes SendFailed."""
         for port in self._queued:
-            queue = port.queue
-            for first in range(0, len(queue), BATCH):
-                self._launch(port, queue[first : first + BATCH])
-            queue.clear()
+            self._launch(port)
+            port.queue.clear()
         self._queued.clear()
 
     def expire(self, now_ns: int) -> None:
         """Forget what is older than PROBE_LIFE_NS, and close the ports it left by: nobody waits for it any more."""
         limit_ns = now_ns - PROBE_LIFE_NS
         flights = self._flights
-        while flights and flights[0].sent_ns < limit_ns:
+        while flights and flights[0].began_ns < limit_ns:
             self._give_up(flights.popleft())
         self._ports.expire(limit_ns)
 
@@ -185,29 +186,32 @@ class Prober:
         """Source ports in use."""
         return len(self._ports)
 
-    def _launch(self, port: SourcePort[_Queued], queued: list[_Queued]) -> None:
-        """Number, date, sign and send some probes, at most BATCH, from one port."""
-        self._make_room(len(queued))
-        outgoing, outstanding, sequences = self._outgoing, self._outstanding, self._sequences
-        flight = _Flight(port)
-        ntp, own, dictionary = self._clock.stamp(len(queued)), self._own, self._dictionary
-        for session, command in queued:
+    def _launch(self, port: SourcePort[_Queued]) -> None:
+        """Number, date, sign and send everything that waits at one port."""
+        queue, outstanding, sequences = port.queue, self._outstanding, self._sequences
+        self._make_room(len(queue))
+        own, dictionary, send_to = self._own, self._dictionary, port.send_to
+        ntp, failed = self._clock.stamp(len(queue)), 0
+        port.used_ns = monotonic_ns()
+        flight = _Flight(port, port.used_ns)
+        self._flights.append(flight)
+        for session, command in queue:
             number = command.session
             sequence = sequences[number]
             sequences[number] = sequence + 1
-            outgoing.add(session.template(command, own, dictionary).seal(sequence, ntp), session.name)
+            packet = session.template(command, own, dictionary).seal(sequence, ntp)
             key = session.ssid << _SSID_SHIFT | sequence
             flight.keys.append(key)
-            # Known before it is sent: over veth and loopback the answer may be here when send() returns.
-            outstanding[key] = _Probe(session, command.seq, ntp, flight)
+            # Known before it is sent: over veth and loopback the answer may be here when send_to() returns.
+            outstanding[key] = _Probe(session, command.seq, ntp, monotonic_ns(), flight)
             ntp += 1
-        self._flights.append(flight)
-        flight.sent_ns = port.used_ns = monotonic_ns()
-        failed = outgoing.send(port.fd)
-        for position, error in failed:
-            del outstanding[flight.keys[position]]
-            self._fail(queued[position][1].session, queued[position][1].seq, error)
-        self._counters["probes-sent"] += len(queued) - len(failed)
+            try:
+                send_to(packet, session.address)
+            except OSError as error:
+                failed += 1
+                del outstanding[key]
+                self._fail(number, command.seq, error.errno or 0)
+        self._counters["probes-sent"] += len(queue) - failed
 
     def _fail(self, session: SessionId, seq: int, error: int) -> None:
         self._counters["sends-failed"] += 1
@@ -280,7 +284,7 @@ class Prober:
             ReplyReceived(
                 session=plan.session,
                 seq=probe.seq,
-                rtt_ns=max(0, arrived_ns - probe.flight.sent_ns),
+                rtt_ns=max(0, arrived_ns - probe.sent_ns),
                 peer_epoch=epoch,
                 banner=translate.banner_of(answer.mesh),
             )

@@ -17,7 +17,7 @@ class ProbeSession:
     Attributes:
         ssid: the session identifier on the wire, 1..65535.
         key: what its probes are signed with.
-        name: to whom they go, as a sockaddr.
+        address, name: to whom they go, as a socket takes it and as a sockaddr.
         is_kept: its flows are known ones, whose source ports stay open.
     """
 
@@ -28,6 +28,7 @@ class ProbeSession:
         "_is_confirm",
         "_own",
         "_template",
+        "address",
         "is_kept",
         "key",
         "name",
@@ -40,6 +41,7 @@ class ProbeSession:
         self.plan = plan
         self.ssid = plan.session + 1
         self.key = key
+        self.address = (plan.destination, plan.port)
         self.name = pack_name(plan.destination, plan.port)
         self.is_kept = plan.flow is FlowClass.PINNED
         self._own = own
