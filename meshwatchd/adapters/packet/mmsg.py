@@ -59,14 +59,18 @@ Datagram = tuple[bytes, bytes, bytes]
 """A packet, its sender as a sockaddr, its ancillary data as the kernel wrote it."""
 
 
+def _aligned(length: int) -> int:
+    return -(-length // _ALIGNMENT) * _ALIGNMENT
+
+
 class _Slots:
     """The memory of a batch: one header, one vector, one name, one ancillary area and one packet for each datagram."""
 
     def __init__(self, count: int, packet_bytes: int, control_bytes: int) -> None:
-        control_bytes = -(-control_bytes // _ALIGNMENT) * _ALIGNMENT
+        control_bytes = _aligned(control_bytes)
         self.control_at = NAME_BYTES
         self.packet_at = NAME_BYTES + control_bytes
-        self.stride = self.packet_at + packet_bytes
+        self.stride = self.packet_at + _aligned(packet_bytes)
         self.headers = ctypes.create_string_buffer(count * _HEADER.size)
         self.vectors = ctypes.create_string_buffer(count * _VECTOR.size)
         self.contents = ctypes.create_string_buffer(count * self.stride)
