@@ -13,7 +13,7 @@ NO_PATH = 0xFFFF
 """Path number of sessions that belong to no path."""
 
 PINNED_PORT_OFFSET = 64
-"""Pinned source ports lie this far above the probe port and count up from there."""
+"""The source ports of pinned sessions begin this far above the probe port."""
 
 
 def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
@@ -24,7 +24,6 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
     """
     plans = [*_relay_plans(planner, has_standby=has_standby), *_segment_plans(planner)]
-    first = planner.settings.probe.port + PINNED_PORT_OFFSET
     return tuple(
         SessionPlan(
             session=SessionId(index),
@@ -35,7 +34,6 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
             source=source,
             destination=destination,
             port=port,
-            pinned_port=first + index if flow is FlowClass.PINNED else 0,
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )

@@ -14,9 +14,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the packet adapter must know to send the probes of one session.
 
     Attributes:
-        source, destination: IPv4 addresses.
+        source, destination: addresses of one family, IPv4 or IPv6, not link-local.
         port: destination UDP port.
-        pinned_port: the fixed source port of a pinned session, 0 for fresh ones.
     """
 
     session: SessionId
@@ -27,7 +26,6 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     destination: str
     port: int
-    pinned_port: int = 0
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
@@ -37,7 +35,7 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
-    """Send one probe. `source_port` is the session's next port; a busy one is reported as SendFailed(EADDRINUSE)."""
+    """Send one probe from `source_port`; a port that somebody else has is reported as SendFailed(EADDRINUSE)."""
 
     session: SessionId
     seq: int

@@ -7,6 +7,7 @@ even so.
 
 from __future__ import annotations
 
+import functools
 import struct
 from enum import StrEnum
 from typing import Final
@@ -86,6 +87,8 @@ class ParsedProbe(msgspec.Struct, frozen=True, gc=False):
             fresh.
         destination: packed address (4 or 16 bytes) of the node the request was meant for.
         is_destination_refused: the answering reflector says that `destination` is none of its addresses.
+        has_questions: it carries other TLVs than destination and coordination, to which an answer needs more than the
+            packet itself.
     """
 
     is_reply: bool
@@ -102,14 +105,16 @@ class ParsedProbe(msgspec.Struct, frozen=True, gc=False):
     destination: bytes | None
     is_destination_refused: bool
     coordination: Coordination | None
+    has_questions: bool = False
 
 
-class _Extensions(msgspec.Struct):
+class _Extensions(msgspec.Struct, frozen=True):
     """What the TLVs between the mesh TLV and the HMAC TLV say."""
 
-    destination: bytes | None = None
-    is_destination_refused: bool = False
-    coordination: Coordination | None = None
+    destination: bytes | None
+    is_destination_refused: bool
+    coordination: Coordination | None
+    has_questions: bool
 
 
 def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | RejectReason:
@@ -147,7 +152,7 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
         return RejectReason.BAD_TLV_TAG
     if tag_copy != base_tag[:BASE_TAG_BYTES]:
         return RejectReason.SPLICED
-    extensions = _read_extensions(packet, hmac_offset)
+    extensions = _read_extensions(bytes(packet[MESH_END:hmac_offset]))
     if extensions is None:
         return RejectReason.MALFORMED_TLV
     return ParsedProbe(
@@ -157,31 +162,37 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
             key_id, flags, epoch, layer, diagnostic, path, node_id, heard, known, decode_gossip(gossip)
         ),
         extensions.destination, is_reply and extensions.is_destination_refused, extensions.coordination,
+        extensions.has_questions,
     )  # fmt: skip
 
 
-def _read_extensions(packet: bytes | bytearray, end: int) -> _Extensions | None:
+# All probes of a session carry the same ones, but for the few that carry a message.
+@functools.lru_cache(maxsize=1024)
+def _read_extensions(area: bytes) -> _Extensions | None:
     """Read the signed TLVs; None when their lengths do not add up.
 
     A value of the wrong length is skipped here and answered with the M flag by the reflector; in an answer,
     M ends the reading (RFC 8972 section 4).
     """
-    found = _Extensions()
-    offset = MESH_END
+    destination, is_refused, coordination, has_questions = None, False, None, False
+    offset, end = 0, len(area)
     while offset + HEADER_BYTES <= end:
-        flags, type_, length = HEADER.unpack_from(packet, offset)
+        flags, type_, length = HEADER.unpack_from(area, offset)
         value_end = offset + HEADER_BYTES + length
         if value_end > end or type_ == _HMAC_TYPE:
             return None
         if flags & MALFORMED:
-            return found
+            offset = end
+            break
         if type_ == _ADDRESS_TYPE and length in ADDRESS_BYTES:
-            found.destination = bytes(packet[offset + HEADER_BYTES : value_end])
-            found.is_destination_refused = flags & UNRECOGNIZED != 0
+            destination = area[offset + HEADER_BYTES : value_end]
+            is_refused = flags & UNRECOGNIZED != 0
         elif type_ == _COORDINATION_TYPE:
-            found.coordination = _coordination(bytes(packet[offset + HEADER_BYTES : value_end]))
+            coordination = _coordination(area[offset + HEADER_BYTES : value_end])
+        else:
+            has_questions = True
         offset = value_end
-    return found if offset == end else None
+    return _Extensions(destination, is_refused, coordination, has_questions) if offset == end else None
 
 
 def _coordination(value: bytes) -> Coordination | None:

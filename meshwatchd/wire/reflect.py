@@ -7,6 +7,7 @@ node, not even its own bytes. The open mode, for senders of other makers, follow
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Final
 
@@ -78,10 +79,22 @@ def reflect(
         own.heard, own.known, own.gossip_block,
     )  # fmt: skip
     hmac_offset = len(reply) - HMAC_TLV_BYTES
-    answer_tlvs(reply, MESH_END, hmac_offset, reflector=reflector, answers=MESH_ANSWERS)
+    if parsed.has_questions:
+        answer_tlvs(reply, MESH_END, hmac_offset, reflector=reflector, answers=MESH_ANSWERS)
+    else:
+        reply[MESH_END:hmac_offset] = _answer_plain(request[MESH_END:hmac_offset], reflector.addresses)
     reply[hmac_offset] = 0
     sign(reply, key.send)
     return bytes(reply)
+
+
+# All requests of a session carry the same TLVs, and the answers to these depend on nothing but the node's addresses.
+@functools.lru_cache(maxsize=1024)
+def _answer_plain(area: bytes, addresses: frozenset[bytes]) -> bytes:
+    """The answered TLVs of a request that asks nothing beyond itself."""
+    answered = bytearray(area)
+    answer_tlvs(answered, 0, len(answered), reflector=Reflector(addresses=addresses), answers=MESH_ANSWERS)
+    return bytes(answered)
 
 
 def reflect_open(

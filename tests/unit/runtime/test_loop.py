@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
@@ -13,6 +14,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
 from meshwatchd.runtime.loop import STALL_NS
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
+from tests.support.packet_node import send
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -86,6 +88,25 @@ def test_answers_to_an_earlier_table_of_sessions_are_not_told():
 
         assert [0, 1] == [event.exit_status for event in node.core.seen(AgentLost) if isinstance(event, AgentLost)]
         assert [] == node.core.seen(SendFailed)
+
+
+def test_probe_that_could_not_leave_is_told_before_the_loop_rests():
+    """Probes leave when the core has said everything; what comes of it is an event like any other."""
+    with engine_node() as node:
+        seen: list[Event] = []
+
+        def handle(event: Event, _now: int) -> list[Output]:
+            seen.append(event)
+            return [send(seq=6), send(seq=7)] if isinstance(event, AgentLost) else []
+
+        node.core.plans = (msgspec.structs.replace(node.core.plans[0], destination="240.0.0.1"),)
+        node.begin(monotonic_ns())
+        node.core.handle = handle  # type: ignore[method-assign]
+        node.inbox.append(AgentLost(exit_status=0))
+        node.loop._settle()
+
+        assert [AgentLost, SendFailed, SendFailed] == [type(event) for event in seen]
+        assert [6, 7] == [event.seq for event in seen if isinstance(event, SendFailed)]
 
 
 def test_systemd_is_told_when_the_first_snapshot_was_handled():

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+from ipaddress import ip_address
 
+import pytest
+
+from meshwatchd.adapters.packet import reflector
 from meshwatchd.adapters.packet.peers import PEER_ANSWERS_PER_S
+from meshwatchd.adapters.packet.reflector import BATCH
+from meshwatchd.adapters.packet.sockets import open_listener
 from meshwatchd.model.events import RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import ParsedProbe, verify_and_parse
+from meshwatchd.wire.stamp import AUTH_BASE_BYTES
+from meshwatchd.wire.standard_tlv import ClassOfService, DirectMeasurement, Location, LocationType
+from meshwatchd.wire.tlv import TlvType, decode_tlvs
 from tests.support.packet_node import PacketNode, free_port, key, nodes, request, udp
 from tests.support.pump import pump
+
+EF = 46
+"""Expedited Forwarding, a DSCP (RFC 3246)."""
 
 
 def _listening(node: PacketNode) -> tuple[str, int]:
@@ -169,3 +182,100 @@ def test_layer_of_a_later_version_is_answered_and_not_told():
 
         assert plain.recv(2048)
         assert [] == node.events
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_request_that_asks_is_told_how_it_came(address):
+    """DSCP and ECN of arrival, both addresses and ports, and the session's counts (RFC 8972 sections 4.2, 4.4, 4.5)."""
+    questions = (
+        ClassOfService(dscp1=EF).to_tlv(),
+        Location.request().to_tlv(),
+        DirectMeasurement(sender_tx=9).to_tlv(),
+    )
+    with nodes("b1") as (poller, [node]), udp(address) as plain:
+        _host, port = _listening(node)
+        level, option = (
+            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if ":" in address else (socket.IPPROTO_IP, socket.IP_TOS)
+        )
+        plain.setsockopt(level, option, EF << 2 | 1)
+        for sequence in (1, 2):
+            plain.sendto(request(sequence=sequence, address=address, extra_tlvs=questions), (address, port))
+            pump(poller, lambda: len(node.events) == sequence)  # noqa: B023 - used at once
+            reply = plain.recv(2048)
+
+    found = {tlv.type: tlv for tlv in decode_tlvs(reply, AUTH_BASE_BYTES)}
+    here = ip_address(address)
+    location = Location.from_tlv(found[TlvType.LOCATION])
+    assert ClassOfService(dscp1=EF, dscp2=EF, ecn=1) == ClassOfService.from_tlv(found[TlvType.CLASS_OF_SERVICE])
+    assert (port, here) == (
+        location.destination_port,
+        location.address(LocationType.DESTINATION_IPV4, LocationType.DESTINATION_IPV6),
+    )
+    assert here == location.address(LocationType.SOURCE_IPV4, LocationType.SOURCE_IPV6)
+    measured = DirectMeasurement.from_tlv(found[TlvType.DIRECT_MEASUREMENT])
+    assert DirectMeasurement(sender_tx=9, reflector_rx=2, reflector_tx=2) == measured
+
+
+def test_requests_over_ipv6_are_answered():
+    """On the same port as those over IPv4, from the address that was asked."""
+    with nodes("b1") as (poller, [node]), udp("::1") as plain:
+        _host, port = _listening(node)
+        plain.sendto(request(address="::1"), ("::1", port))
+        pump(poller, lambda: bool(node.events))
+        reply, sender = plain.recvfrom(2048)
+
+    parsed = verify_and_parse(reply, key("a1", "b1"))
+    assert isinstance(parsed, ParsedProbe)
+    assert ("::1", port) == sender[:2]
+    assert (64, False) == (parsed.sender_ttl, parsed.is_destination_refused)
+
+
+def test_batch_of_requests_is_answered_in_full():
+    """More than one call takes, of them some that get no answer; each answer has its own number."""
+    count = 2 * BATCH + 3
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence in range(count):
+            plain.sendto(request(sequence=sequence), address)
+            if sequence % 5 == 0:
+                plain.sendto(request(signer="x9"), address)
+        pump(poller, lambda: len(node.events) == count)
+        replies = [verify_and_parse(plain.recv(2048), key("a1", "b1")) for _ in range(count)]
+
+    parsed = [reply for reply in replies if isinstance(reply, ParsedProbe)]
+    assert list(range(count)) == [reply.sender_sequence for reply in parsed]
+    assert list(range(count)) == [reply.sequence for reply in parsed]
+    assert count == node.counters["answers-sent"]
+
+
+def test_request_that_says_nothing_new_is_told_by_the_same_words():
+    """A thousand requests a second say the same; what changes is told as it is."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence, layer in ((1, 5), (2, 5), (3, 4)):
+            plain.sendto(request(sequence=sequence, layer=layer), address)
+        pump(poller, lambda: len(node.events) == 3)
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        plain.sendto(request(sequence=4, layer=4), address)
+        pump(poller, lambda: len(node.events) == 4)
+
+        first, second, third, fourth = (event for event in node.events if isinstance(event, RequestReceived))
+        assert first is second
+        assert [Layer.RELAY, Layer.OVERLAY] == [first.layer, third.layer]
+        assert [False, True] == [third.is_fresh_epoch, fourth.is_fresh_epoch]
+
+
+def test_kernel_without_ipv6_listens_to_ipv4(monkeypatch):
+    """Nothing is counted as failed, and requests are answered."""
+
+    def without_ipv6(port: int, family: socket.AddressFamily) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "no such family")
+        return open_listener(port, family)
+
+    monkeypatch.setattr(reflector, "open_listener", without_ipv6)
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        plain.sendto(request(), _listening(node))
+        pump(poller, lambda: bool(node.events))
+
+        assert 0 == node.counters["listen-failed"]
