@@ -31,6 +31,9 @@ VERIFY_DELAY_NS = 15 * MS
 
 VERIFY_ATTEMPTS = 3
 
+PARTING_ROUNDS = 2 * HARD_ROUNDS
+"""Probes of each session of the path that was left: enough for a verdict without any other evidence."""
+
 
 class Execution:
     """The applying and verifying half of a pair's moves."""
@@ -73,6 +76,8 @@ class Execution:
             yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
         yield from self._notify(intent, now)
         context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=HARD_ROUNDS)
+        # Who follows knows of the fault by hearsay: its own slow fresh probes would take seconds to say the same.
+        context.schedule.confirm(context.watch.group(mover.previous).sessions, now, rounds=PARTING_ROUNDS)
 
     def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
         """The kernel refused the change."""
@@ -85,7 +90,8 @@ class Execution:
         if intent.grant_to is not None:
             refusal = replace(intent, reason=Reason.NOT_GOOD)
             yield from self._context.say(CoordinationKind.REFUSE, intent.grant_to, refusal, now)
-        elif intent.nonce:
+        if intent.nonce:
+            # Two proposals of one move may have crossed: who asks for our grant may have moved on our proposal.
             yield from self._call_back(intent, now)
 
     def _call_back(self, proposal: Intent, now: int) -> Iterator[Output]:
