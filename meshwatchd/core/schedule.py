@@ -145,7 +145,7 @@ class Schedule:
 
     def _delay(self, delays: dict[tuple[int, int], DelayEstimator], plan: SessionPlan) -> DelayEstimator:
         """One estimator for all sessions of a layer and path: what delays one of them delays the others."""
-        return delays.setdefault((plan.layer, plan.path), DelayEstimator(self.timers.miss_ns))
+        return delays.setdefault((plan.layer, plan.path), DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns))
 
     def _ports(self) -> PortPermutation:
         return PortPermutation(self._first_port, self._last_port, self._rng, self._reserved)
