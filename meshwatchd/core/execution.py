@@ -85,11 +85,14 @@ class Execution:
         if intent.grant_to is not None:
             refusal = replace(intent, reason=Reason.NOT_GOOD)
             yield from self._context.say(CoordinationKind.REFUSE, intent.grant_to, refusal, now)
-        elif intent.nonce:
+        if intent.nonce:
             yield from self._call_back(intent, now)
 
     def _call_back(self, proposal: Intent, now: int) -> Iterator[Output]:
-        """The other relay has moved on our proposal, and we cannot: it has to undo at once."""
+        """The other relay has moved on our proposal, and we cannot: it has to undo at once.
+
+        So has, where two proposals crossed, the one whose own is refused here: it may have granted ours meanwhile.
+        """
         context, mover = self._context, self._context.mover
         mover.generation = proposal.generation + 1
         undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)
