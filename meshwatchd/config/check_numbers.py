@@ -6,6 +6,7 @@ The map of what others use on a Kubernetes node is from their sources (Kilo, Cil
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -19,11 +20,15 @@ from meshwatchd.config.values import (
     check_port_range,
 )
 from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, Settings
+from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.topology import LINKS_PER_PAIR
 from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
 
 PROBE_BAND_PORTS = RESERVED_PORTS
 """From probe.port on: segments, effective, one port for each path (64 with these), pinned source ports."""
+
+BURST_MOST_NS = SECOND
+"""In long doubt a session is given a burst probe a second at least."""
 
 MAX_PAIRS = 8
 """Pairs of locations one probe can tell its view of: 32 bits, 4 for each (model.events.Banner)."""
@@ -107,6 +112,9 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
 
 def _check_durations(settings: Settings) -> Iterator[Finding]:
     probe, standby, policy = settings.probe, settings.standby, settings.policy
+    yield from check_number(
+        "probe.packets_per_second", probe.packets_per_second, least=50, most=1_000_000, why="of all sessions together"
+    )
     yield from check_duration("probe.flow_memory", probe.flow_memory, shortest_ns=SECOND, longest_ns=60 * MINUTE)
     # WireGuard counts keepalives in whole seconds; a NAT mapping outlives 25 s nearly everywhere.
     yield from check_duration("standby.keepalive", standby.keepalive, shortest_ns=SECOND, longest_ns=MINUTE)
@@ -210,21 +218,24 @@ def _check_flow_memory(settings: Settings) -> Iterator[Finding]:
     """A source port may come again only when the network has forgotten it, or the probe is not fresh."""
     probe = settings.probe
     yield from check_port_range("probe.source_ports", probe.source_ports)
-    first, last = parse_port_range(probe.source_ports)
+    first, _ = parse_port_range(probe.source_ports)
     if first < 1024:
         yield Finding(key="probe.source_ports", problem=f"{first} is privileged", remedy="start at 1024 or above")
-    reserved = range(max(first, probe.port), min(last + 1, probe.port + PROBE_BAND_PORTS))
-    usable = last - first + 1 - len(reserved)
-    interval_ns, memory_ns = TIMERS[probe.profile].interval_ns, parse_duration(probe.flow_memory)
-    if usable * interval_ns >= memory_ns:
+    memory_ns = parse_duration(probe.flow_memory)
+    slowest_ns = TIMERS[probe.profile].watch_ns
+    for name, band, most_ns in zip(("regular", "burst"), split_ports(probe), (slowest_ns, BURST_MOST_NS), strict=True):
+        if band.is_wide_enough and band.round_ns <= most_ns:
+            continue
+        needed = -(-memory_ns // most_ns) + 2 * band.lead + 1
+        share = BURST_PART if name == "burst" else BURST_PART / (BURST_PART - 1)
+        width = math.ceil(needed * share) + RESERVED_PORTS
+        yield Finding(
+            key="probe.source_ports",
+            problem=(
+                f"{probe.source_ports} leaves {band.count} ports to {name} probes; for one each "
+                f'{render_duration(most_ns)} (profile "{probe.profile.value}") not to repeat within the flow memory '
+                f"of {render_duration(memory_ns)} there must be {needed}"
+            ),
+            remedy=f"make the range {width} ports wide, or shorten probe.flow_memory",
+        )
         return
-    needed = -(-memory_ns // interval_ns) + len(reserved)
-    rate = f'one probe each {render_duration(interval_ns)} (profile "{probe.profile.value}")'
-    yield Finding(
-        key="probe.source_ports",
-        problem=(
-            f"{probe.source_ports} has {usable} usable ports; at {rate} they repeat after "
-            f"{render_duration(usable * interval_ns)}, within the flow memory of {render_duration(memory_ns)}"
-        ),
-        remedy=f"make the range at least {needed} ports wide, or shorten probe.flow_memory",
-    )

@@ -18,7 +18,7 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.context import PairContext
-from meshwatchd.core.layout import lay_out
+from meshwatchd.core.layout import kinds_of, lay_out
 from meshwatchd.core.mover import Mover
 from meshwatchd.core.operators import answer
 from meshwatchd.core.pair import PairWatch
@@ -83,7 +83,7 @@ class Engine:
         self.epoch = epoch
         self.topology: Topology | None = None
         self.conductors: dict[int, Conductor] = {}
-        self.schedule = Schedule(settings, rng)
+        self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
         self._rng = rng
         self._profiles = profiles
@@ -158,7 +158,7 @@ class Engine:
         for conductor in self.conductors.values():
             if conductor.deadline() <= now:
                 yield from conductor.review(now)
-        self._use_paths()
+        self._use_paths(now)
 
     def _replied(self, event: ev.ReplyReceived, now: int) -> Iterator[Output]:
         session = self.schedule.session(event.session)
@@ -188,10 +188,11 @@ class Engine:
     def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
         """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
         session = self.schedule.session(event.session)
-        if session is None or event.errno != EADDRINUSE or session.plan.flow is FlowClass.PINNED:
+        if session is None or event.errno != EADDRINUSE:
             return
-        session.cancel(event.seq)
-        yield self.schedule.probe(session, now)
+        probe = self.schedule.retry(session, event.seq, now)
+        if probe is not None:
+            yield probe
 
     def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
         """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
@@ -265,8 +266,8 @@ class Engine:
         self.topology = topology
         self._planner = planner = Planner(topology, self.settings)
         plans = lay_out(planner, has_standby=is_acting)
-        self.schedule.use_paths(path.number for path in topology.local_paths() if path.is_primary)
-        self.schedule.start(plans, now)
+        self.schedule.use_paths((path.number for path in topology.local_paths() if path.is_primary), now)
+        self.schedule.start(plans, now, kinds_of(planner, plans))
         self.conductors = self._build_conductors(planner, now, is_acting=is_acting)
         yield DaemonStarted(
             node=self.node,
@@ -308,7 +309,7 @@ class Engine:
             if path is not None:
                 self.conductors[path.pair].adopt(path, now)
                 yield OverrideAdopted(pair=path.pair, rank=path.rank)
-        self._use_paths()
+        self._use_paths(now)
 
     def _lost(self, event: ev.ObjectLost) -> Iterator[Output]:
         """Standing objects are the agent's to put back; an override is ours, and may have been removed on purpose."""
@@ -320,10 +321,10 @@ class Engine:
         for conductor in self.conductors.values():
             yield from conductor.execution.reassert(event.what)
 
-    def _use_paths(self) -> None:
+    def _use_paths(self, now: int) -> None:
         in_use = [conductor.mover.active.number for conductor in self.conductors.values()]
         primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
-        self.schedule.use_paths([*in_use, *primary])
+        self.schedule.use_paths([*in_use, *primary], now)
 
     def _reject(self, reason: str) -> Iterator[Output]:
         if reason != self._rejected:

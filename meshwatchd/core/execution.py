@@ -31,6 +31,9 @@ VERIFY_DELAY_NS = 15 * MS
 
 VERIFY_ATTEMPTS = 3
 
+PARTING_ROUNDS = 2 * VERIFY_ROUNDS
+"""Probes of each session of the path that was left: enough for a verdict without any other evidence."""
+
 
 class Execution:
     """The applying and verifying half of a pair's moves."""
@@ -73,6 +76,8 @@ class Execution:
             yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
         yield from self._notify(intent, now)
         context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=VERIFY_ROUNDS)
+        # Who follows knows of the fault by hearsay: its own slow fresh probes would take seconds to say the same.
+        context.schedule.confirm(context.watch.group(mover.previous).sessions, now, rounds=PARTING_ROUNDS)
 
     def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
         """The kernel refused the change."""
@@ -86,13 +91,11 @@ class Execution:
             refusal = replace(intent, reason=Reason.NOT_GOOD)
             yield from self._context.say(CoordinationKind.REFUSE, intent.grant_to, refusal, now)
         if intent.nonce:
+            # Two proposals of one move may have crossed: who asks for our grant may have moved on our proposal.
             yield from self._call_back(intent, now)
 
     def _call_back(self, proposal: Intent, now: int) -> Iterator[Output]:
-        """The other relay has moved on our proposal, and we cannot: it has to undo at once.
-
-        So has, where two proposals crossed, the one whose own is refused here: it may have granted ours meanwhile.
-        """
+        """The other relay has moved on our proposal, and we cannot: it has to undo at once."""
         context, mover = self._context, self._context.mover
         mover.generation = proposal.generation + 1
         undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 
 from meshwatchd.core.planner import EFFECTIVE_PORT_OFFSET, Planner
+from meshwatchd.core.rates import Kind
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.topology import Node, Path
+from meshwatchd.model.topology import Mesh, Node, Path
 
 NO_PATH = 0xFFFF
 """Path number of sessions that belong to no path."""
 
-PINNED_PORT_OFFSET = 64
-"""Pinned source ports lie this far above the probe port and count up from there."""
+BIG_LOCATION = 64
+"""Up to so many nodes of a location are all probed by every node."""
+
+SUBSET = 16
+"""Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
 
 
 def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
@@ -24,7 +29,6 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
     """
     plans = [*_relay_plans(planner, has_standby=has_standby), *_segment_plans(planner)]
-    first = planner.settings.probe.port + PINNED_PORT_OFFSET
     return tuple(
         SessionPlan(
             session=SessionId(index),
@@ -35,10 +39,67 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
             source=source,
             destination=destination,
             port=port,
-            pinned_port=first + index if flow is FlowClass.PINNED else 0,
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
+
+
+def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
+    """What the schedule has to know of each session: whose turn it shares, and how crowded its overlay leg is."""
+    return {plan.session: _kind(planner, plan) for plan in plans}
+
+
+def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
+    """The nodes of a location that one node probes: its relays, and of the members as many as it can look after.
+
+    The members with the highest random weight (rendezvous hashing, Thaler and Ravishankar 1998): every node knows
+    who watches whom without a word, and a member that comes or goes changes the duties of few.
+    """
+    members = [node.name for node in mesh.members(location) if node.name != observer]
+    if len(members) <= BIG_LOCATION:
+        return frozenset(members)
+    relays = mesh.location(location).relays()
+    others = sorted((name for name in members if name not in relays), key=lambda name: _weight(observer, name))
+    return frozenset((*others[-SUBSET:], *(name for name in relays if name != observer)))
+
+
+def _weight(observer: str, member: str) -> bytes:
+    return hashlib.blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
+
+
+def _kind(planner: Planner, plan: SessionPlan) -> Kind:
+    topology = planner.topology
+    share, is_relay = 0, False
+    if plan.path != NO_PATH:
+        path = topology.mesh.path(plan.path)
+        remote = path.other_location(topology.local.location)
+        is_relay = plan.peer == path.relay_in(remote)
+        if plan.layer is not Layer.WIREGUARD:
+            share = _share(topology.mesh, topology.local.location, remote, plan.peer)
+    elif plan.layer is Layer.OVERLAY:
+        share = 2
+    return Kind(plan.layer, plan.path, plan.flow, share if plan.flow is FlowClass.FRESH else 0, is_relay)
+
+
+def _share(mesh: Mesh, here: str, there: str, peer: str) -> int:
+    """Fresh sessions of one path that cross the overlay leg of one node, theirs and ours: outer ports are hashed alike.
+
+    The leg of either end counts, whichever is more crowded.
+    """
+    ours, theirs = len(mesh.members(here)), len(mesh.members(there))
+    is_sought = peer in mesh.location(there).relays()
+    return max(_out(mesh, there) + _in(theirs, ours), _out(mesh, here) + (ours if is_sought else _in(ours, theirs)))
+
+
+def _out(mesh: Mesh, location: str) -> int:
+    """How many nodes of a location one node of another probes."""
+    count = len(mesh.members(location))
+    return count if count <= BIG_LOCATION else min(count, SUBSET + len(mesh.location(location).relays()))
+
+
+def _in(observers: int, members: int) -> int:
+    """How many of the observers probe one member of a location, on average."""
+    return observers if members <= BIG_LOCATION else -(-observers * SUBSET // members)
 
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]
@@ -50,21 +111,28 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
         if not path.is_primary and not (has_standby and planner.probes_path(path)):
             continue
         port = planner.probe_port(path)
-        for node in planner.reached_over(path):
-            for flow in FlowClass if path.is_primary else (FlowClass.FRESH,):
+        for node in _reached(planner, path):
+            for flow in FlowClass:
                 yield node, Layer.RELAY, path.number, flow, local.node_ip, node.node_ip, port
     for path in planner.topology.local_paths():
         if path.is_primary:
             port = planner.settings.probe.port + EFFECTIVE_PORT_OFFSET
-            for node in planner.reached_over(path):
+            for node in _reached(planner, path):
                 yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, local.node_ip, node.node_ip, port
+
+
+def _reached(planner: Planner, path: Path) -> Iterator[Node]:
+    topology = planner.topology
+    chosen = watched(topology.mesh, topology.local_node, path.other_location(topology.local.location))
+    return (node for node in planner.reached_over(path) if node.name in chosen)
 
 
 def _segment_plans(planner: Planner) -> Iterator[_Row]:
     topology, port = planner.topology, planner.settings.probe.port
     local = topology.local
+    chosen = watched(topology.mesh, local.name, local.location)
     for node in topology.mesh.members(local.location):
-        if node.name == local.name:
+        if node.name not in chosen:
             continue
         yield node, Layer.UNDERLAY, NO_PATH, FlowClass.FRESH, local.node_ip, node.node_ip, port
         for flow in FlowClass:

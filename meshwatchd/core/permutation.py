@@ -1,40 +1,125 @@
-"""Source ports for fresh flows: every port of the range once before any comes again."""
+"""Source ports of probes: every port of a band once before any comes again, whoever asks.
+
+Freshness is a matter of the whole 5-tuple, so all sessions of a node may leave by one port at one time: their
+destinations differ. The port is therefore a function of an index that follows the clock, and sessions that send
+in the same round share a socket. The walk is derived from the node's name, and CLOCK_MONOTONIC outlives a process:
+a daemon that was restarted continues where it was killed.
+"""
 
 from __future__ import annotations
 
 import math
-import random
+import zlib
+from typing import Protocol
+
+from meshwatchd.model.source_ports import PortBand
 
 
-class PortPermutation:
-    """A full-period walk over a port range.
+class PortWalk:
+    """A full-period walk over a band of ports, addressed by index.
 
     Leaving the choice to the kernel repeats ports early: half of the probes that survive a new-flows fault do so
-    because the kernel drew a port it had drawn before. A walk with a stride coprime to the range repeats nothing
-    within a period.
+    because the kernel drew a port it had drawn before. A walk with a stride coprime to the number of ports repeats
+    nothing within a period.
+
+    Args:
+        band: the ports.
+        name: what stride and start are derived from; the same name means the same walk.
     """
 
-    __slots__ = ("_first", "_position", "_reserved", "_size", "_stride")
+    __slots__ = ("_count", "_offset", "_stride", "band")
 
-    def __init__(self, first: int, last: int, rng: random.Random, reserved: range = range(0)) -> None:
-        self._first = first
-        self._reserved = reserved
-        self._size = last - first + 1
-        self._stride = _coprime_stride(self._size, rng)
-        self._position = rng.randrange(self._size)
+    def __init__(self, band: PortBand, name: str) -> None:
+        self.band = band
+        self._count = band.count
+        seed = zlib.crc32(name.encode())
+        self._stride = _coprime_stride(self._count, seed >> 16)
+        self._offset = seed % self._count
 
-    def next(self) -> int:
-        """The next port outside the reserved ones; each comes once before any comes again."""
-        while True:
-            self._position = (self._position + self._stride) % self._size
-            port = self._first + self._position
-            if port not in self._reserved:
-                return port
+    def port(self, index: int) -> int:
+        """The port of an index; two indices share one only if they are a multiple of the band's width apart."""
+        return self.band.port((self._offset + index * self._stride) % self._count)
 
 
-def _coprime_stride(size: int, rng: random.Random) -> int:
-    """A stride near the golden section of the range, so that neighbouring probes hash far apart."""
-    stride = max(1, int(size * 0.618) + rng.randrange(max(1, size // 8)))
-    while math.gcd(stride, size) != 1:
+class SourcePorts(Protocol):
+    """Where a session's probes leave from."""
+
+    def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:
+        """The port of the next probe, or None while there is none that may be used."""
+
+
+class FreshPorts:
+    """Ports never used to one destination within the flow memory.
+
+    Args:
+        regular, burst: the walks of regular probes and of confirm bursts, shared by all sessions of the node.
+        now: when the process began to probe.
+    """
+
+    __slots__ = ("_burst", "_regular")
+
+    def __init__(self, regular: PortWalk, burst: PortWalk, now: int) -> None:
+        self._regular, self._burst = _Lane(regular, now), _Lane(burst, now)
+
+    def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:
+        """The port of the next probe.
+
+        Args:
+            now: when it leaves; never less than at the call before.
+            is_burst: it is a confirm probe.
+            is_forced: it must leave whatever was used: it carries a message.
+
+        Returns:
+            The port, or None when the flow is as far ahead of the clock as it may be.
+        """
+        return (self._burst if is_burst else self._regular).take(now, is_forced=is_forced)
+
+
+class _Lane:
+    """One flow's place in a walk: the round the clock is in, or the one after the last that was used.
+
+    A new process cannot know how far ahead of the clock the one before it was: it begins `lead` rounds ahead, and
+    may be ahead of that place by as much again.
+    """
+
+    __slots__ = ("_first", "_index", "_lead", "_round_ns", "_walk")
+
+    def __init__(self, walk: PortWalk, now: int) -> None:
+        self._walk, self._lead, self._round_ns = walk, walk.band.lead, walk.band.round_ns
+        self._first = self._index = now // self._round_ns + self._lead
+
+    def take(self, now: int, *, is_forced: bool) -> int | None:
+        clock = now // self._round_ns
+        index = max(self._index + 1, clock)
+        if index > max(clock, self._first) + self._lead and not is_forced:
+            return None
+        self._index = index
+        return self._walk.port(index)
+
+
+class KnownPorts:
+    """The few ports of known flows, in turn: what a network remembers, from several of its hash buckets.
+
+    Args:
+        ports: shared by all sessions of the node.
+        start: which of them comes first.
+    """
+
+    __slots__ = ("_ports", "_turn")
+
+    def __init__(self, ports: range, start: int) -> None:
+        self._ports = ports
+        self._turn = start
+
+    def take(self, _now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:  # noqa: ARG002 - a known flow has no round
+        """The next of the ports."""
+        self._turn += 1
+        return self._ports[self._turn % len(self._ports)]
+
+
+def _coprime_stride(count: int, seed: int) -> int:
+    """A stride near the golden section of the band, so that neighbouring probes hash far apart."""
+    stride = max(1, int(count * 0.618) + seed % max(1, count // 8))
+    while math.gcd(stride, count) != 1:
         stride += 1
     return stride

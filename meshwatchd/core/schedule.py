@@ -1,86 +1,206 @@
 """When which session is probed.
 
-One heap of instants holds everything pending: regular probes, confirm probes, the ends of waits. Sessions of one kind
-are phased evenly over their interval, so that a leg they share is seen as often as all of them together. Each interval
-is shortened by a random tenth (RFC 5880 section 6.8.7 asks for jitter), so that nodes do not fall into step.
+Sessions of one kind are asked in turn, a step apart, so that a leg they share is seen as often as all of them
+together: one heap entry serves them all, however many there are. Each probe leaves up to a tenth of its interval
+early (RFC 5880 section 6.8.7 asks for jitter), so that nodes do not fall into step, and on a common grid, so that
+one wake-up serves whatever is due about the same time.
+
+The ends of waits are queues, one for each estimator of delay, since its waits end in the order they began. A queue
+has one entry in the heap; what was answered meanwhile is skipped and wakes nobody.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from meshwatchd.core.delay import DelayEstimator
-from meshwatchd.core.permutation import PortPermutation
+from meshwatchd.core.permutation import FreshPorts, KnownPorts, PortWalk, SourcePorts
+from meshwatchd.core.rates import Kind, Rate, Rates
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
-from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import RESERVED_PORTS, TIMERS, Settings
-from meshwatchd.model.units import parse_port_range
+from meshwatchd.model.settings import MS, Settings
+from meshwatchd.model.source_ports import known_ports, split_ports
 
-CONTROL_FACTOR = 2
-"""Control sessions only have to be known good before a fault; during one the confirm burst asks them."""
+GRID_NS = 1 * MS
+"""Regular probes leave on multiples of this, early rather than late: a wake-up costs more than a probe."""
 
-_REGULAR, _CONFIRM, _EXPIRY = range(3)
+CLOSE_ROUNDS = 12
+"""Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""
+
+MAX_TRIES = 8
+"""Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
 
 Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
 
 
+class _Turn:
+    """Sessions of one kind, asked one after the other.
+
+    Attributes:
+        at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
+        rest_ns: the interval of each session while nothing speaks against any of them.
+        close_left: probes for which they are watched more closely.
+    """
+
+    __slots__ = ("at", "close_left", "grid", "interval_ns", "kind", "position", "rest_ns", "sessions", "step_ns")
+
+    def __init__(self, kind: Kind, sessions: list[Session]) -> None:
+        self.kind, self.sessions = kind, sessions
+        self.position = 0
+        self.close_left = 0
+        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
+
+    def pace(self, interval_ns: int) -> None:
+        """Ask each session once in an interval."""
+        self.interval_ns = interval_ns
+        self.step_ns = max(1, interval_ns // len(self.sessions))
+
+    def watch_closely(self, interval_ns: int) -> None:
+        """For some rounds, where the interval of rest is longer."""
+        if interval_ns < self.rest_ns:
+            self.close_left = CLOSE_ROUNDS * len(self.sessions)
+            self.pace(interval_ns)
+
+    def next(self) -> Session:
+        session = self.sessions[self.position]
+        self.position = (self.position + 1) % len(self.sessions)
+        return session
+
+
+class _Waits:
+    """Probes whose answers are waited for, in the order in which the waits end."""
+
+    __slots__ = ("is_armed", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[tuple[int, Session, int]] = deque()
+        self.is_armed = False
+
+    def end(self) -> int | None:
+        """When the first wait ends that was not ended by an answer."""
+        queue = self.queue
+        while queue:
+            at, session, seq = queue[0]
+            if session.is_waiting(seq):
+                return at
+            queue.popleft()
+        return None
+
+
 class Schedule:
     """Owns the sessions and the heap; `advance` sends what is due and reports what was missed."""
 
-    def __init__(self, settings: Settings, rng: random.Random) -> None:
-        self.timers = TIMERS[settings.probe.profile]
+    def __init__(self, settings: Settings, rng: random.Random, node: NodeName | str = "") -> None:
+        self._rates = Rates(settings.probe)
+        self.timers = self._rates.timers
         self.sessions: tuple[Session, ...] = ()
         self._rng = rng
-        self._first_port, self._last_port = parse_port_range(settings.probe.source_ports)
-        self._reserved = range(settings.probe.port, settings.probe.port + RESERVED_PORTS)
-        self._heap: list[tuple[int, int, int, int, int]] = []
+        regular, burst = split_ports(settings.probe)
+        self._walks = PortWalk(regular, node), PortWalk(burst, node)
+        self._known = known_ports(settings.probe)
+        self._heap: list[tuple[int, int, _Turn | _Waits | Session]] = []
         self._pushed = 0
-        self._fast_paths: frozenset[int] = frozenset()
+        self._turns: list[_Turn] = []
+        self._turn_of: dict[SessionId, _Turn] = {}
+        self._close_ns = 0
+        self._waits: list[_Waits] = []
+        self._used: frozenset[int] = frozenset()
 
-    def start(self, plans: Iterable[SessionPlan], now: int) -> None:
-        """Begin with new sessions; earlier ones and all that is pending for them are forgotten."""
+    def start(
+        self,
+        plans: Iterable[SessionPlan],
+        now: int,
+        kinds: Mapping[SessionId, Kind] = MappingProxyType({}),
+    ) -> None:
+        """Begin with new sessions; earlier ones and all that is pending for them are forgotten.
+
+        Args:
+            plans: ids count up from 0.
+            now: nanoseconds.
+            kinds: what the budgets need to know of sessions; of others, what their plans say.
+        """
         self._heap.clear()
-        delays: dict[tuple[int, int], DelayEstimator] = {}
-        self.sessions = tuple(
-            Session(plan, self._ports(), self._delay(delays, plan), self.timers.silence_ns)
-            for plan in sorted(plans, key=lambda plan: plan.session)
-        )
-        shared: dict[tuple[int, int, str], list[Session]] = {}
-        for session in self.sessions:
-            shared.setdefault((session.plan.layer, session.plan.path, session.plan.flow), []).append(session)
-        for group in shared.values():
-            start = now + self._rng.randrange(self.timers.watch_ns)
-            for position, session in enumerate(group):
-                session.next_due = start + self._interval(session) * position // len(group)
-                self._push(session.next_due, _REGULAR, session)
+        ordered = sorted(plans, key=lambda plan: plan.session)
+        delays: dict[tuple[int, int], tuple[DelayEstimator, _Waits]] = {}
+        ports: dict[tuple[str, str, int], FreshPorts] = {}
+        turns: dict[Kind, list[Session]] = {}
+        sessions, self._waits = [], []
+        for plan in ordered:
+            # One estimator for all sessions of a layer and path: what delays one of them delays the others.
+            delay, waits = delays.setdefault((plan.layer, plan.path), (self._estimator(), _Waits()))
+            session = Session(plan, self._ports(ports, plan, now), delay, self.timers.silence_ns)
+            sessions.append(session)
+            self._waits.append(waits)
+            kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
+            turns.setdefault(kind, []).append(session)
+        self.sessions = tuple(sessions)
+        self._turns = [_Turn(kind, group) for kind, group in turns.items()]
+        self._turn_of = {session.plan.session: turn for turn in self._turns for session in turn.sessions}
+        self._close_ns = self._rates.close_ns(len(sessions))
+        for turn, rate in zip(self._turns, self.rates(), strict=True):
+            turn.rest_ns = rate.interval_ns
+            turn.pace(rate.interval_ns)
+            turn.watch_closely(self._close_ns)
+            turn.at = turn.grid = now + self._rng.randrange(turn.interval_ns)
+            self._push(turn.at, turn)
 
-    def use_paths(self, paths: Iterable[int]) -> None:
-        """Probe these paths at full rate; the others are only watched."""
-        self._fast_paths = frozenset(paths)
+    def use_paths(self, paths: Iterable[int], now: int) -> None:
+        """Probe these paths as what traffic depends on; the others are only watched."""
+        used = frozenset(paths)
+        if used == self._used:
+            return
+        self._used = used
+        for turn, rate in zip(self._turns, self.rates(), strict=True):
+            if rate.interval_ns != turn.rest_ns:
+                turn.rest_ns = rate.interval_ns
+                turn.pace(min(rate.interval_ns, turn.interval_ns) if turn.close_left else rate.interval_ns)
+                self._hasten(turn, now)
+
+    def rates(self) -> list[Rate]:
+        """How often each kind of session is probed once it is known good."""
+        return self._rates.plan([(turn.kind, len(turn.sessions)) for turn in self._turns], self._used)
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
-        return self._heap[0][0] if self._heap else None
+        heap = self._heap
+        while heap:
+            at, _, item = heap[0]
+            if type(item) is _Waits:
+                end = item.end()
+                if end is None:
+                    item.is_armed = False
+                    heapq.heappop(heap)
+                    continue
+                if end > at:
+                    self._pushed += 1
+                    heapq.heapreplace(heap, (end, self._pushed, item))
+                    continue
+            elif type(item) is _Turn and item.at != at:
+                heapq.heappop(heap)
+                continue
+            return at
+        return None
 
     def advance(self, now: int, missed: Missed) -> list[SendProbe]:
-        """Send everything due and give every probe whose wait is over to `missed`."""
-        probes = []
-        while self._heap and self._heap[0][0] <= now:
-            _, _, kind, index, seq = heapq.heappop(self._heap)
-            session = self.sessions[index]
-            if kind == _EXPIRY:
-                before = session.state
-                if session.expired(seq, now) is Outcome.MISS:
-                    missed(session, before)
-                continue
-            if kind == _REGULAR:
-                self._repeat(session, now)
-            probes.append(self.probe(session, now, is_confirm=kind == _CONFIRM))
+        """Everything that is due at once: a batch of probes to send; ended waits are given to `missed`."""
+        probes: list[SendProbe] = []
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, _, item = heapq.heappop(heap)
+            if type(item) is _Turn:
+                if item.at == at:
+                    self._ask(item, now, probes)
+            elif type(item) is _Waits:
+                self._expire(item, now, missed)
+            elif isinstance(item, Session):
+                self._send(item, now, probes, is_confirm=True)
         return probes
 
     def probe(
@@ -91,17 +211,21 @@ class Schedule:
         is_confirm: bool = False,
         coordination: Coordination | None = None,
     ) -> SendProbe:
-        """One probe of a session, its wait begun."""
-        seq = session.begin(now)
-        self._push(now + session.delay.wait_ns(now), _EXPIRY, session, seq)
-        is_pinned = session.plan.flow is FlowClass.PINNED
-        return SendProbe(
-            session=session.plan.session,
-            seq=seq,
-            source_port=session.plan.pinned_port if is_pinned else session.ports.next(),
-            is_confirm=is_confirm,
-            coordination=coordination,
-        )
+        """One probe that must leave, since it carries a message; its wait has begun."""
+        port = session.ports.take(now, is_burst=is_confirm, is_forced=True)
+        assert port is not None, "a forced probe has a port"
+        return self._begin(session, now, port, is_confirm=is_confirm, coordination=coordination)
+
+    def retry(self, session: Session, seq: int, now: int) -> SendProbe | None:
+        """A probe whose port is taken by another process, from the next port.
+
+        Returns:
+            None after MAX_TRIES in a row: the probe is given up. It never left, so its miss proves nothing.
+        """
+        session.cancel(seq)
+        session.tries += 1
+        port = session.ports.take(now, is_burst=False) if session.tries < MAX_TRIES else None
+        return None if port is None else self._begin(session, now, port)
 
     def confirm(self, sessions: Iterable[Session], now: int, *, rounds: int) -> None:
         """Spread confirm probes over the sessions in turn, a gap apart, `rounds` for each."""
@@ -110,15 +234,12 @@ class Schedule:
             for position, session in enumerate(ordered):
                 step = turn * len(ordered) + position
                 offset = self.timers.burst_gap_ns * step // max(1, len(ordered) // 4)
-                self._push(now + offset, _CONFIRM, session)
+                self._push(now + offset, session)
 
     def postpone(self, late_ns: int) -> None:
         """Wait longer for everything outstanding: whoever slept for that long has heard nothing meanwhile."""
-        self._heap = [
-            (at + late_ns if kind == _EXPIRY else at, order, kind, index, seq)
-            for at, order, kind, index, seq in self._heap
-        ]
-        heapq.heapify(self._heap)
+        for waits in {id(waits): waits for waits in self._waits}.values():
+            waits.queue = deque((at + late_ns, session, seq) for at, session, seq in waits.queue)
 
     def session(self, identity: SessionId) -> Session | None:
         """The session of that id, or None for one of an earlier topology."""
@@ -128,28 +249,87 @@ class Schedule:
         """The sessions whose plans have all the given attribute values."""
         return tuple(s for s in self.sessions if all(getattr(s.plan, name) == value for name, value in wanted.items()))
 
-    def _interval(self, session: Session) -> int:
-        plan = session.plan
-        if plan.layer is Layer.RELAY and plan.flow is FlowClass.FRESH and plan.path in self._fast_paths:
-            return self.timers.interval_ns
-        if plan.layer is Layer.WIREGUARD and plan.flow is FlowClass.FRESH:
-            return self.timers.interval_ns
-        is_control = plan.flow is FlowClass.PINNED or plan.layer is Layer.EFFECTIVE
-        return self.timers.watch_ns * CONTROL_FACTOR if is_control else self.timers.watch_ns
+    def _estimator(self) -> DelayEstimator:
+        return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
 
-    def _repeat(self, session: Session, now: int) -> None:
-        """Keep the session's phase: jitter is taken from a fixed grid, not added up."""
-        interval_ns = self._interval(session)
-        session.next_due = max(session.next_due + interval_ns, now + interval_ns // 2)
-        self._push(session.next_due - self._rng.randrange(interval_ns // 10 + 1), _REGULAR, session)
+    def _ask(self, turn: _Turn, now: int, probes: list[SendProbe]) -> None:
+        """Send what is due of one kind; who slept through several intervals asks each session once."""
+        turn.grid = max(turn.grid, now - turn.interval_ns + turn.step_ns)
+        while turn.at <= now:
+            session = turn.next()
+            session.tries = 0
+            self._send(session, now, probes, is_confirm=False)
+            if turn.close_left:
+                turn.close_left -= 1
+                if not turn.close_left:
+                    turn.pace(turn.rest_ns)
+            turn.grid += turn.step_ns
+            early = turn.grid - int(self._rng.random() * min(turn.interval_ns // 10, turn.step_ns))
+            turn.at = early - early % GRID_NS
+        self._push(turn.at, turn)
 
-    def _delay(self, delays: dict[tuple[int, int], DelayEstimator], plan: SessionPlan) -> DelayEstimator:
-        """One estimator for all sessions of a layer and path: what delays one of them delays the others."""
-        return delays.setdefault((plan.layer, plan.path), DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns))
+    def _hasten(self, turn: _Turn, now: int) -> None:
+        """Ask the next session no later than a step from here: the step may have become shorter."""
+        if turn.grid > now + turn.step_ns:
+            turn.at = turn.grid = now + turn.step_ns
+            self._push(turn.at, turn)
 
-    def _ports(self) -> PortPermutation:
-        return PortPermutation(self._first_port, self._last_port, self._rng, self._reserved)
+    def _expire(self, waits: _Waits, now: int, missed: Missed) -> None:
+        queue = waits.queue
+        while (end := waits.end()) is not None and end <= now:
+            _, session, seq = queue.popleft()
+            before = session.state
+            if session.expired(seq, now) is Outcome.MISS:
+                missed(session, before)
+                turn = self._turn_of[session.plan.session]
+                turn.watch_closely(self._close_ns)
+                self._hasten(turn, now)
+        waits.is_armed = end is not None
+        if end is not None:
+            self._push(end, waits)
 
-    def _push(self, at: int, kind: int, session: Session, seq: int = 0) -> None:
+    def _send(self, session: Session, now: int, probes: list[SendProbe], *, is_confirm: bool) -> None:
+        """Unless the ports of the session are used up: a probe that is not fresh would prove nothing."""
+        port = session.ports.take(now, is_burst=is_confirm)
+        if port is not None:
+            probes.append(self._begin(session, now, port, is_confirm=is_confirm))
+
+    def _begin(
+        self,
+        session: Session,
+        now: int,
+        port: int,
+        *,
+        is_confirm: bool = False,
+        coordination: Coordination | None = None,
+    ) -> SendProbe:
+        seq = session.begin(now)
+        waits = self._waits[session.plan.session]
+        queue = waits.queue
+        end = now + session.delay.wait_ns(now)
+        if queue and queue[-1][0] > end:
+            end = queue[-1][0]
+        queue.append((end, session, seq))
+        if not waits.is_armed:
+            waits.is_armed = True
+            self._push(end, waits)
+        return SendProbe(
+            session=session.plan.session,
+            seq=seq,
+            source_port=port,
+            is_confirm=is_confirm,
+            coordination=coordination,
+        )
+
+    def _ports(self, ports: dict[tuple[str, str, int], FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
+        """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
+        if plan.flow is FlowClass.PINNED:
+            return KnownPorts(self._known, plan.session)
+        address = plan.source, plan.destination, plan.port
+        if address not in ports:
+            ports[address] = FreshPorts(*self._walks, now)
+        return ports[address]
+
+    def _push(self, at: int, item: _Turn | _Waits | Session) -> None:
         self._pushed += 1
-        heapq.heappush(self._heap, (at, self._pushed, kind, session.plan.session, seq))
+        heapq.heappush(self._heap, (at, self._pushed, item))

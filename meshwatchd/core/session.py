@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from meshwatchd.core.delay import DelayEstimator
 from meshwatchd.core.detector import Cusum
-from meshwatchd.core.permutation import PortPermutation
+from meshwatchd.core.permutation import SourcePorts
 from meshwatchd.model.outputs import SessionPlan
 
 UP_AFTER_HITS = 3
@@ -77,15 +77,15 @@ class Session:
         "history",
         "last_heard",
         "lost",
-        "next_due",
         "plan",
         "ports",
         "sent",
         "seq",
         "state",
+        "tries",
     )
 
-    def __init__(self, plan: SessionPlan, ports: PortPermutation, delay: DelayEstimator, hold_off_ns: int = 0) -> None:
+    def __init__(self, plan: SessionPlan, ports: SourcePorts, delay: DelayEstimator, hold_off_ns: int = 0) -> None:
         self.plan = plan
         self.ports = ports
         self.state = SessionState.INIT
@@ -95,7 +95,7 @@ class Session:
         self.sent = 0
         self.lost = 0
         self.last_heard = 0
-        self.next_due = 0
+        self.tries = 0
         self._proof = 0
         self.delay = delay
         self._outstanding: OrderedDict[int, int] = OrderedDict()
@@ -122,6 +122,10 @@ class Session:
         self.sent += 1
         self._outstanding[self.seq] = now
         return self.seq
+
+    def is_waiting(self, seq: int) -> bool:
+        """Whether probe `seq` is neither answered nor missed."""
+        return seq in self._outstanding
 
     def cancel(self, seq: int) -> None:
         """The probe never left."""

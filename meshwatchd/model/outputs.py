@@ -16,7 +16,6 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         source, destination: IPv4 addresses.
         port: destination UDP port.
-        pinned_port: the fixed source port of a pinned session, 0 for fresh ones.
     """
 
     session: SessionId
@@ -27,7 +26,6 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     destination: str
     port: int
-    pinned_port: int = 0
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
@@ -37,7 +35,7 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
-    """Send one probe. `source_port` is the session's next port; a busy one is reported as SendFailed(EADDRINUSE)."""
+    """Send one probe from `source_port`; a busy port is reported as SendFailed(EADDRINUSE), and tried no other."""
 
     session: SessionId
     seq: int

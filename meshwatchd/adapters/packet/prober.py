@@ -36,7 +36,6 @@ PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""
 MAX_OPEN: Final = 4096
 """Probes outstanding at once: 200 sessions at 20 a second of which none is answered."""
-MAX_PINNED_PORT_MOVES: Final = 16
 _DRAIN: Final = 256
 """Answers taken from one pinned socket in one turn."""
 
@@ -44,7 +43,7 @@ Emit = Callable[[ReplyReceived | SendFailed], None]
 
 
 class _Session:
-    """A plan with its packet, its sequence space and, when pinned, its socket."""
+    """A plan with its packet, its sequence space and, when pinned, its sockets by source port."""
 
     __slots__ = (
         "address",
@@ -69,7 +68,7 @@ class _Session:
         self.is_confirm = False
         self.template = ProbeTemplate(self.spec(), key=key, own=own)
         self.coordinated: tuple[Coordination, ProbeTemplate] | None = None
-        self.pinned: socket.socket | None = None
+        self.pinned: dict[int, socket.socket] = {}
 
     def spec(
         self, coordination: Coordination | None = None, dictionary: translate.Dictionary | None = None
@@ -120,7 +119,7 @@ class Prober:
         self._max_open = max_open
         self._clock = NtpClock()
         self._sessions: dict[int, _Session] = {}
-        self._pinned: dict[int, _Session] = {}
+        self._pinned: dict[int, tuple[_Session, socket.socket]] = {}
         # Both in the order of sending, so that the oldest is the first.
         self._fresh: dict[int, _Probe] = {}
         self._outstanding: dict[tuple[int, int], _Probe] = {}
@@ -167,7 +166,7 @@ class Prober:
             if session.plan.flow is FlowClass.FRESH:
                 self._send_fresh(probe, command.source_port, packet)
             else:
-                self._send_pinned(probe, packet)
+                self._send_pinned(probe, command.source_port, packet)
         except OSError as error:
             self._counters["sends-failed"] += 1
             self._emit(SendFailed(session=command.session, seq=command.seq, errno=error.errno or 0))
@@ -229,9 +228,9 @@ class Prober:
             self._close_fresh(probe)
             raise
 
-    def _send_pinned(self, probe: _Probe, packet: bytearray) -> None:
+    def _send_pinned(self, probe: _Probe, source_port: int, packet: bytearray) -> None:
         session = probe.session
-        pinned = session.pinned or self._open_pinned(session)
+        pinned = session.pinned.get(source_port) or self._open_pinned(session, source_port)
         probe.sent_ns = monotonic_ns()
         try:
             pinned.send(packet)
@@ -243,20 +242,12 @@ class Prober:
             del self._outstanding[next(iter(self._outstanding))]
         self._outstanding[session.plan.session, probe.wire_sequence] = probe
 
-    def _open_pinned(self, session: _Session) -> socket.socket:
-        first = session.plan.pinned_port
-        for port in range(first, first + MAX_PINNED_PORT_MOVES):
-            try:
-                session.pinned = open_probe(session.plan.source, port, session.address)
-                break
-            except OSError:
-                if port == first + MAX_PINNED_PORT_MOVES - 1:
-                    raise
-                self._counters["pinned-port-moves"] += 1
-        assert session.pinned is not None
-        self._pinned[session.pinned.fileno()] = session
-        self._poller.add(session.pinned.fileno(), self._on_pinned)
-        return session.pinned
+    def _open_pinned(self, session: _Session, source_port: int) -> socket.socket:
+        opened = open_probe(session.plan.source, source_port, session.address)
+        session.pinned[source_port] = opened
+        self._pinned[opened.fileno()] = session, opened
+        self._poller.add(opened.fileno(), self._on_pinned)
+        return opened
 
     def _close_fresh(self, probe: _Probe) -> None:
         assert probe.socket is not None
@@ -266,11 +257,11 @@ class Prober:
         probe.socket.close()
 
     def _close_pinned(self, session: _Session) -> None:
-        if session.pinned is not None:
-            del self._pinned[session.pinned.fileno()]
-            self._poller.forget(session.pinned.fileno())
-            session.pinned.close()
-            session.pinned = None
+        for opened in session.pinned.values():
+            del self._pinned[opened.fileno()]
+            self._poller.forget(opened.fileno())
+            opened.close()
+        session.pinned.clear()
 
     def _on_fresh(self, fd: int) -> None:
         probe = self._fresh[fd]
@@ -284,10 +275,9 @@ class Prober:
                 return
 
     def _on_pinned(self, fd: int) -> None:
-        session = self._pinned[fd]
-        assert session.pinned is not None
+        session, opened = self._pinned[fd]
         for _ in range(_DRAIN):
-            packet = self._receive(session.pinned)
+            packet = self._receive(opened)
             if packet is None:
                 return
             data, arrived_ns = packet

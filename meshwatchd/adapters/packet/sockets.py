@@ -45,8 +45,8 @@ Address = tuple[str, int]
 def open_probe(source: str, port: int, destination: Address) -> socket.socket:
     """A connected socket with exactly this source port, for one probe or one pinned session.
 
-    Connected, so that nobody but the peer's port can wake us. Address reuse stays off: a port that anybody
-    else uses must show as EADDRINUSE, not as lost answers.
+    Connected, so that nobody but the peer's port can wake us, and the kernel knows whose an answer is: sessions to
+    other destinations use the same port. Somebody else's socket, without address reuse, still shows as EADDRINUSE.
 
     Raises:
         OSError: EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH and the like; nothing stays open.
@@ -54,6 +54,7 @@ def open_probe(source: str, port: int, destination: Address) -> socket.socket:
     probe = socket.socket(socket.AF_INET, _TYPE, socket.IPPROTO_UDP)
     try:
         probe.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((source, port))
         probe.connect(destination)
     except OSError:

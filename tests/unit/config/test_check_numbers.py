@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
-from meshwatchd.core.layout import PINNED_PORT_OFFSET
 from meshwatchd.model.settings import DaemonSettings, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
 GOOD = Settings(daemon=DaemonSettings(node="b3"))
@@ -19,14 +19,14 @@ def test_the_defaults_are_accepted():
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(profile):
-    """Twenty thousand ports at fifty a second are 400 s, and flow memory is 300 s."""
+    """Fresh sessions go at the pace at which ports become free again, and that is fast enough for each."""
     settings = Settings(daemon=GOOD.daemon, probe=ProbeSettings(profile=profile))
     assert [] == list(check_numbers(settings))
 
 
-def test_the_probe_band_holds_every_path_before_the_pinned_ports():
-    """Six pairs of locations and two general ports stay below the first pinned port."""
-    assert 2 + 6 * RANKS_PER_PAIR <= PINNED_PORT_OFFSET < PROBE_BAND_PORTS
+def test_the_probe_band_holds_every_path_before_the_ports_of_known_flows():
+    """Six pairs of locations and two general ports stay below the first of them."""
+    assert 2 + 6 * RANKS_PER_PAIR <= KNOWN_FLOWS_OFFSET < KNOWN_FLOWS_OFFSET + KNOWN_FLOWS <= PROBE_BAND_PORTS
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,7 @@ def test_the_probe_band_holds_every_path_before_the_pinned_ports():
         ("protocol = 117", 'device_prefix = "MW-"', "kernel.device_prefix: 'MW-' is no prefix for devices; write"),
         ('"kilo"', '"kilo"\nwireguard_device = "mw0"', "kernel.device_prefix: mesh.wireguard_device mw0 would be"),
         ('"kilo"', '"kilo"\noverlay_device = "a b"', "mesh.overlay_device: 'a b' is no device name; write 1 to 15"),
+        ("port = 18618", "packets_per_second = 9", "probe.packets_per_second: 9 is out of range; write 50 to 1000000"),
         ("port = 18618", 'flow_memory = "20"', "probe.flow_memory: '20' is no duration; write a number and a unit"),
         ('"30s"', '"1000h"', "policy.hold_down: '1000h' is out of range; write 0 us to 24 h"),
         ('hold_down = "30s"', "actions_per_minute = 0", "policy.actions_per_minute: 0 is out of range; write 1 to"),
@@ -69,17 +70,25 @@ def test_a_number_that_does_not_fit_is_refused(spoil, good, bad, line):
         (
             'source_ports = "20000-20999"',
             (
-                "probe.source_ports: 20000-20999 has 1000 usable ports; at one probe each 50 ms "
-                '(profile "default") they repeat after 50 s, within the flow memory of 5 min; '
-                "make the range at least 6000 ports wide, or shorten probe.flow_memory"
+                "probe.source_ports: 20000-20999 leaves 750 ports to regular probes; for one each 200 ms "
+                '(profile "default") not to repeat within the flow memory of 15 min there must be 4565; '
+                "make the range 6599 ports wide, or shorten probe.flow_memory"
             ),
         ),
         (
-            'flow_memory = "20min"',
+            'flow_memory = "1h"',
             (
-                "probe.source_ports: 10000-29999 has 19488 usable ports; at one probe each 50 ms "
-                '(profile "default") they repeat after 16.2 min, within the flow memory of 20 min; '
-                "make the range at least 24512 ports wide, or shorten probe.flow_memory"
+                "probe.source_ports: 10000-29999 leaves 14616 ports to regular probes; for one each 200 ms "
+                '(profile "default") not to repeat within the flow memory of 1 h there must be 18065; '
+                "make the range 24599 ports wide, or shorten probe.flow_memory"
+            ),
+        ),
+        (
+            'source_ports = "20000-21599"\nflow_memory = "3min"',
+            (
+                "probe.source_ports: 20000-21599 leaves 400 ports to burst probes; for one each 1 s "
+                '(profile "default") not to repeat within the flow memory of 3 min there must be 693; '
+                "make the range 3284 ports wide, or shorten probe.flow_memory"
             ),
         ),
     ],

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import msgspec
 
 from meshwatchd.core.delay import DelayEstimator
 from meshwatchd.core.group import Group
-from meshwatchd.core.permutation import PortPermutation
+from meshwatchd.core.permutation import KnownPorts
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
@@ -51,7 +49,7 @@ def _session(index, name):
         destination="192.0.2.2",
         port=18620,
     )
-    return Session(plan, PortPermutation(10_000, 10_100, random.Random(index)), DelayEstimator(30 * MS))
+    return Session(plan, KnownPorts(range(10_000, 10_100), 0), DelayEstimator(30 * MS))
 
 
 def test_a_group_that_was_never_up_is_neither_good_nor_down():

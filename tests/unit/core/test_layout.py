@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.layout import NO_PATH, PINNED_PORT_OFFSET, lay_out
+from meshwatchd.core.layout import NO_PATH, lay_out
 from meshwatchd.model.ids import FlowClass, Layer
 from tests.support.lab_mesh import NAMES, planner_of, topology_of
 
@@ -37,9 +37,9 @@ def test_each_path_is_probed_by_those_who_could_take_it(name, peers):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_fresh_session_of_the_meshs_own_path_has_a_pinned_control(name):
-    """Fresh dead and pinned alive is what names new flows only; a standby is good or it is not used."""
-    fresh = _plans(name, layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
+def test_every_fresh_session_of_a_path_has_a_control(name):
+    """Fresh dead and known alive is what names new flows only; known dead is the whole path, seen without new flows."""
+    fresh = _plans(name, layer=Layer.RELAY, flow=FlowClass.FRESH)
     pinned = _plans(name, layer=Layer.RELAY, flow=FlowClass.PINNED)
 
     assert [(p.peer, p.path, p.port) for p in fresh] == [(p.peer, p.path, p.port) for p in pinned]
@@ -83,14 +83,11 @@ def test_without_standbys_only_the_meshs_own_path_is_probed():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_unique_and_count_up(name):
-    """A session id is an index; two pinned sessions on one socket would answer for each other."""
+    """A session id is an index; two sessions of one class to one address and port would share their flows."""
     plans = lay_out(planner_of(name), has_standby=True)
-    pinned = [plan.pinned_port for plan in plans if plan.flow is FlowClass.PINNED]
 
     assert list(range(len(plans))) == [plan.session for plan in plans]
-    assert len(set(pinned)) == len(pinned)
-    assert min(pinned) >= 18618 + PINNED_PORT_OFFSET
-    assert {0} == {plan.pinned_port for plan in plans if plan.flow is FlowClass.FRESH}
+    assert len(plans) == len({(plan.flow, plan.source, plan.destination, plan.port) for plan in plans})
 
 
 @pytest.mark.parametrize("name", NAMES)

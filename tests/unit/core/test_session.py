@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from meshwatchd.core.delay import DelayEstimator
-from meshwatchd.core.permutation import PortPermutation
+from meshwatchd.core.permutation import KnownPorts
 from meshwatchd.core.session import (
     HISTORY,
     MAX_LATE_NS,
@@ -37,7 +35,7 @@ def _session():
         destination="192.0.2.2",
         port=18620,
     )
-    return Session(plan, PortPermutation(10_000, 10_100, random.Random(1)), DelayEstimator(30 * MS))
+    return Session(plan, KnownPorts(range(10_000, 10_100), 0), DelayEstimator(30 * MS))
 
 
 def _hit(session, *, at=0, count=1):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.settings import TIMERS, Mode, ProbeProfile, Settings
-from meshwatchd.model.units import parse_duration, parse_port_range
+from meshwatchd.model.settings import TIMERS, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.source_ports import split_ports
+from meshwatchd.model.units import parse_duration
 
 
 def test_a_daemon_without_a_word_from_its_operator_only_observes():
@@ -21,11 +22,12 @@ def test_every_profile_has_timers_that_can_work():
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_a_port_outlives_the_flow_memory_before_it_comes_again(profile):
-    """The walk over the source ports takes longer than the network remembers, at the profile's full rate."""
-    first, last = parse_port_range(Settings().probe.source_ports)
-    period_ns = (last - first + 1) * TIMERS[profile].interval_ns
+    """The walk over the source ports takes longer than the network remembers, at a pace that watches well."""
+    probe = ProbeSettings(profile=profile)
+    regular, _ = split_ports(probe)
 
-    assert parse_duration(Settings().probe.flow_memory) < period_ns
+    assert parse_duration(probe.flow_memory) < regular.count * regular.round_ns
+    assert regular.round_ns < TIMERS[profile].watch_ns
 
 
 def test_policy_defaults_are_durations():
