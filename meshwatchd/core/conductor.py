@@ -90,6 +90,8 @@ class Conductor:
         self.next_review = now + REVIEW_NS
         self._reviewed_at = now
         yield from self.suspicion.review(now)
+        if self.suspicion.is_raised:
+            self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._diagnose(now)
         yield from self._get_ready(now)
         if self.mover.state is MoveState.PROPOSING:

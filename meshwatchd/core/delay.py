@@ -2,7 +2,11 @@
 
 RFC 6298's estimator follows the mean. A detector that acts within 100 ms must not take the tail for loss, so the worst
 delay of the recent past is remembered beside it and fades: a leg that held packets up for 80 ms a moment ago gets the
-time to do so again, and one that never does is judged at the profile's shortest wait.
+time to do so again, and one that never does is judged at the shortest wait.
+
+That shortest wait is earned. A leg of which nothing is known may stall at any moment, like a tunnel that rekeys or a
+machine that is short of CPU. One that has been watched for a minute without a slow answer is *trusted*: it is judged
+by the calm timers, until one slow answer shows that it stalls after all.
 """
 
 from __future__ import annotations
@@ -15,21 +19,34 @@ PEAK_MARGIN = 2
 
 MAX_WAIT_NS = 1_000_000_000
 
+TRUSTED_AFTER_NS = 60_000_000_000
+"""Without a slow answer for this long, a stall is not what this leg does. Half of the usual two minutes between two
+rekeys of a WireGuard tunnel: what happens there is seen half of the time, and then costs the trust."""
+
 
 class DelayEstimator:
-    """Smoothed, varying and worst round-trip time of one leg, in nanoseconds."""
+    """Smoothed, varying and worst round-trip time of one leg, in nanoseconds.
 
-    __slots__ = ("_floor_ns", "_peak_at", "_peak_ns", "_rttvar_ns", "srtt_ns")
+    Args:
+        floor_ns: the shortest wait for an answer.
+        calm_floor_ns: the same while the leg is trusted; None never trusts.
+    """
 
-    def __init__(self, floor_ns: int) -> None:
+    __slots__ = ("_calm_floor_ns", "_calm_since", "_floor_ns", "_peak_at", "_peak_ns", "_rttvar_ns", "srtt_ns")
+
+    def __init__(self, floor_ns: int, calm_floor_ns: int | None = None) -> None:
         self.srtt_ns = 0
         self._floor_ns = floor_ns
+        self._calm_floor_ns = calm_floor_ns
+        self._calm_since: int | None = None
         self._rttvar_ns = 0
         self._peak_ns = 0
         self._peak_at = 0
 
     def sample(self, rtt_ns: int, now: int) -> None:
         """Take in the round-trip time of an answer, a late one included."""
+        if self._calm_since is None or self._is_slow(rtt_ns):
+            self._calm_since = now
         if self.srtt_ns == 0:
             self.srtt_ns, self._rttvar_ns = rtt_ns, rtt_ns // 2
         else:
@@ -38,10 +55,25 @@ class DelayEstimator:
         if rtt_ns >= self._peak(now):
             self._peak_ns, self._peak_at = rtt_ns, now
 
+    def distrust(self, now: int) -> None:
+        """Something stalled that no answer tells of: trust has to be earned anew."""
+        if self._calm_since is not None:
+            self._calm_since = now
+
+    def is_trusted(self, now: int) -> bool:
+        """Whether the leg has been watched for long enough without a slow answer."""
+        since = self._calm_since
+        return since is not None and self._calm_floor_ns is not None and now - since >= TRUSTED_AFTER_NS
+
     def wait_ns(self, now: int) -> int:
         """How long an answer may take before it counts as missing."""
         usual = self.srtt_ns + 4 * self._rttvar_ns
-        return min(max(self._floor_ns, usual, PEAK_MARGIN * self._peak(now)), MAX_WAIT_NS)
+        floor_ns = self._calm_floor_ns if self._calm_floor_ns is not None and self.is_trusted(now) else self._floor_ns
+        return min(max(floor_ns, usual, PEAK_MARGIN * self._peak(now)), MAX_WAIT_NS)
+
+    def _is_slow(self, rtt_ns: int) -> bool:
+        """Half the calm wait is slow on a short leg; on a long one, whatever takes half as long again as usual."""
+        return rtt_ns > max((self._calm_floor_ns or 0) // 2, self.srtt_ns + self.srtt_ns // 2)
 
     def _peak(self, now: int) -> int:
         return int(self._peak_ns * 0.5 ** ((now - self._peak_at) / HALF_LIFE_NS))

@@ -1,15 +1,16 @@
 """The sequential test that tells a broken path from an unlucky one.
 
-Every probe ends as a hit or a miss. Two hypotheses compete for them:
+Every probe ends as a hit or a miss. Three hypotheses compete for them:
 
-    H0  the path is as it always is: a probe is missed with probability LOSS_HEALTHY
-    H1  new flows die, but some fresh probes ride on outer flows that the network still remembers:
-        a probe is missed with probability LOSS_BROKEN
+    H0   the path is as it always is: a probe is missed with probability LOSS_HEALTHY
+    H1a  new flows die, but some fresh probes ride on outer flows that the network still remembers, or nothing passes
+         at all: a probe is missed with probability 0.5 at least
+    H1b  a quarter of the hash buckets of some table is broken: a probe is missed with probability 0.25
 
-A miss speaks for H1 by ln(LOSS_BROKEN / LOSS_HEALTHY), a hit against it by ln((1-LOSS_BROKEN) / (1-LOSS_HEALTHY)).
-Page's CUSUM adds these and never falls below zero; it trips at TRIP. By Lorden's inequality the mean number of probes
-between false trips is at least exp(TRIP), so TRIP = -ln(1e-10) gives the stated rate of one false trip in 1e10 probes
-at LOSS_HEALTHY, and far fewer below it.
+The test has an *arm* for each H1. A miss speaks for it by ln(p1 / p0), a hit against it by ln((1 - p1) / (1 - p0)).
+Page's CUSUM adds these and never falls below zero; an arm trips at TRIP_NATS. By Lorden's inequality the mean number of
+probes between false trips of one arm is at least exp(TRIP_NATS), and two arms trip no more often than each on its own
+together. So -ln(1e-10 / 2) gives the stated rate of one false trip in 1e10 probes at LOSS_HEALTHY, and far fewer below.
 
 "n misses in a row" cannot do this: VXLAN folds all inner flows into about 28 000 outer source ports, so after an hour
 of probing half of the fresh probes survive a fault that kills every new outer flow.
@@ -18,80 +19,173 @@ of probing half of the fresh probes survive a fault that kills every new outer f
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-LOSS_HEALTHY = 0.05
+LOSS_EACH_WAY = 0.05
 """Loss that must never move a route. A path that is worse for good is a fault of its own."""
 
-LOSS_BROKEN = 0.5
-"""Smallest loss that must: half of the probes may ride on remembered outer flows (15 minutes of memory at 20 Hz)."""
+LOSS_HEALTHY = 1 - (1 - LOSS_EACH_WAY) ** 2
+"""The same as a probe feels it, which goes there and back: one in ten. A test against 5 % of probes has a false trip a
+day where 5 % of the packets are lost."""
 
 FALSE_TRIP_RATE = 1e-10
-"""False trips a probe at LOSS_HEALTHY."""
+"""False trips a probe at LOSS_HEALTHY, of all arms together."""
 
-MISS_NATS = math.log(LOSS_BROKEN / LOSS_HEALTHY)
-HIT_NATS = math.log((1 - LOSS_BROKEN) / (1 - LOSS_HEALTHY))
-TRIP_NATS = -math.log(FALSE_TRIP_RATE)
+
+class Arm(NamedTuple):
+    """One alternative to health.
+
+    Attributes:
+        loss_ratio: the loss it stands for.
+        miss_nats, hit_nats: what a miss adds, and what a hit adds (less than zero).
+    """
+
+    loss_ratio: float
+    miss_nats: float
+    hit_nats: float
+
+    @classmethod
+    def against_health(cls, loss_ratio: float) -> Arm:
+        """The arm for a loss, by its log-likelihood ratios against LOSS_HEALTHY."""
+        return cls(loss_ratio, math.log(loss_ratio / LOSS_HEALTHY), math.log((1 - loss_ratio) / (1 - LOSS_HEALTHY)))
+
+
+HALF = Arm.against_health(0.5)
+"""Half of the probes may ride on remembered outer flows: 15 minutes of memory after an hour of probing."""
+
+QUARTER = Arm.against_health(0.25)
+"""A quarter of the hash buckets is the smallest share that is called a fault."""
+
+ARMS = (HALF, QUARTER)
+
+MISS_NATS = HALF.miss_nats
+HIT_NATS = HALF.hit_nats
+TRIP_NATS = -math.log(FALSE_TRIP_RATE / len(ARMS))
 
 SUSPECT_NATS = MISS_NATS * 0.99
 """One miss out of the blue is worth a confirm burst, and nothing more."""
 
 RECOVER_NATS = 10 * -HIT_NATS
-"""Evidence of health that ends a trip: ten answers more than the misses weigh."""
+"""Evidence of health that ends a trip: ten answers more than the misses weigh, 32 after a trip for a broken quarter."""
+
+_NEGLIGIBLE = 1e-6
+"""Share of the trips that excursions which have lasted for long may still add."""
 
 
 class Cusum:
-    """One CUSUM over the outcomes of probes, with a second one that watches for recovery after a trip.
+    """The sums of all arms over the outcomes of probes, with another one that watches for recovery after a trip.
 
     Attributes:
+        nats: the evidence: the largest arm's.
+        tripped_by: the arm that condemned, while `is_tripped`.
         hold_off_ns: how long there must have been doubt before it trips. The arithmetic above takes misses for
             independent; the probes of a burst share the fate of one short stall, and only time tells it from a fault.
     """
 
-    __slots__ = ("_doubted_at", "_recovery", "hold_off_ns", "is_tripped", "nats")
+    __slots__ = ("_doubted_half", "_doubted_quarter", "_half", "_quarter", "_recovery", "hold_off_ns", "tripped_by")
 
     def __init__(self, hold_off_ns: int = 0) -> None:
-        self.nats = 0.0
-        self.is_tripped = False
         self.hold_off_ns = hold_off_ns
-        self._doubted_at = 0
+        self.tripped_by: Arm | None = None
+        self._half = self._quarter = 0.0
+        self._doubted_half = self._doubted_quarter = 0
         self._recovery = 0.0
+
+    @property
+    def nats(self) -> float:
+        """The largest arm's sum, in nats: 0 to TRIP_NATS."""
+        return max(self._quarter, self._half)
+
+    @property
+    def is_tripped(self) -> bool:
+        """Whether an arm has condemned and nothing has acquitted since."""
+        return self.tripped_by is not None
 
     @property
     def is_suspect(self) -> bool:
         """Whether there is evidence worth a confirm burst."""
-        return not self.is_tripped and self.nats >= SUSPECT_NATS
+        return self.tripped_by is None and self.nats >= SUSPECT_NATS
 
     def hit(self, now: int) -> None:
         """An answer arrived."""
-        self._add(HIT_NATS, now)
+        self._add(HALF.hit_nats, QUARTER.hit_nats, now)
 
     def miss(self, now: int) -> None:
         """No answer arrived in time."""
-        self._add(MISS_NATS, now)
+        self._add(HALF.miss_nats, QUARTER.miss_nats, now)
 
     def heal(self, now: int) -> None:
         """An answer arrived after it had been counted as a miss: take the miss back, count a hit."""
-        self._add(HIT_NATS - MISS_NATS, now)
+        self._add(HALF.hit_nats - HALF.miss_nats, QUARTER.hit_nats - QUARTER.miss_nats, now)
 
     def reset(self) -> None:
         """Forget everything but a trip; used when the evidence was gathered by a stalled process."""
-        self.nats = TRIP_NATS if self.is_tripped else 0.0
+        self._half = self._quarter = TRIP_NATS if self.is_tripped else 0.0
         self._recovery = 0.0
 
-    def _add(self, nats: float, now: int) -> None:
-        if self.is_tripped:
-            self._recovery = max(0.0, self._recovery - nats)
-            if self._recovery >= RECOVER_NATS:
-                self.is_tripped, self.nats, self._recovery = False, 0.0, 0.0
+    def _add(self, half: float, quarter: float, now: int) -> None:
+        if self.tripped_by is not None:
+            self._recover(half if self.tripped_by is HALF else quarter)
             return
-        if self.nats == 0.0:
-            self._doubted_at = now
-        self.nats = min(max(0.0, self.nats + nats), TRIP_NATS)
-        if self.nats >= TRIP_NATS and now - self._doubted_at >= self.hold_off_ns:
-            self.is_tripped, self._recovery = True, 0.0
+        if self._half == 0.0:
+            self._doubted_half = now
+        if self._quarter == 0.0:
+            self._doubted_quarter = now
+        self._half = min(max(0.0, self._half + half), TRIP_NATS)
+        self._quarter = min(max(0.0, self._quarter + quarter), TRIP_NATS)
+        if self._half >= TRIP_NATS and now - self._doubted_half >= self.hold_off_ns:
+            self.tripped_by, self._recovery = HALF, 0.0
+        elif self._quarter >= TRIP_NATS and now - self._doubted_quarter >= self.hold_off_ns:
+            self.tripped_by, self._recovery = QUARTER, 0.0
+
+    def _recover(self, nats: float) -> None:
+        """Answers acquit by the measure of the arm that condemned: three in four are none where a quarter is broken."""
+        self._recovery = max(0.0, self._recovery - nats)
+        if self._recovery >= RECOVER_NATS:
+            self.tripped_by = None
+            self._half = self._quarter = self._recovery = 0.0
 
 
 def probes_to_trip(loss_ratio: float) -> float:
-    """Mean number of probes until a trip when probes are missed at the given ratio; infinite when it never trips."""
-    drift = loss_ratio * MISS_NATS + (1 - loss_ratio) * HIT_NATS
-    return TRIP_NATS / drift if drift > 0 else math.inf
+    """Mean number of probes until the first arm trips, from a sum of zero; an upper bound within a few percent.
+
+    Args:
+        loss_ratio: share of probes that are missed, each independently of the others; above 0, at most 1.
+    """
+    return min(mean_run_length(arm, loss_ratio) for arm in ARMS)
+
+
+def probes_between_false_trips(loss_ratio: float) -> float:
+    """Mean number of probes between two trips of any arm at a loss that is no fault; a lower bound.
+
+    Arms trip together as often as each alone at most; where one of them dominates, the bound is exact.
+
+    Args:
+        loss_ratio: as in `probes_to_trip`.
+    """
+    return 1 / sum(1 / mean_run_length(arm, loss_ratio) for arm in ARMS)
+
+
+def mean_run_length(arm: Arm, loss_ratio: float) -> float:
+    """Mean number of probes until one arm trips: exact, by the renewal argument (Page 1954).
+
+    Each time the sum is at zero everything begins anew. So the mean is that of the probes between two such instants,
+    over the probability that it trips between them. Within such an excursion the sum follows from how many misses and
+    probes it holds, so a few dozen states at each step are the whole chain.
+    """
+    cycle_probes, trip_ratio = 1.0, 0.0
+    states = {1: loss_ratio}
+    probes = 1
+    while sum(states.values()) > _NEGLIGIBLE * trip_ratio:
+        cycle_probes += sum(states.values())
+        probes += 1
+        following: dict[int, float] = {}
+        for misses, weight in states.items():
+            if (misses + 1) * arm.miss_nats + (probes - misses - 1) * arm.hit_nats >= TRIP_NATS:
+                trip_ratio += weight * loss_ratio
+            else:
+                following[misses + 1] = following.get(misses + 1, 0.0) + weight * loss_ratio
+            if misses * arm.miss_nats + (probes - misses) * arm.hit_nats > 0:
+                following[misses] = following.get(misses, 0.0) + weight * (1 - loss_ratio)
+        states = following
+    return cycle_probes / trip_ratio

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.mover import NOTICE_GAP_NS, NOTICE_REPEATS, Intent, MoveState
-from meshwatchd.core.suspicion import HARD_ROUNDS
+from meshwatchd.core.suspicion import VERIFY_ROUNDS
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.outputs import (
@@ -31,7 +31,7 @@ VERIFY_DELAY_NS = 15 * MS
 
 VERIFY_ATTEMPTS = 3
 
-PARTING_ROUNDS = 2 * HARD_ROUNDS
+PARTING_ROUNDS = 2 * VERIFY_ROUNDS
 """Probes of each session of the path that was left: enough for a verdict without any other evidence."""
 
 
@@ -75,7 +75,7 @@ class Execution:
         if intent.grant_to is not None:
             yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
         yield from self._notify(intent, now)
-        context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=HARD_ROUNDS)
+        context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=VERIFY_ROUNDS)
         # Who follows knows of the fault by hearsay: its own slow fresh probes would take seconds to say the same.
         context.schedule.confirm(context.watch.group(mover.previous).sessions, now, rounds=PARTING_ROUNDS)
 
@@ -136,7 +136,7 @@ class Execution:
         self._attempts += 1
         if self._attempts < VERIFY_ATTEMPTS:
             mover.next_step = now + VERIFY_NS
-            self._context.schedule.confirm(self._context.watch.effective, now, rounds=HARD_ROUNDS)
+            self._context.schedule.confirm(self._context.watch.effective, now, rounds=VERIFY_ROUNDS)
             return
         yield from self._roll_back(intent, received, sent, now)
 

@@ -1,17 +1,23 @@
 """Shared-risk groups: the sessions that cross one leg, judged together.
 
-The fresh sessions of one path to the nodes of one remote location share everything up to the remote relay. They are
-phased apart, so the leg is watched as often as all of them together, and their outcomes feed one sequential test.
-The group is condemned only when every session of it has evidence against it: one dead node behind a healthy leg must
-not condemn the leg.
+The sessions of one path to the nodes of one remote location share everything up to the remote relay. They are phased
+apart, so the leg is watched as often as all of them together, and their outcomes feed two sequential tests:
+
+    all     fresh and known flows: finds what kills everything, as often as anything is probed
+    fresh   fresh flows alone: finds what kills new flows only, which known ones would outvote
+
+The group is condemned when a test trips and its witnesses are unanimous (see `witnesses`): one dead node behind a
+healthy leg must not condemn the leg. An outcome costs the same however many sessions there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meshwatchd.core.detector import MISS_NATS, Cusum
+from meshwatchd.core.detector import MISS_NATS, TRIP_NATS, Cusum
 from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.witnesses import Witnesses
+from meshwatchd.model.ids import SessionId
 from meshwatchd.model.settings import Timers
 
 ISOLATED_NATS = MISS_NATS
@@ -20,25 +26,153 @@ ISOLATED_NATS = MISS_NATS
 DISTURBED_NATS = 3 * MISS_NATS
 """From here on a group is not called good; one or two misses do not restart the wait to restore."""
 
+STALLED_NATS = TRIP_NATS / 2
+"""A suspicion that got this far and was cleared was a stall: the leg is given more time from then on."""
 
-class Group:
-    """The fresh sessions of one path that lead to the nodes traffic goes to.
+
+class _Test:
+    """One sequential test and the witnesses to its evidence."""
+
+    __slots__ = ("cusum", "nodes", "witnesses")
+
+    def __init__(self) -> None:
+        self.cusum = Cusum()
+        self.witnesses = Witnesses()
+        self.nodes: dict[str, int] = {}
+
+    @property
+    def is_conclusive(self) -> bool:
+        arm = self.cusum.tripped_by
+        return arm is not None and self.witnesses.are_unanimous(arm, len(self.nodes))
+
+    def feed(self, peer: str, outcome: Outcome, now: int) -> None:
+        if self.cusum.nats == 0.0:
+            self.witnesses.begin()
+        if outcome is Outcome.HIT:
+            self.cusum.hit(now)
+            self.witnesses.hit(peer)
+        elif outcome is Outcome.MISS:
+            self.cusum.miss(now)
+            self.witnesses.miss(peer)
+        elif outcome is Outcome.LATE:
+            self.cusum.heal(now)
+            self.witnesses.heal(peer)
+
+    def count(self, peer: str, by: int) -> None:
+        """Sessions to a node that have a say in this test."""
+        sessions = self.nodes.get(peer, 0) + by
+        if sessions:
+            self.nodes[peer] = sessions
+        else:
+            self.nodes.pop(peer, None)
+
+    def restart(self) -> None:
+        self.cusum = Cusum(self.cusum.hold_off_ns)
+
+
+class _Class:
+    """The sessions of one flow class, by what is known of each: kept up to date session by session.
 
     Attributes:
-        controls: the pinned sessions to the same nodes; their answers prove that the path is not merely stalled.
+        tests: those that take this class's outcomes.
+        alone: sessions that are down while a neighbour is innocent; they have no say.
     """
 
-    __slots__ = ("_loner", "_timers", "controls", "cusum", "down_since", "good_since", "sessions", "suspect_since")
+    __slots__ = ("_calm", "_fallen", "_proven", "alone", "sessions", "tests")
+
+    def __init__(self, sessions: Sequence[Session], tests: tuple[_Test, ...]) -> None:
+        self.sessions = {session.plan.session: session for session in sessions}
+        self.tests = tests
+        self.alone: dict[SessionId, None] = {}
+        self._proven: set[SessionId] = set()
+        self._calm: set[SessionId] = set()
+        self._fallen: dict[SessionId, None] = {}
+
+    @property
+    def is_proven(self) -> bool:
+        return bool(self._proven)
+
+    @property
+    def has_live(self) -> bool:
+        return len(self._proven) > len(self.alone)
+
+    def update(self, session: Session) -> None:
+        """Take note of what one session has become."""
+        index = session.plan.session
+        if session.is_proven and index not in self._proven:
+            self._proven.add(index)
+            self._count(session, 1)
+        if session.is_proven and session.cusum.nats < ISOLATED_NATS:
+            self._calm.add(index)
+        else:
+            self._calm.discard(index)
+        if session.state is not SessionState.DOWN:
+            self._fallen.pop(index, None)
+            if index in self.alone:
+                del self.alone[index]
+                self._count(session, 1)
+        elif index not in self.alone:
+            self._fallen[index] = None
+
+    def isolate(self) -> bool:
+        """Set aside the sessions that are down while a neighbour is innocent; whether there are new ones."""
+        if not (self._calm and self._fallen):
+            return False
+        for index in self._fallen:
+            self._count(self.sessions[index], -1)
+        self.alone |= self._fallen
+        self._fallen.clear()
+        return True
+
+    def _count(self, session: Session, by: int) -> None:
+        for test in self.tests:
+            test.count(session.plan.peer, by)
+
+
+class Group:
+    """The sessions of one path that lead to the nodes traffic goes to.
+
+    Attributes:
+        sessions: of fresh flows.
+        controls: of known flows to the same nodes; their answers prove that the path is not merely stalled.
+    """
+
+    __slots__ = (
+        "_all",
+        "_classes",
+        "_fresh",
+        "_has_known_answer",
+        "_known",
+        "_new",
+        "_timers",
+        "_worst_nats",
+        "controls",
+        "down_since",
+        "good_since",
+        "sessions",
+        "suspect_since",
+    )
 
     def __init__(self, sessions: Sequence[Session], controls: Sequence[Session], timers: Timers) -> None:
         self.sessions = tuple(sessions)
         self.controls = tuple(controls)
-        self.cusum = Cusum(timers.silence_ns)
-        self._timers = timers
         self.suspect_since = 0
         self.down_since = 0
         self.good_since = 0
-        self._loner: set[int] = set()
+        self._timers = timers
+        self._all, self._fresh = _Test(), _Test()
+        self._new = _Class(self.sessions, (self._all, self._fresh))
+        self._known = _Class(self.controls, (self._all,))
+        self._classes = {index: kind for kind in (self._new, self._known) for index in kind.sessions}
+        self._has_known_answer = False
+        self._worst_nats = 0.0
+        for session in (*self.sessions, *self.controls):
+            self._classes[session.plan.session].update(session)
+
+    @property
+    def nats(self) -> float:
+        """The evidence against the leg: the log-likelihood ratio of the test that has more."""
+        return max(self._all.cusum.nats, self._fresh.cusum.nats)
 
     @property
     def is_down(self) -> bool:
@@ -52,83 +186,96 @@ class Group:
 
     @property
     def is_proven(self) -> bool:
-        """Whether any session of it was ever up."""
-        return any(session.is_proven for session in self.sessions)
+        """Whether any fresh session of it was ever up."""
+        return self._new.is_proven
 
     @property
     def is_good(self) -> bool:
         """Proven, not condemned, and not more disturbed than by everyday loss."""
         return self.is_proven and self.good_since != 0
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether known flows to the same nodes have been answered since the suspicion began."""
+        return self.suspect_since != 0 and self._has_known_answer
+
     def isolated(self) -> tuple[Session, ...]:
-        """Sessions that are down alone: their node is to blame, not the leg."""
-        return tuple(session for session in self.sessions if session.plan.session in self._loner)
+        """Fresh sessions that are down alone: their node is to blame, not the leg."""
+        return tuple(self._new.sessions[index] for index in sorted(self._new.alone))
 
     def observe(self, session: Session, outcome: Outcome, now: int) -> None:
-        """Take in the outcome of one probe of one of the sessions."""
-        if session.plan.session not in self._loner and session.is_proven:
-            self.cusum.hold_off_ns = self._timers.selective_ns if self._is_selective() else self._timers.silence_ns
-            _feed(self.cusum, outcome, now)
+        """Take in the outcome of one probe of one of the sessions or controls."""
+        kind = self._classes[session.plan.session]
+        kind.update(session)
+        if session.is_proven and session.plan.session not in kind.alone:
+            if kind is self._known and outcome is Outcome.HIT and session.history[-1][0] >= self.suspect_since:
+                self._has_known_answer = True
+            hold_off_ns = self._hold_off_ns(now)
+            for test in kind.tests:
+                test.cusum.hold_off_ns = hold_off_ns
+                test.feed(session.plan.peer, outcome, now)
         self._judge(now)
 
     def forget(self, now: int) -> None:
         """Drop the evidence that a stalled process gathered."""
-        self.cusum.reset()
+        for session in (*self.sessions, *self.controls):
+            self._classes[session.plan.session].update(session)
+        for test in (self._all, self._fresh):
+            test.cusum.reset()
+        self._distrust(now)
+        self._worst_nats = 0.0
         self._judge(now)
 
     def verified_since(self, instant: int) -> bool:
         """Whether probes sent since an instant show every live session answering, with one miss in eight at most."""
         hits = misses = 0
-        for session in self._live():
+        for session in self.sessions:
+            if not session.is_proven or session.plan.session in self._new.alone:
+                continue
             won, lost = session.since(instant)
             if won == 0:
                 return False
             hits, misses = hits + won, misses + lost
         return hits > 0 and misses * 8 <= hits + misses
 
-    def _is_selective(self) -> bool:
-        """Whether old flows to the same nodes have been answered since the suspicion began."""
-        since = self.suspect_since
-        return bool(since) and any(session.since(since)[0] for session in self.controls)
+    def _hold_off_ns(self, now: int) -> int:
+        is_trusted = bool(self.sessions) and self.sessions[0].delay.is_trusted(now)
+        if self.is_selective:
+            return self._timers.calm_selective_ns if is_trusted else self._timers.selective_ns
+        return self._timers.calm_silence_ns if is_trusted else self._timers.silence_ns
 
-    def _live(self) -> list[Session]:
-        return [session for session in self.sessions if session.is_proven and session.plan.session not in self._loner]
+    def _distrust(self, now: int) -> None:
+        """A stall is what trust speaks against, and the sessions of a path share one estimator."""
+        if self.sessions:
+            self.sessions[0].delay.distrust(now)
 
     def _judge(self, now: int) -> None:
-        self._isolate()
-        live = self._live()
-        is_unanimous = bool(live) and all(session.cusum.nats >= ISOLATED_NATS for session in live)
+        if not self.is_down:
+            self._isolate()
+        is_tripped = self._all.cusum.is_tripped or self._fresh.cusum.is_tripped
         if self.is_down:
-            if not self.cusum.is_tripped:
+            if not is_tripped:
                 self.down_since = self.suspect_since = 0
-        elif self.cusum.is_tripped and is_unanimous:
+                self._distrust(now)
+        elif self._all.is_conclusive or self._fresh.is_conclusive:
             self.down_since = now
         if not self.is_down:
-            is_doubtful = self.cusum.is_suspect or self.cusum.is_tripped
-            self.suspect_since = (self.suspect_since or now) if is_doubtful else 0
-        is_calm = bool(live) and not self.is_down and self.cusum.nats < DISTURBED_NATS
+            self._doubt(now, is_doubtful=is_tripped or self._all.cusum.is_suspect or self._fresh.cusum.is_suspect)
+        is_calm = self._new.has_live and not self.is_down and self.nats < DISTURBED_NATS
         self.good_since = (self.good_since or now) if is_calm else 0
 
     def _isolate(self) -> None:
-        """Set aside sessions that are down while a neighbour is innocent; take them back once they are up."""
-        if self.is_down:
+        for kind in (self._new, self._known):
+            if kind.isolate():
+                self._all.restart()
+                self._fresh.restart()
+
+    def _doubt(self, now: int, *, is_doubtful: bool) -> None:
+        if is_doubtful:
+            if not self.suspect_since:
+                self.suspect_since, self._has_known_answer, self._worst_nats = now, False, 0.0
+            self._worst_nats = max(self._worst_nats, self.nats)
             return
-        down = [session for session in self.sessions if session.state is SessionState.DOWN]
-        innocent = any(s.is_proven and s.cusum.nats < ISOLATED_NATS for s in self.sessions)
-        for session in self.sessions:
-            if session.state is not SessionState.DOWN:
-                self._loner.discard(session.plan.session)
-        if innocent and down:
-            newly = {session.plan.session for session in down} - self._loner
-            self._loner |= newly
-            if newly:
-                self.cusum = Cusum(self._timers.silence_ns)
-
-
-def _feed(cusum: Cusum, outcome: Outcome, now: int) -> None:
-    if outcome is Outcome.HIT:
-        cusum.hit(now)
-    elif outcome is Outcome.MISS:
-        cusum.miss(now)
-    elif outcome is Outcome.LATE:
-        cusum.heal(now)
+        if self.suspect_since and self._worst_nats >= STALLED_NATS:
+            self._distrust(now)
+        self.suspect_since = 0

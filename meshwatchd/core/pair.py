@@ -12,7 +12,7 @@ from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.core.views import PeerViews, View
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.topology import Path, Topology
 
 ALIVE_AFTER_HITS = 3
@@ -60,6 +60,7 @@ class PairWatch:
             return schedule.select(layer=Layer.RELAY, path=path.number, flow=flow)
 
         self.groups: dict[int, Group] = {}
+        self._judges: dict[SessionId, Group] = {}
         self._everything = schedule.sessions
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
@@ -67,7 +68,8 @@ class PairWatch:
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
-            self.groups[path.number] = Group(judged, controls, schedule.timers)
+            group = self.groups[path.number] = Group(judged, controls, schedule.timers)
+            self._judges |= {session.plan.session: group for session in (*judged, *controls)}
         self.fresh = relay(self.primary, FlowClass.FRESH)
         self.pinned = relay(self.primary, FlowClass.PINNED)
         self.to_relay = tuple(s for s in self.fresh if s.plan.peer == self.remote_leader)
@@ -93,16 +95,17 @@ class PairWatch:
 
     def groups_of(self, session: Session) -> Iterable[Group]:
         """The group a session feeds, if any."""
-        group = self.groups.get(session.plan.path) if session.plan.layer is Layer.RELAY else None
-        return (group,) if group is not None and session in group.sessions else ()
+        group = self._judges.get(session.plan.session)
+        return (group,) if group is not None else ()
 
-    def suspect_sessions(self, active: Path) -> tuple[tuple[Session, ...], tuple[Session, ...]]:
-        """What a confirm burst probes: the suspected path hard, everything that could explain or replace it lightly."""
-        hard = self.group(active).sessions
+    def light_sessions(self, active: Path) -> tuple[Session, ...]:
+        """What a confirm burst asks beside the suspected path: everything that could explain or replace it."""
         others = [s for path in self.paths if path is not active for s in self.group(path).sessions]
         segments = (*self.underlay, *self.overlay, *self.overlay_pinned) if not self.is_leader else self.wireguard
         members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
-        return hard, (*self.pinned, *self.to_relay, *segments, *members, *others)
+        suspected = self.group(active).controls
+        pinned = [session for session in self.pinned if session not in suspected]
+        return *pinned, *self.to_relay, *segments, *members, *others
 
     def evidence(
         self,
@@ -147,7 +150,7 @@ class PairWatch:
             has_good_standby=has_good_standby,
             silent_nodes=silent,
             inbound=self._inbound(since, now),
-            log_likelihood=primary.cusum.nats,
+            log_likelihood=primary.nats,
         )
 
     def _carries(self, active: Path) -> Group:

@@ -134,7 +134,7 @@ class Schedule:
         sessions, self._waits = [], []
         for plan in ordered:
             # One estimator for all sessions of a layer and path: what delays one of them delays the others.
-            delay, waits = delays.setdefault((plan.layer, plan.path), (DelayEstimator(self.timers.miss_ns), _Waits()))
+            delay, waits = delays.setdefault((plan.layer, plan.path), (self._estimator(), _Waits()))
             session = Session(plan, self._ports(ports, plan, now), delay, self.timers.silence_ns)
             sessions.append(session)
             self._waits.append(waits)
@@ -248,6 +248,9 @@ class Schedule:
     def select(self, **wanted: object) -> tuple[Session, ...]:
         """The sessions whose plans have all the given attribute values."""
         return tuple(s for s in self.sessions if all(getattr(s.plan, name) == value for name, value in wanted.items()))
+
+    def _estimator(self) -> DelayEstimator:
+        return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
 
     def _ask(self, turn: _Turn, now: int, probes: list[SendProbe]) -> None:
         """Send what is due of one kind; who slept through several intervals asks each session once."""

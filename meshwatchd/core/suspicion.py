@@ -1,7 +1,12 @@
-"""From the first suspicious miss to the confirm burst.
+"""From the first suspicious miss to the end of the confirm burst.
 
-A burst asks three questions at once: do fresh flows over the path in use really die, which layer is it, and is there
+A burst asks three questions at once: do flows over the path in use really die, which layer is it, and is there
 a path that answers now? Without the third a standby would be judged by probes older than the fault.
+
+It comes in slices, and goes on until the tests have decided: one miss earns one slice, enough to condemn a dead path;
+what its answers leave undecided earns the next, with no pause between them, for a second at most. A budget bounds them
+all together, and half of it is reserved for doubt that more than one miss speaks for: where a few percent of all
+packets are lost every day, bursts must neither fill the network's flow tables nor be used up when they are needed.
 """
 
 from __future__ import annotations
@@ -9,32 +14,59 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshwatchd.core.context import PairContext
+from meshwatchd.core.detector import MISS_NATS
+from meshwatchd.core.group import Group
 from meshwatchd.core.mover import MoveState
-from meshwatchd.core.session import SessionState
+from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.outputs import Output, SessionSuspected, SuspicionCleared
-from meshwatchd.model.settings import MS
+from meshwatchd.model.settings import MINUTE, MS, SECOND
 
 BURST_PAUSE_NS = 250 * MS
-"""Shortest time between two bursts: with a few percent of everyday loss bursts must not eat the packet budget."""
+"""Shortest time between two bursts about the same thing, and between slices once the burst has had its second."""
 
 NEW_SUSPICION_PAUSE_NS = 60 * MS
 """A path that comes back under suspicion at once is more than everyday loss; this keeps bursts from overlapping."""
 
-HARD_ROUNDS = 4
-"""Probes of each session of the suspected group: with three sessions enough to trip the test in one round trip."""
+SLICE = 16
+"""Probes of the suspected group in a row: one more than trip the test when all of them are missed."""
+
+CONFIRMED_NATS = 2 * MISS_NATS
+"""Doubt that more than one miss speaks for: from here on slices follow one another without waiting for answers."""
+
+BURST_LIMIT_NS = 1 * SECOND
+"""What a thousand probes have not decided, regular ones have to."""
+
+BURST_BUDGET = 1_500
+"""Burst probes of one pair in a minute: a full burst, the layers and standbys it asks, and as much again in reserve."""
+
+VERIFY_ROUNDS = 4
+"""Probes of each session of a path that was just taken into use."""
 
 LIGHT_ROUNDS = 3
-"""Probes of every other session that matters: the fewest that tell dead from unlucky."""
+"""Probes of every other session that matters: the fewest that tell dead from unlucky. The first miss earns one."""
+
+FRESH_OF = 4
+"""Once known flows have answered, three probes in four are fresh: the question is then what becomes of new flows."""
 
 
 class Suspicion:
-    """Starts bursts, and tells when suspicion comes and goes."""
+    """Starts bursts and keeps them going, and tells when suspicion comes and goes.
+
+    Attributes:
+        next_step: when to look again while suspicion is raised, whatever is heard until then; nanoseconds.
+    """
 
     def __init__(self, context: PairContext) -> None:
         self._context = context
         self._last_burst = -BURST_PAUSE_NS
         self._last_look = -BURST_PAUSE_NS
+        self._planned_until = 0
+        self._light_rounds = 0
+        self._turn = 0
+        self._budget = float(BURST_BUDGET)
+        self._budget_at = 0
         self.is_raised = False
+        self.next_step = 0
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at the group of the path in use."""
@@ -46,30 +78,85 @@ class Suspicion:
                 peer=first.plan.peer,
                 layer=first.plan.layer,
                 path=active.number,
-                log_likelihood=round(group.cusum.nats, 2),
+                log_likelihood=round(group.nats, 2),
             )
         elif self.is_raised and not group.is_suspect and not group.is_down:
             yield SuspicionCleared(path=active.number)
         self.is_raised = group.is_suspect
-        if group.is_suspect or self._context.mover.state is MoveState.PROPOSING:
+        if group.is_suspect:
+            self._press(group, now)
+        elif self._context.mover.state is MoveState.PROPOSING:
             self.confirm(now, pause_ns=BURST_PAUSE_NS)
         elif any(session.state is SessionState.SUSPECT for session in self._context.watch.segments):
             self._look_at_segments(now)
+
+    def confirm(self, now: int, *, pause_ns: int) -> None:
+        """One slice and the whole of the light probes, unless the last burst is younger than the pause."""
+        if now - self._last_burst < pause_ns or self._left(now) < SLICE:
+            return
+        self._last_burst, self._light_rounds = now, 0
+        self._slice(self._context.watch.group(self._context.mover.active), now)
+        self._ask_the_others(now, rounds=LIGHT_ROUNDS)
+
+    def _press(self, group: Group, now: int) -> None:
+        """The next slice of the burst, as soon as it is due and while the budget lasts."""
+        is_confirmed = group.nats >= CONFIRMED_NATS
+        self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
+        reserve = 0 if is_confirmed else BURST_BUDGET // 2
+        if now < self.next_step or self._left(now) < reserve + SLICE:
+            self.next_step = max(self.next_step, now + self._context.schedule.timers.burst_gap_ns * SLICE)
+            return
+        if group.suspect_since > self._last_burst or now - group.suspect_since > BURST_LIMIT_NS:
+            self._light_rounds = 0
+        self._last_burst = now
+        self._slice(group, now)
+        self._ask_the_others(now, rounds=LIGHT_ROUNDS if is_confirmed else 1)
+        self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
+
+    def _next_slice(self, group: Group, now: int, *, is_confirmed: bool) -> int:
+        if group.suspect_since > self._last_burst:
+            return self._last_burst + NEW_SUSPICION_PAUSE_NS
+        if now - group.suspect_since > BURST_LIMIT_NS:
+            return self._last_burst + BURST_PAUSE_NS
+        if is_confirmed:
+            return self._planned_until
+        return self._planned_until + group.sessions[0].delay.wait_ns(now)
+
+    def _slice(self, group: Group, now: int) -> None:
+        """Probes a gap apart: fresh and known flows of all sessions of the group in turn."""
+        schedule = self._context.schedule
+        at = max(now, self._planned_until)
+        for session in self._pick(group):
+            schedule.confirm((session,), at, rounds=1)
+            at += schedule.timers.burst_gap_ns
+            self._budget -= 1
+        self._planned_until = at
+
+    def _pick(self, group: Group) -> Iterator[Session]:
+        fresh, known = group.sessions, group.controls
+        for _ in range(SLICE if fresh else 0):
+            self._turn += 1
+            cycle, place = divmod(self._turn, FRESH_OF if group.is_selective else 2)
+            is_known = bool(known) and place == 0
+            yield known[cycle % len(known)] if is_known else fresh[(self._turn - cycle) % len(fresh)]
+
+    def _ask_the_others(self, now: int, *, rounds: int) -> None:
+        """What could explain the misses or replace the path, up to so many rounds in this burst."""
+        rounds -= self._light_rounds
+        if rounds > 0:
+            light = self._context.watch.light_sessions(self._context.mover.active)
+            self._context.schedule.confirm(light, now, rounds=rounds)
+            self._light_rounds += rounds
+            self._budget -= rounds * len(light)
+
+    def _left(self, now: int) -> float:
+        """What is left of the budget, which fills up within a minute."""
+        earned = (now - self._budget_at) * BURST_BUDGET / MINUTE
+        self._budget, self._budget_at = min(self._budget + earned, BURST_BUDGET), now
+        return self._budget
 
     def _look_at_segments(self, now: int) -> None:
         """A leader whose overlay dies may still see its own path as fine: the others need its word soon."""
         if now - self._last_look >= BURST_PAUSE_NS:
             self._last_look = now
             self._context.schedule.confirm(self._context.watch.segments, now, rounds=LIGHT_ROUNDS)
-
-    def confirm(self, now: int, *, pause_ns: int) -> None:
-        """Burst, unless the last burst is younger than the pause; a new suspicion needs probes younger than itself."""
-        active = self._context.watch.group(self._context.mover.active)
-        if active.suspect_since > self._last_burst:
-            pause_ns = min(pause_ns, NEW_SUSPICION_PAUSE_NS)
-        if now - self._last_burst < pause_ns:
-            return
-        self._last_burst = now
-        hard, light = self._context.watch.suspect_sessions(self._context.mover.active)
-        self._context.schedule.confirm(hard, now, rounds=HARD_ROUNDS)
-        self._context.schedule.confirm(light, now, rounds=LIGHT_ROUNDS)

@@ -173,6 +173,9 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
         silence_ns: how long everything on a path must be missing before it is condemned; a tunnel that is stalled for
             less is left alone.
         selective_ns: the same where old flows still pass: then the path is not stalled.
+        calm_miss_ns, calm_silence_ns, calm_selective_ns: the three on a leg that is trusted, because it has shown for a
+            minute that it does not stall (`core.delay`). The wait has to cover the round trip and two machines that are
+            late by a few milliseconds; the hold-off, one stall of those machines that no answer has told of.
     """
 
     interval_ns: int
@@ -181,6 +184,9 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     burst_gap_ns: int
     silence_ns: int
     selective_ns: int
+    calm_miss_ns: int
+    calm_silence_ns: int
+    calm_selective_ns: int
 
 
 TIMERS = {
@@ -191,22 +197,31 @@ TIMERS = {
         burst_gap_ns=1 * MS,
         silence_ns=40 * MS,
         selective_ns=20 * MS,
+        calm_miss_ns=6 * MS,
+        calm_silence_ns=10 * MS,
+        calm_selective_ns=10 * MS,
     ),
     ProbeProfile.DEFAULT: Timers(
         interval_ns=50 * MS,
         watch_ns=200 * MS,
         miss_ns=30 * MS,
-        burst_gap_ns=3 * MS,
+        burst_gap_ns=1 * MS,
         silence_ns=100 * MS,
         selective_ns=40 * MS,
+        calm_miss_ns=10 * MS,
+        calm_silence_ns=20 * MS,
+        calm_selective_ns=20 * MS,
     ),
     ProbeProfile.WAN: Timers(
         interval_ns=200 * MS,
         watch_ns=800 * MS,
         miss_ns=400 * MS,
-        burst_gap_ns=15 * MS,
+        burst_gap_ns=3 * MS,
         silence_ns=600 * MS,
         selective_ns=300 * MS,
+        calm_miss_ns=150 * MS,
+        calm_silence_ns=250 * MS,
+        calm_selective_ns=150 * MS,
     ),
 }
 """Three sets; a fast one finds a fault within two or three of its intervals and takes shorter stalls for faults."""

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import random
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from meshwatchd.model.ids import FlowClass
+from meshwatchd.model.settings import SECOND
 
 Kind = Literal["underlay", "overlay", "tunnel", "forward"]
 
+Ends = tuple[tuple[str, int], tuple[str, int]]
+"""The two (address, port) pairs of a packet."""
+
 
 class Leg(NamedTuple):
-    """One step of a packet: over a wire or tunnel from one node to another, or through a node's forwarding."""
+    """One step of a packet: over a wire or tunnel from one node to another, or through a node's forwarding.
+
+    Attributes:
+        inner: the ends of a probe's packet where somebody has to hash them; None for imaginary traffic.
+    """
 
     kind: Kind
     source: str
     target: str
     path: int = 0
+    inner: Ends | None = None
 
 
 Fault = Callable[[Leg, FlowClass, random.Random], bool]
@@ -69,3 +80,69 @@ def lossy_path(one: str, other: str, ratio: float) -> Fault:
     return lambda leg, _flow, rng: (
         leg.kind == "tunnel" and {leg.source, leg.target} == {one, other} and rng.random() < ratio
     )
+
+
+def outer_port(leg: Leg, ports: int) -> int:
+    """The outer source port of an overlay packet: a hash of its ends that both directions share, keyed per pair."""
+    assert leg.inner is not None, "only probes have ports"
+    key = (*sorted((leg.source, leg.target)), *sorted(leg.inner))
+    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big") % ports
+
+
+class FlowTable:
+    """A network below one node's overlay that remembers outer flows, and from `break_down` on learns no new ones.
+
+    Args:
+        node: whose overlay packets it carries.
+        memory_ns: how long it remembers a flow after its last packet.
+        clock: the world's time.
+        ports: outer source ports; VXLAN takes them from ip_local_port_range.
+    """
+
+    def __init__(self, node: str, memory_ns: int, clock: Callable[[], int], ports: int = 28_232) -> None:
+        self.is_broken = False
+        self._node, self._memory_ns, self._clock, self._ports = node, memory_ns, clock, ports
+        self._seen: dict[tuple[str, int], int] = {}
+
+    def __call__(self, leg: Leg, flow: FlowClass, _rng: random.Random) -> bool:
+        """Whether the packet is lost: whatever leaves the node in a flow that is not remembered."""
+        if leg.kind != "overlay" or self._node not in (leg.source, leg.target):
+            return False
+        if leg.inner is None:
+            return self.is_broken and leg.source == self._node and flow is FlowClass.FRESH
+        key = (leg.target if leg.source == self._node else leg.source, outer_port(leg, self._ports))
+        is_known = self._clock() - self._seen.get(key, -self._memory_ns - 1) <= self._memory_ns
+        if is_known or not self.is_broken:
+            self._seen[key] = self._clock()
+        return self.is_broken and leg.source == self._node and not is_known
+
+    def flows(self) -> dict[str, int]:
+        """How many outer flows it has seen, by the node at their other end."""
+        peers = sorted(peer for peer, _ in self._seen)
+        return {peer: peers.count(peer) for peer in dict.fromkeys(peers)}
+
+    def prefill(self, rates: dict[str, float], probed_ns: int, rng: random.Random) -> None:
+        """Remember what so long a time of probing would have left: inner flows never repeat, their hashes are even.
+
+        Args:
+            rates: new inner flows a second, by the node at the other end.
+            probed_ns: how long there has been probing.
+        """
+        window_ns = min(probed_ns, self._memory_ns)
+        for peer, rate in rates.items():
+            for _ in range(math.ceil(rate * window_ns / SECOND)):
+                key = (peer, rng.randrange(self._ports))
+                self._seen[key] = max(self._seen.get(key, 0), self._clock() - rng.randrange(window_ns))
+
+
+def broken_buckets(node: str, quarter: float = 0.25) -> Fault:
+    """Overlay flows of the node whose hash falls into a share of the buckets die, old or new."""
+
+    def drops(leg: Leg, flow: FlowClass, rng: random.Random) -> bool:
+        if leg.kind != "overlay" or node not in (leg.source, leg.target):
+            return False
+        if leg.inner is None:
+            return flow is FlowClass.FRESH and rng.random() < quarter
+        return outer_port(leg, 1_024) < quarter * 1_024
+
+    return drops

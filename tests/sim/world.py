@@ -21,7 +21,7 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
 from meshwatchd.profiles import PROFILES
-from tests.sim.faults import Fault, Leg
+from tests.sim.faults import Ends, Fault, Leg
 from tests.sim.routes import LOOP, Routes
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
 
@@ -335,7 +335,7 @@ class World:
         self.sent += 1
         plan = node.plans[probe.session]
         legs = self._legs(node.name, plan)
-        if self._passes(legs, plan.flow):
+        if self._passes(legs, plan.flow, _ends(plan, probe)):
             request = Request(node.name, node.engine.epoch, probe, plan, node.banner, self.now)
             self._post(self._delay(legs), plan.peer, request)
 
@@ -346,7 +346,7 @@ class World:
         )
         if plan.layer is Layer.EFFECTIVE:
             legs = self.routes.walk(node.name, request.sender, None)
-        if self._passes(legs, plan.flow):
+        if self._passes(legs, plan.flow, _ends(plan, probe)):
             delay = self._delay(legs)
             reply = ev.ReplyReceived(
                 session=probe.session,
@@ -370,9 +370,11 @@ class World:
     def _delay(self, legs: tuple[Leg, ...]) -> int:
         return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
 
-    def _passes(self, legs: tuple[Leg, ...], flow: FlowClass) -> bool:
+    def _passes(self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None) -> bool:
         if legs and legs[-1] is LOOP:
             return False
+        if self.faults and ends is not None:
+            legs = tuple(leg._replace(inner=ends) for leg in legs)
         return not any(fault(leg, flow, self.rng) for leg in legs for fault in self.faults)
 
     def _legs(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
@@ -387,6 +389,10 @@ class World:
                 return self.routes.walk(source, plan.peer, None)
             case _:
                 return self.routes.walk(source, plan.peer, plan.path)
+
+
+def _ends(plan: out.SessionPlan, probe: out.SendProbe) -> Ends:
+    return (plan.source, probe.source_port), (plan.destination, plan.port)
 
 
 def healthy_world(

@@ -1,0 +1,76 @@
+"""How long it takes from a fault to the first relay that condemns the path, and to both sides on another one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from meshwatchd.core.delay import TRUSTED_AFTER_NS
+from meshwatchd.model.settings import MINUTE, MS, SECOND
+from tests.sim.faults import Fault, FlowTable
+from tests.sim.world import World, healthy_world
+from tests.support.lab_mesh import NAMES
+
+RELAYS = ("a1", "a2", "b1", "b2")
+LIMIT_NS = 5 * SECOND
+OBSERVED_NS = 20 * SECOND
+
+
+class Times(NamedTuple):
+    """From the fault on, in nanoseconds; LIMIT_NS for what did not happen."""
+
+    condemned: int
+    moved: int
+
+
+def after(world: World, fault: Fault | None = None) -> Times:
+    """Let a fault begin, and wait for what the daemons do about it."""
+    began = world.now
+    if fault is not None:
+        world.faults.append(fault)
+    world.run_until(lambda: any(_condemns(world, name) for name in RELAYS), limit_ns=LIMIT_NS)
+    condemned = world.now - began
+    world.run_until(lambda: any(world.are_on(rank) for rank in (1, 2, 3)), limit_ns=LIMIT_NS)
+    return Times(condemned, min(world.now - began, LIMIT_NS))
+
+
+def quantile(values: list[int], share: float) -> int:
+    """The smallest value that so large a share does not exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def trusted_world(*, seed: int) -> World:
+    """A healthy world whose processes have watched their legs for more than a minute, without running that minute."""
+    world = healthy_world(seed=seed)
+    for name in NAMES:
+        for session in world.nodes[name].engine.schedule.sessions:
+            session.delay._calm_since = world.now - TRUSTED_AFTER_NS
+    world.run(500 * MS)
+    return world
+
+
+def with_flow_table(*, seed: int, memory_min: int, probed_min: int, is_trusted: bool = True) -> tuple[World, FlowTable]:
+    """A world that has been probing for so many minutes over a table at b1 that remembers for so many."""
+    world = trusted_world(seed=seed) if is_trusted else healthy_world(seed=seed)
+    table = FlowTable("b1", memory_min * MINUTE, lambda: world.now)
+    world.faults.append(table)
+    world.run(SECOND)
+    table.prefill(rates(), probed_min * MINUTE, world.rng)
+    return world, table
+
+
+@cache
+def rates() -> dict[str, float]:
+    """New outer flows a second between b1 and each node of its location, as the schedule makes them in health."""
+    world = healthy_world(seed=1)
+    table = FlowTable("b1", 60 * MINUTE, lambda: world.now, ports=1 << 62)
+    world.faults.append(table)
+    world.run(OBSERVED_NS)
+    before = table.flows()
+    world.run(OBSERVED_NS)
+    return {peer: (flows - before[peer]) * SECOND / OBSERVED_NS for peer, flows in table.flows().items()}
+
+
+def _condemns(world: World, name: str) -> bool:
+    conductor = world.nodes[name].conductor
+    return conductor.watch.group(conductor.watch.primary).is_down
