@@ -112,6 +112,11 @@ class Session:
         return self.state is SessionState.UP
 
     @property
+    def is_calm(self) -> bool:
+        """Up, without a trace of evidence against it: one more answer changes nothing anybody has to know."""
+        return self.state is SessionState.UP and self.cusum.nats == 0.0
+
+    @property
     def rtt_ns(self) -> int:
         """Smoothed round-trip time of the session's leg."""
         return self.delay.srtt_ns
