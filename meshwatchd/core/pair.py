@@ -222,12 +222,16 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
 
 def _standing(sessions: tuple[Session, ...]) -> Leg:
     """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
-    evidence = [session.cusum.nats for session in sessions if session.is_proven]
-    if not evidence:
-        return Leg.UNKNOWN
-    if min(evidence) >= DISTURBED_NATS:
-        return Leg.DEAD
-    return Leg.ALIVE if min(evidence) < ISOLATED_NATS else Leg.UNKNOWN
+    is_dead = False
+    is_in_doubt = False
+    for session in sessions:
+        if not session.is_proven:
+            continue
+        if session.cusum.nats < ISOLATED_NATS:
+            return Leg.ALIVE
+        is_dead = True
+        is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
+    return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
 
 
 def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from meshwatchd.model.faults import Severity
-from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
     from meshwatchd.core.engine import Engine
     from meshwatchd.core.group import Group
+    from meshwatchd.core.rates import Rate
     from meshwatchd.core.session import Session
 
 UNWATCHED = "unwatched"
@@ -35,6 +36,7 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
         severity=worst,
         pairs=pairs,
         sessions=tuple(_session(session) for session in engine.schedule.sessions),
+        rates=tuple(_rate(rate) for rate in engine.schedule.rates()),
         counters=dict(counters),
     )
 
@@ -104,4 +106,15 @@ def _session(session: Session) -> SessionStatus:
         sent=session.sent,
         lost=session.lost,
         last_heard_ns=session.last_heard,
+    )
+
+
+def _rate(rate: Rate) -> RateStatus:
+    return RateStatus(
+        layer=rate.kind.layer,
+        path=rate.kind.path,
+        flow=rate.kind.flow,
+        sessions=rate.sessions,
+        interval_ns=rate.interval_ns,
+        stretch=round(rate.stretch, 2),
     )

@@ -22,6 +22,23 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_heard_ns: int
 
 
+class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How often sessions of one kind are probed while nothing is suspected.
+
+    Attributes:
+        sessions: how many there are.
+        interval_ns: between two probes of one of them.
+        stretch: how many times slower than without `probe.packets_per_second`.
+    """
+
+    layer: Layer
+    path: int
+    flow: FlowClass
+    sessions: int
+    interval_ns: int
+    stretch: float
+
+
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One path as seen from this node: `good`, `suspect`, `down` or `unknown`."""
 
@@ -67,4 +84,5 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     pairs: tuple[PairStatus, ...]
     sessions: tuple[SessionStatus, ...]
+    rates: tuple[RateStatus, ...] = ()
     counters: dict[str, int]

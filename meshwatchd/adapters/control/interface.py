@@ -123,6 +123,16 @@ type Session (
   last_heard_ns: int
 )
 
+# How often sessions of one kind are probed; stretch: how many times slower than without probe.packets_per_second.
+type Rate (
+  layer: int,
+  path: int,
+  flow: string,
+  sessions: int,
+  interval_ns: int,
+  stretch: float
+)
+
 # One path between two locations. States: good, suspect, down, unknown.
 type Path (
   number: int,
@@ -168,6 +178,7 @@ type Snapshot (
   severity: string,
   pairs: []Pair,
   sessions: []Session,
+  rates: []Rate,
   counters: [string]int
 )
 
