@@ -111,7 +111,7 @@ class KnownPorts:
         self._ports = ports
         self._turn = start
 
-    def take(self, _now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:  # noqa: ARG002 - a known flow has no round
+    def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:  # noqa: ARG002 - no rounds here
         """The next of the ports."""
         self._turn += 1
         return self._ports[self._turn % len(self._ports)]

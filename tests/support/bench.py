@@ -83,6 +83,15 @@ class Bench:
             if deadline is not None and deadline <= self.now:
                 self.feed(ev.Tick())
 
+    def run_until_suspected(self) -> None:
+        """Let time pass until the path in use has missed an answer: that takes as long as its probes are apart."""
+        group = self.conductor.watch.group(self.conductor.mover.active)
+        for _ in range(100):
+            if group.is_suspect or group.is_down:
+                return
+            self.run(5 * MS)
+        raise AssertionError("half a second without an answer, and nothing is suspected")
+
     def said(self, kind: type[Wanted], *, since: int = 0) -> list[Wanted]:
         """Everything of one kind the engine said, in order."""
         return [output for at, output in self.outputs if isinstance(output, kind) and at >= since]

@@ -81,7 +81,7 @@ def nodes(*names: str) -> Iterator[tuple[Poller, list[PacketNode]]]:
         poller.close()
 
 
-def plan(port: int, *, peer: str = "b1", flow: FlowClass = FlowClass.FRESH, pinned_port: int = 0) -> SessionPlan:
+def plan(port: int, *, peer: str = "b1", flow: FlowClass = FlowClass.FRESH) -> SessionPlan:
     """A session over loopback."""
     return SessionPlan(
         session=SessionId(0),
@@ -92,7 +92,6 @@ def plan(port: int, *, peer: str = "b1", flow: FlowClass = FlowClass.FRESH, pinn
         source=ADDRESS,
         destination=ADDRESS,
         port=port,
-        pinned_port=pinned_port,
     )
 
 

@@ -25,10 +25,11 @@ from tests.support.lab_mesh import settings_for
 PROPOSE, GRANT, REFUSE, NOTICE = CoordinationKind
 
 
-def _broken(name, *, wait_ns=250 * MS, **words):
-    """A node whose primary path has just died."""
+def _broken(name, *, wait_ns=200 * MS, **words):
+    """A node whose primary path died: it has been suspected for a while."""
     bench = ready(name, **words)
     bench.silent = primary_is_silent
+    bench.run_until_suspected()
     bench.run(wait_ns)
     return bench
 
@@ -94,7 +95,8 @@ def test_a_refusal_is_told_and_the_next_path_gets_its_chance():
     """The refused path is left alone for the hold-down; a second later path 3 is asked for."""
     bench = ready("b2")
     bench.silent = lambda plan: primary_is_silent(plan) or plan.path == 2
-    bench.run(250 * MS)
+    bench.run_until_suspected()
+    bench.run(200 * MS)
     nonce = bench.spoken(PROPOSE)[0].nonce
     bench.hear("a1", message(REFUSE, rank=1, target="b2", nonce=nonce, generation=0, reason=Reason.MODE))
     assert "the other relay refuses: mode" == bench.said(FailoverHeld)[-1].reason
@@ -119,7 +121,7 @@ def test_a_stale_asker_learns_the_generation():
 
 def test_a_supported_proposal_is_granted_once_the_kernel_has_moved():
     """Its own probes say the same: one fact, one change, one grant with the nonce of the question."""
-    bench = _broken("b2", wait_ns=100 * MS)
+    bench = _broken("b2", wait_ns=70 * MS)
     since = bench.now
     bench.hear("a1", _proposal())
     assert [] == bench.spoken(GRANT, since=since)
@@ -132,7 +134,7 @@ def test_a_supported_proposal_is_granted_once_the_kernel_has_moved():
 
 def test_a_repeated_proposal_is_answered_with_the_same_grant():
     """The first grant may have been lost; nothing is changed twice, nothing told twice."""
-    bench = _broken("b2", wait_ns=100 * MS)
+    bench = _broken("b2", wait_ns=70 * MS)
     for _ in range(3):
         bench.hear("a1", _proposal())
         bench.run(5 * MS)
@@ -196,7 +198,7 @@ def test_without_leave_to_act_every_proposal_is_refused(mode):
 
 def test_an_old_generation_is_refused_with_the_current_one():
     """A proposer that slept through a move learns where things stand."""
-    bench = _broken("b2", wait_ns=100 * MS)
+    bench = _broken("b2", wait_ns=70 * MS)
     bench.conductor.mover.generation = 5
     since = bench.now
     bench.hear("a1", _proposal(generation=5))
@@ -234,7 +236,7 @@ def test_a_better_path_is_pointed_out():
 )
 def test_only_the_paths_two_relays_have_a_say(name, sender, rank):
     """Whoever else asks, or is asked, is not heard; neither is a failback from where traffic is not."""
-    bench = _broken(name, wait_ns=100 * MS)
+    bench = _broken(name, wait_ns=70 * MS)
     since = bench.now
     bench.hear(sender, _proposal(rank=rank, target=name))
     bench.run(MS)
@@ -245,14 +247,14 @@ def test_only_the_paths_two_relays_have_a_say(name, sender, rank):
 
 def test_a_path_that_does_not_exist_is_ignored():
     """A peer with another configuration must not crash us."""
-    bench = _broken("b2", wait_ns=100 * MS)
+    bench = _broken("b2", wait_ns=70 * MS)
 
     assert [] == [o for o in bench.hear("a1", _proposal(rank=7)) if not isinstance(o, SendProbe)]
 
 
 def test_a_message_for_somebody_else_is_ignored():
     """Probes of a relay reach many nodes; the target is named."""
-    bench = _broken("b2", wait_ns=100 * MS)
+    bench = _broken("b2", wait_ns=70 * MS)
     since = bench.now
     bench.hear("a1", _proposal(target="b3"))
 
@@ -266,11 +268,11 @@ def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
     since = bench.now
     home = _proposal(rank=0, generation=2, reason=Reason.RESTORED)
     bench.silent = primary_is_silent
-    bench.run(300 * MS)
+    bench.run(SECOND)
     bench.hear("a1", home)
     assert [] == _answers(bench, since)
     bench.silent = lambda _plan: False
-    bench.run(3 * SECOND)
+    bench.run(5 * SECOND)
     bench.hear("a1", home)
     bench.run(MS)
 

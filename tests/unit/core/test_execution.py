@@ -108,7 +108,8 @@ def test_a_relay_whose_kernel_refuses_says_no():
     """The other relay must not move alone."""
     bench = ready("b2")
     bench.silent = primary_is_silent
-    bench.run(250 * MS)
+    bench.run_until_suspected()
+    bench.run(70 * MS)
     bench.kernel = "no"
     bench.hear("a1", message(CoordinationKind.PROPOSE, rank=1, target="b2"))
     bench.run(MS)

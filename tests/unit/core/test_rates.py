@@ -41,7 +41,7 @@ def test_fresh_probes_of_the_path_in_use_leave_half_of_the_outer_flows_unknown(f
 
 
 def test_a_leg_of_the_default_mesh_keeps_its_budget():
-    """Path in use, standby, what follows traffic, and the segment itself, of three nodes with three: half remembered."""
+    """Path in use, standby, what follows traffic, the segment itself, of three nodes with three: half remembered."""
     kinds = [
         (Kind(Layer.RELAY, 0, FRESH, share=6), 6),
         (Kind(Layer.RELAY, 1, FRESH, share=6), 4),

@@ -10,7 +10,7 @@ import pytest
 from meshwatchd.core.engine import Engine
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import MS, SECOND, Mode, Settings
+from meshwatchd.model.settings import SECOND, Mode, Settings
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for
@@ -54,7 +54,7 @@ def test_paths_have_the_state_their_groups_have():
     assert ["unknown"] * 4 == _states(Bench("a2"))
     bench = ready("a2")
     bench.silent = primary_is_silent
-    bench.run(45 * MS)
+    bench.run_until_suspected()
     assert "suspect" == _states(bench)[0]
     bench.run(SECOND)
     assert "down" == _states(bench)[0]

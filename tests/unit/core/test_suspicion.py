@@ -18,7 +18,8 @@ def test_the_first_miss_starts_one_burst():
     bench = ready("a3")
     since = bench.now
     bench.silent = primary_is_silent
-    bench.run(100 * MS)
+    bench.run_until_suspected()
+    bench.run(70 * MS)
     plans = _confirms(bench, since)
     hard = [p for p in plans if p.layer is Layer.RELAY and p.path == 0 and p.flow is FlowClass.FRESH and p.peer != "b1"]
 

@@ -164,35 +164,35 @@ def test_pinned_session_keeps_its_port():
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port, pinned = free_port(), free_port()
         peer.reflector.listen((port,))
-        sender.prober.configure((plan(port, flow=FlowClass.PINNED, pinned_port=pinned),))
+        sender.prober.configure((plan(port, flow=FlowClass.PINNED),))
         for seq in range(3):
-            sender.prober.send(send(seq=seq))
+            sender.prober.send(send(seq=seq, source_port=pinned))
             pump(poller, lambda: len(sender.events) > seq)  # noqa: B023 - used at once
 
         assert [0, 1, 2] == [event.seq for event in sender.events if isinstance(event, ReplyReceived)]
         assert [FlowClass.PINNED] * 3 == [event.flow for event in peer.events if isinstance(event, RequestReceived)]
 
 
-def test_busy_pinned_port_moves_to_the_next():
-    """A pinned session must be pinned, not to a particular number."""
+def test_busy_port_of_a_known_flow_is_reported():
+    """The engine has others to choose from."""
     with nodes("a1") as (_poller, [sender]), udp() as plain, udp() as other:
         taken = other.getsockname()[1]
-        sender.prober.configure((plan(plain.getsockname()[1], flow=FlowClass.PINNED, pinned_port=taken),))
+        sender.prober.configure((plan(plain.getsockname()[1], flow=FlowClass.PINNED),))
 
-        sender.prober.send(send())
+        sender.prober.send(send(source_port=taken))
 
-        assert taken < plain.recvfrom(2048)[1][1]
-        assert sender.counters["pinned-port-moves"] >= 1
+        assert [errno.EADDRINUSE] == [event.errno for event in sender.events if isinstance(event, SendFailed)]
 
 
 def test_icmp_error_for_an_earlier_probe_does_not_cost_the_next():
     """A refused pinned probe leaves an error on its socket; the next probe leaves in spite of it."""
     with nodes("a1") as (_poller, [sender]):
         port = free_port()
-        sender.prober.configure((plan(port, flow=FlowClass.PINNED, pinned_port=free_port()),))
-        sender.prober.send(send())
+        sender.prober.configure((plan(port, flow=FlowClass.PINNED),))
+        pinned = free_port()
+        sender.prober.send(send(source_port=pinned))
         with udp(port=port) as plain:
-            sender.prober.send(send(seq=1))
+            sender.prober.send(send(seq=1, source_port=pinned))
 
             assert plain.recv(2048)
         assert [] == sender.events
