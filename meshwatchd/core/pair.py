@@ -160,13 +160,22 @@ class PairWatch:
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""
-        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): _standing(self.fresh)}
+        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._doubt()}
         if self.is_leader:
             legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
             legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
         else:
             legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
         return legs
+
+    def _doubt(self) -> Leg:
+        """The word by which the others are told to look: this node's own probes speak against the path."""
+        group = self.group(self.primary)
+        if not group.is_proven:
+            return Leg.UNKNOWN
+        if group.nats >= DISTURBED_NATS:
+            return Leg.DEAD
+        return Leg.ALIVE if group.nats < ISOLATED_NATS else Leg.UNKNOWN
 
     def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
         """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
