@@ -176,8 +176,11 @@ class Suspicion:
 
     def _look_at_segments(self, now: int) -> None:
         """A leader whose overlay dies may still see its own path as fine: the others need its word soon."""
-        if now - self._last_look >= BURST_PAUSE_NS:
-            self._last_look = now
-            if self._left(now) >= BURST_BUDGET // 2:
-                self._slice(self._context.watch.group(self._context.mover.active), now)
-            self._context.schedule.confirm(self._context.watch.segments, now, rounds=LIGHT_ROUNDS)
+        segments = self._context.watch.segments
+        cost = SLICE + LIGHT_ROUNDS * len(segments)
+        if now - self._last_look < BURST_PAUSE_NS or self._left(now) < BURST_BUDGET // 2 + cost:
+            return
+        self._last_look = now
+        self._slice(self._context.watch.group(self._context.mover.active), now)
+        self._context.schedule.confirm(segments, now, rounds=LIGHT_ROUNDS)
+        self._budget -= cost - SLICE
