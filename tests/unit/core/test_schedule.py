@@ -139,6 +139,19 @@ def test_what_missed_an_answer_is_watched_closely():
     assert 9 <= len(rest[session.plan.session]) <= 11
 
 
+def test_who_is_suspected_is_not_left_to_rest():
+    """Seven misses on a slow session: twelve answers do not acquit it, and the rest must not take half a minute."""
+    schedule = _schedule()
+    _instants(schedule, 20 * SECOND)
+    session = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH, peer="b3")[0]
+    for _ in range(7):
+        schedule.probe(session, START + 20 * SECOND)
+    _instants(schedule, 26 * SECOND)
+
+    assert session.is_good
+    assert session.lost == 7
+
+
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     """On standby the standby is what traffic depends on."""
     schedule = _schedule()
