@@ -265,6 +265,19 @@ def test_the_path_in_use_is_probed_at_full_rate():
     assert all(counts.get((FlowClass.FRESH, path), 0) <= 3 for path in (2, 3)), counts
 
 
+def test_source_ports_follow_from_the_name_of_the_node():
+    """Not from chance: a daemon that is started again goes on where it was, and two nodes walk differently."""
+
+    def ports(name, seed):
+        bench = Bench(name, seed=seed)
+        bench.run(SECOND)
+        plans = {p.session for p in bench.plans.values() if p.flow is FlowClass.FRESH and p.layer is Layer.UNDERLAY}
+        return {probe.source_port for probe in bench.said(out.SendProbe) if probe.session in plans}
+
+    assert ports("a2", 1) & ports("a2", 2)
+    assert not ports("a2", 1) & ports("a3", 1)
+
+
 # -- peers ------------------------------------------------------------------------------------------------------
 
 
