@@ -30,7 +30,16 @@ from meshwatchd.adapters.packet.sockets import (
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, Ancillary, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import RequestReceived
-from meshwatchd.wire import OwnState, PairKey, ParsedProbe, ReplayVerdict, ntp_from_ns, peek, verify_and_parse
+from meshwatchd.wire import (
+    FLAG_CONFIRM_BURST,
+    OwnState,
+    PairKey,
+    ParsedProbe,
+    ReplayVerdict,
+    ntp_from_ns,
+    peek,
+    verify_and_parse,
+)
 
 DRAIN: Final = 256
 """Requests taken from one socket in one turn, some 6 ms of work: a flood cannot starve our own probes."""
@@ -198,6 +207,7 @@ class Reflector:
                 path=request.mesh.path,
                 flow=translate.flow_of(request.mesh.flags),
                 is_fresh_epoch=is_fresh,
+                is_confirm=bool(request.mesh.flags & FLAG_CONFIRM_BURST),
                 banner=translate.banner_of(request.mesh),
                 coordination=self._dictionary.decode(message) if message is not None else None,
             )
