@@ -236,7 +236,7 @@ class Engine:
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
         if not event.is_fresh_epoch:
             return
-        if event.flow is FlowClass.FRESH:
+        if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self._by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)
         yield from self._learn(event.peer, event.banner, now)

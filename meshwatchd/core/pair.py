@@ -34,6 +34,9 @@ RECENT_NS = 3_000_000_000
 INBOUND_NS = 1_000_000_000
 """A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
 
+MIN_EXPECTED = 2
+"""Of fewer regular probes that should have come, silence says nothing."""
+
 HEARD_HISTORY = 64
 
 
@@ -53,7 +56,6 @@ class PairWatch:
         self._witnesses = tuple(n.name for n in topology.mesh.members(self.remote) if n.name != self.remote_leader)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
-        self._watch_ns = schedule.timers.watch_ns
 
     def _select(self, schedule: Schedule) -> None:
         def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
@@ -202,14 +204,20 @@ class PairWatch:
             return Leg.UNKNOWN
         layer = Layer.RELAY if self.is_leader else Layer.OVERLAY
         peers = {s.plan.peer for s in self.group(self.primary).sessions} if self.is_leader else {self.own_leader}
-        window_ns = now - since
-        expected = len(peers) * window_ns // self._watch_ns
-        if window_ns < INBOUND_NS or not any(self.heard.get((peer, layer)) for peer in peers):
+        arrivals = [self.heard.get((peer, layer), ()) for peer in sorted(peers)]
+        expected = (now - since) * sum(_rate(times, since) for times in arrivals)
+        if now - since < INBOUND_NS or expected < MIN_EXPECTED:
             return Leg.UNKNOWN
-        heard = sum(at >= since for peer in peers for at in self.heard.get((peer, layer), ()))
+        heard = sum(at >= since for times in arrivals for at in times)
         if heard * 2 >= expected:
             return Leg.ALIVE
         return Leg.DEAD if heard * 3 <= expected else Leg.UNKNOWN
+
+
+def _rate(arrivals: Iterable[int], until: int) -> float:
+    """Regular probes a nanosecond of one peer before an instant, which only that peer's own budgets decide."""
+    before = [at for at in arrivals if at < until]
+    return (len(before) - 1) / (before[-1] - before[0]) if len(before) > 1 and before[-1] > before[0] else 0.0
 
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:

@@ -124,6 +124,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     Attributes:
         is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
             before; only then may what it says be acted on.
+        is_confirm: it belongs to a confirm burst: that it was sent tells nothing of how often the peer usually sends.
     """
 
     peer: NodeName
@@ -132,6 +133,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     flow: FlowClass
     is_fresh_epoch: bool
     banner: Banner
+    is_confirm: bool = False
     coordination: Coordination | None = None
 
 

@@ -27,6 +27,7 @@ from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import RequestReceived
 from meshwatchd.wire import (
+    FLAG_CONFIRM_BURST,
     MeshFields,
     OwnState,
     PairKey,
@@ -237,6 +238,7 @@ class Reflector:
             path=mesh.path,
             flow=translate.flow_of(mesh.flags),
             is_fresh_epoch=is_fresh,
+            is_confirm=bool(mesh.flags & FLAG_CONFIRM_BURST),
             banner=translate.banner_of(mesh),
             coordination=self._dictionary.decode(message) if message is not None else None,
         )

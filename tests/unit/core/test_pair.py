@@ -180,3 +180,15 @@ def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
         group.observe(session, Outcome.MISS, bench.now)
 
     assert expected is watch.legs()[0, View.RELAY_PATH]
+
+
+@pytest.mark.parametrize(("gap_ms", "expected"), [(200, ALIVE), (2_000, DEAD)])
+def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
+    """Three probes a second came before the suspicion; what comes since is measured by that, not by our own timers."""
+    bench = ready("a3")
+    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    for at in (*range(bench.now, since, 300 * MS), *range(since, since + 3 * SECOND, gap_ms * MS)):
+        watch.note_heard("a1", Layer.OVERLAY, at)
+
+    assert expected is watch._inbound(since, since + 3 * SECOND)
+    assert UNKNOWN is watch._inbound(since, since + 500 * MS)
