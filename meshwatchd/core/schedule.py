@@ -17,11 +17,17 @@ from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import RESERVED_PORTS, TIMERS, Settings
+from meshwatchd.model.settings import RESERVED_PORTS, SECOND, TIMERS, Settings
 from meshwatchd.model.units import parse_port_range
 
 CONTROL_FACTOR = 2
 """Control sessions only have to be known good before a fault; during one the confirm burst asks them."""
+
+LATENESS_SHARE = 4
+"""Lateness of less than a quarter of the shortest wait is lost in it."""
+
+MAX_WIDENING_NS = 1 * SECOND
+"""The prober forgets probes that are older; a process that is later than that is stalled, not late."""
 
 _REGULAR, _CONFIRM, _EXPIRY = range(3)
 
@@ -41,6 +47,7 @@ class Schedule:
         self._heap: list[tuple[int, int, int, int, int]] = []
         self._pushed = 0
         self._fast_paths: frozenset[int] = frozenset()
+        self._widening_ns = 0
 
     def start(self, plans: Iterable[SessionPlan], now: int) -> None:
         """Begin with new sessions; earlier ones and all that is pending for them are forgotten."""
@@ -62,6 +69,15 @@ class Schedule:
     def use_paths(self, paths: Iterable[int]) -> None:
         """Probe these paths at full rate; the others are only watched."""
         self._fast_paths = frozenset(paths)
+
+    def widen(self, late_ns: int) -> None:
+        """Add this process's own lateness to every wait from here on, unless it is small beside them.
+
+        An answer that came in time is still read late by a process that is late itself, and looks as if the path
+        had taken so long. 0 takes the widening back.
+        """
+        is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
+        self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
@@ -93,7 +109,7 @@ class Schedule:
     ) -> SendProbe:
         """One probe of a session, its wait begun."""
         seq = session.begin(now)
-        self._push(now + session.delay.wait_ns(now), _EXPIRY, session, seq)
+        self._push(now + session.delay.wait_ns(now) + self._widening_ns, _EXPIRY, session, seq)
         is_pinned = session.plan.flow is FlowClass.PINNED
         return SendProbe(
             session=session.plan.session,

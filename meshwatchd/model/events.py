@@ -135,6 +135,23 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     coordination: Coordination | None = None
 
 
+class UnknownKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A request claims to be of a peer and is signed with a key this node does not have; nothing of it is proven."""
+
+    peer: NodeName
+    key_id: int
+
+
+class LatenessMeasured(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """This process's own timers have lately been late by so much.
+
+    Attributes:
+        p99_ns: nanoseconds that one wake-up in a hundred exceeds.
+    """
+
+    p99_ns: int
+
+
 class SendFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """A probe could not be handed to the kernel."""
 
@@ -200,6 +217,8 @@ Event = (
     | Provisioned
     | ReplyReceived
     | RequestReceived
+    | UnknownKeySeen
+    | LatenessMeasured
     | SendFailed
     | SwitchApplied
     | SwitchFailed

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from meshwatchd.adapters.packet import translate
-from meshwatchd.adapters.packet.peers import Peers
+from meshwatchd.adapters.packet.peers import Budgets, Peers
 from meshwatchd.adapters.packet.prober import Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE, arrival_wall_ns
@@ -21,6 +21,7 @@ from meshwatchd.wire import MeshKeys, MeshSecret, OwnState, PairKey, ProbeSpec, 
 
 NAMES = (NodeName("a1"), NodeName("b1"), NodeName("b2"))
 SECRET = MeshSecret(secret=bytes(range(32)))
+BUDGETS = Budgets(peer_per_s=2_000, all_per_s=20_000)
 ADDRESS = "127.0.0.1"
 WAIT_NS = 10_000_000
 """How long a packet waits in its socket before it is read."""
@@ -33,11 +34,14 @@ class PacketNode:
         events: what they reported.
     """
 
-    def __init__(self, name: str, poller: Poller, *, routed_port: int = 1, max_open: int = 8) -> None:
+    def __init__(
+        self, name: str, poller: Poller, *, routed_port: int = 1, max_open: int = 8, budgets: Budgets | None = None
+    ) -> None:
         self.name = NodeName(name)
         self.events: list[Event] = []
         self.counters: Counter[str] = Counter()
-        self.peers = Peers(MeshKeys(name, [SECRET]), (other for other in NAMES if other != name))
+        others = (other for other in NAMES if other != name)
+        self.peers = Peers(MeshKeys(name, [SECRET]), others, budgets or BUDGETS)
         self.dictionary = translate.Dictionary(NAMES)
         self.prober = Prober(
             poller=poller,
@@ -144,8 +148,17 @@ def key(signer: str, receiver: str) -> PairKey:
     return MeshKeys(signer, [SECRET]).add_peer(receiver)
 
 
-def request(signer: str = "a1", receiver: str = "b1", *, sequence: int = 1, layer: int = 5, epoch: int = 7) -> bytes:
-    """A valid probe."""
+def request(
+    signer: str = "a1",
+    receiver: str = "b1",
+    *,
+    sequence: int = 1,
+    layer: int = 5,
+    epoch: int = 7,
+    signed: PairKey | None = None,
+) -> bytes:
+    """A valid probe, unless it is signed with another key than the mesh's."""
     own = translate.own_state(Banner(), node=NodeName(signer), epoch=epoch)
     spec = ProbeSpec(ssid=1, path=1, layer=layer, destination=socket.inet_aton(ADDRESS))
-    return bytes(ProbeTemplate(spec, key=key(signer, receiver), own=own).seal(sequence, 10_000 + sequence))
+    template = ProbeTemplate(spec, key=signed or key(signer, receiver), own=own)
+    return bytes(template.seal(sequence, 10_000 + sequence))

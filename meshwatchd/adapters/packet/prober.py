@@ -29,6 +29,7 @@ from meshwatchd.wire import (
     ParsedProbe,
     ProbeSpec,
     ProbeTemplate,
+    RejectReason,
     verify_and_parse,
 )
 
@@ -191,6 +192,10 @@ class Prober:
         return len(self._fresh)
 
     def _template(self, session: _Session, command: SendProbe) -> ProbeTemplate:
+        key = self._peers.sending_key(session.plan.peer)
+        if session.key is not key:
+            session.key, session.coordinated = key, None
+            session.template.rekey(key)
         if session.own is not self._own:
             session.own = self._own
             session.template.announce(self._own)
@@ -318,6 +323,10 @@ class Prober:
 
     def _verify(self, data: bytes, session: _Session) -> ParsedProbe | None:
         parsed = verify_and_parse(data, session.key)
+        if parsed is RejectReason.WRONG_KEY_ID:
+            # The probe was signed before a rotation, and its answer with what it was signed with.
+            key = self._peers.answering_key(session.plan.peer, data)
+            parsed = parsed if key is None else verify_and_parse(data, key)
         if isinstance(parsed, ParsedProbe):
             if parsed.is_reply and parsed.ssid == session.ssid:
                 return parsed

@@ -29,7 +29,7 @@ from meshwatchd.adapters.packet.sockets import (
 )
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, Ancillary, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.events import RequestReceived
+from meshwatchd.model.events import RequestReceived, UnknownKeySeen
 from meshwatchd.wire import OwnState, PairKey, ParsedProbe, ReplayVerdict, ntp_from_ns, peek, verify_and_parse
 
 DRAIN: Final = 256
@@ -37,7 +37,7 @@ DRAIN: Final = 256
 MAX_SESSIONS: Final = 4096
 _NO_ADDRESS: Final = bytes(4)
 
-Emit = Callable[[RequestReceived], None]
+Emit = Callable[[RequestReceived | UnknownKeySeen], None]
 
 
 class Reflector:
@@ -136,8 +136,12 @@ class Reflector:
             return "not-mesh"
         claimed = self._peers.claimed(*claim)
         if claimed is None:
-            return "unknown-peer"
+            return self._refuse(*claim)
         peer, key = claimed
+        now_ns = monotonic_ns()
+        if peer.bucket.is_empty(now_ns):
+            # Whoever has used up its share costs no hashing either: its flood must not take others' time.
+            return "rate-limited"
         parsed = verify_and_parse(data, key)
         if not isinstance(parsed, ParsedProbe):
             return parsed
@@ -147,10 +151,18 @@ class Reflector:
         if verdict not in {ReplayVerdict.FRESH, ReplayVerdict.UNCONFIRMED_EPOCH}:
             return "replayed"
         # Charged behind the signature: forged packets must not use up what honest peers are entitled to.
-        now_ns = monotonic_ns()
         if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
         return peer, key, parsed, verdict
+
+    def _refuse(self, node_id: int, key_id: int) -> str:
+        """Why there is no key for a request; a peer's name under an unknown key is worth telling."""
+        peer = self._peers.named(node_id)
+        if peer is None:
+            return "unknown-peer"
+        if peer.unknown_keys.take(monotonic_ns()):
+            self._emit(UnknownKeySeen(peer=peer.name, key_id=key_id))
+        return "unknown-key"
 
     def _answer(
         self,

@@ -8,7 +8,7 @@ import random
 import msgspec
 
 from meshwatchd.core.layout import lay_out
-from meshwatchd.core.schedule import CONTROL_FACTOR, Schedule
+from meshwatchd.core.schedule import CONTROL_FACTOR, LATENESS_SHARE, MAX_WIDENING_NS, Schedule
 from meshwatchd.core.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -53,6 +53,22 @@ def test_sessions_of_one_leg_are_phased_evenly():
 
     assert 3 == len(leg)
     assert all(abs(gap - even_ns) <= jitter_ns for gap in _gaps(together))
+
+
+def test_own_lateness_widens_waits_once_it_is_no_longer_small():
+    """An answer that is read late must not count as missing; from a quarter of the shortest wait on."""
+    schedule = _schedule()
+    session = schedule.sessions[0]
+    schedule._heap.clear()
+    quarter_ns = TIMERS_DEFAULT.miss_ns // LATENESS_SHARE
+    waits_ns = []
+    for late_ns in (0, quarter_ns, quarter_ns + 1, 20 * MS, 5 * SECOND, 0):
+        schedule.widen(late_ns)
+        schedule.probe(session, START)
+        waits_ns.append(schedule._heap.pop()[0] - START - TIMERS_DEFAULT.miss_ns)
+        schedule._heap.clear()
+
+    assert [0, 0, quarter_ns + 1, 20 * MS, MAX_WIDENING_NS, 0] == waits_ns
 
 
 def test_jitter_does_not_add_up():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from meshwatchd.adapters.packet.peers import PEER_ANSWERS_PER_S
-from meshwatchd.model.events import RequestReceived
+from meshwatchd.model.events import RequestReceived, UnknownKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import ParsedProbe, verify_and_parse
-from tests.support.packet_node import PacketNode, free_port, key, nodes, request, udp
+from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, verify_and_parse
+from tests.support.packet_node import BUDGETS, PacketNode, free_port, key, nodes, request, udp
 from tests.support.pump import pump
 
 
@@ -113,7 +112,7 @@ def test_answer_is_never_answered():
 
 def test_answers_to_one_peer_are_limited():
     """A peer gets its rate and a quarter of a second's burst; the rest is counted."""
-    burst = PEER_ANSWERS_PER_S // 4
+    burst = BUDGETS.peer_per_s // 4
     with nodes("b1") as (poller, [node]), udp() as plain:
         address = _listening(node)
         for sequence in range(burst + 300):
@@ -124,6 +123,36 @@ def test_answers_to_one_peer_are_limited():
 
         assert burst <= node.counters["answers-sent"]
         assert node.counters["answers-sent"] == len(node.events)
+
+
+def test_flood_of_one_peer_starves_no_other():
+    """a1 sends ten times its share of valid requests; every request of b2 is answered."""
+    flood, asked = 10 * BUDGETS.peer_per_s // 4, 100
+    with nodes("b1") as (poller, [node]), udp() as loud, udp() as quiet:
+        address = _listening(node)
+        loud.setblocking(False)
+        for sequence in range(flood):
+            loud.sendto(request(sequence=sequence), address)
+            if sequence % (flood // asked) == 0:
+                quiet.sendto(request("b2", sequence=sequence), address)
+                pump(poller, lambda: sum(node.counters.values()) > sequence)  # noqa: B023 - used at once
+        pump(poller, lambda: sum(node.counters.values()) >= flood + asked)
+
+        assert node.counters["requests-rate-limited"] > flood // 2
+        assert asked == sum(event.peer == "b2" for event in node.events if isinstance(event, RequestReceived))
+
+
+def test_peer_under_an_unknown_key_is_named_once_a_second_and_not_answered():
+    """A missed step of a rotation: b2's requests are signed with another secret."""
+    stale = MeshKeys("b2", [MeshSecret(secret=bytes(32))]).add_peer("b1")
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence in range(5):
+            plain.sendto(request("b2", sequence=sequence, signed=stale), address)
+        pump(poller, lambda: node.counters["requests-unknown-key"] == 5)
+
+        assert [UnknownKeySeen(peer=NodeName("b2"), key_id=stale.key_id)] == node.events
+        assert 0 == node.counters["answers-sent"]
 
 
 def test_garbage_is_dropped_before_it_wakes_us():
