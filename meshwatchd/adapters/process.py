@@ -18,6 +18,7 @@ WANTED_FILES: Final = 8192
 _LOCK_MODE: Final = 0o640
 
 _MADV_DONTNEED: Final = 4
+_CAP_IPC_LOCK: Final = 14
 _MCL_CURRENT: Final = 1
 _MCL_FUTURE: Final = 2
 _MCL_ONFAULT: Final = 4
@@ -92,15 +93,21 @@ def lock_memory() -> bool:
     """Keep what is resident, and whatever becomes so, from being paged out: a page fault is a stall.
 
     On fault only: locking everything that is mapped would bring in all of OpenSSL and of the interpreter, more than
-    the whole engine weighs. False when that is not allowed: with a limit, mappings would fail later on, so the
-    limit has to be lifted first (LimitMEMLOCK=infinity, or CAP_SYS_RESOURCE).
+    the whole engine weighs. False when that is not allowed without limit (LimitMEMLOCK=infinity or CAP_IPC_LOCK):
+    under a limit, mappings would fail later on.
     """
-    try:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    except (ValueError, PermissionError):
+    is_unlimited = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
+    if not is_unlimited and not _has_capability(_CAP_IPC_LOCK):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
+
+
+def _has_capability(number: int) -> bool:
+    """Whether this process may do what a capability of linux/capability.h permits (proc(5): CapEff, hexadecimal)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    effective = next(line.split()[1] for line in lines if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> number & 1)
 
 
 def collect_young() -> None:

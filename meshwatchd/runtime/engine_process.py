@@ -134,7 +134,7 @@ def _settle(counters: Counter[str]) -> None:
     """Everything that is needed is here: give back what only the start needed, and keep the rest from being paged."""
     settle_memory()
     release_memory()
-    counters["memory-locked"] = lock_memory()
+    counters["memory-locked"] = int(lock_memory())
 
 
 if __name__ == "__main__":
