@@ -43,7 +43,7 @@ class Evidence:
         remote_view_overlay: what the remote leader says of its overlay to its members.
         remote_view_leader: what the remote leader's neighbours say of its underlay.
         is_anything_alive: whether any session to anybody is up.
-        mismatched_nodes: silent peers in whose name packets arrive that are signed with a key unknown here.
+        mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
         is_unproven: whether the primary path has never answered, long after the start.
         is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
         log_likelihood: of the primary path's test.
@@ -137,7 +137,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=lambda e: e.self_name,
         because=lambda e: (
             "no session to any node on any layer answers",
-            f"packets of {', '.join(e.mismatched_nodes)} arrive here, signed with a key that this node does not know",
+            f"packets of {', '.join(e.mismatched_nodes)} arrive here, signed with another key than this node's",
         ),
     ),
     Rule(
@@ -292,7 +292,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=lambda e: e.mismatched_nodes[0],
         because=lambda e: (
             f"{', '.join(e.mismatched_nodes)} answers nothing, but its packets arrive here",
-            "they are signed with a key that this node does not know",
+            "they are signed with another key than this node's: one of the two has missed a step of a rotation",
         ),
     ),
     Rule(

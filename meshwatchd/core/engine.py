@@ -129,7 +129,7 @@ class Engine:
                 yield from self._tick(now)
             case ev.SnapshotReceived():
                 yield from self._observe(event.snapshot, now)
-            case ev.UnknownKeySeen():
+            case ev.OtherKeySeen():
                 yield from self._mismatched(event, now)
             case ev.LatenessMeasured():
                 self.schedule.widen(event.p99_ns)
@@ -223,9 +223,9 @@ class Engine:
         if message is not None and message.target == self.node and message.pair in self.conductors:
             yield from self.conductors[message.pair].agreement.received(message, event.peer, now)
 
-    def _mismatched(self, event: ev.UnknownKeySeen, now: int) -> Iterator[Output]:
+    def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
-        if self.views.note_unknown_key(event.peer, event.key_id, now):
+        if self.views.note_other_key(event.peer, event.key_id, now, is_known=event.is_known):
             yield KeyMismatched(peer=event.peer, key_id=event.key_id)
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> Iterator[Output]:

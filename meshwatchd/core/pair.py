@@ -152,8 +152,8 @@ class PairWatch:
         )
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
-        """Peers that answer nothing and in whose name packets arrive that are signed with an unknown key."""
-        claimed = views.unknown_keys(now)
+        """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
+        claimed = views.other_keys(now)
         if not claimed:
             return ()
         talking = {s.plan.peer for s in self._everything if s.is_proven and s.state is not SessionState.DOWN}

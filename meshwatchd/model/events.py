@@ -135,11 +135,17 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     coordination: Coordination | None = None
 
 
-class UnknownKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """A request claims to be of a peer and is signed with a key this node does not have; nothing of it is proven."""
+class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A request in a peer's name is signed with another key than this node signs with.
+
+    Attributes:
+        is_known: the key is accepted here and the request is proven: the two are at different steps of a rotation. An
+            unknown key proves nothing, not even who sent the request.
+    """
 
     peer: NodeName
     key_id: int
+    is_known: bool = False
 
 
 class LatenessMeasured(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -217,7 +223,7 @@ Event = (
     | Provisioned
     | ReplyReceived
     | RequestReceived
-    | UnknownKeySeen
+    | OtherKeySeen
     | LatenessMeasured
     | SendFailed
     | SwitchApplied

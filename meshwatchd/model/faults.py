@@ -106,7 +106,7 @@ _LINES = (
         code=FaultCode.KEY_MISMATCH,
         layer=Layer.SELF,
         severity=Severity.WARNING,
-        title="a node signs with a key that others do not know",
+        title="a node and the others sign with different keys, and it answers nothing",
         remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`",
     ),
     Fault(

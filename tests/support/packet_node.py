@@ -73,10 +73,10 @@ class PacketNode:
 
 
 @contextmanager
-def nodes(*names: str) -> Iterator[tuple[Poller, list[PacketNode]]]:
+def nodes(*names: str, budgets: Budgets | None = None) -> Iterator[tuple[Poller, list[PacketNode]]]:
     """Some nodes on one poller; everything is closed at the end."""
     poller = Poller()
-    made = [PacketNode(name, poller) for name in names]
+    made = [PacketNode(name, poller, budgets=budgets) for name in names]
     try:
         yield poller, made
     finally:

@@ -69,10 +69,10 @@ class Peer:
         bucket: how many answers it gets.
         answered: this reflector's count of answers, by the peer's SSID; the answers carry it, which tells
             the peer lost requests from lost answers.
-        unknown_keys: what to tell of requests in its name that are signed with an unknown key, and how often.
+        other_keys: how often to tell of requests in its name that are signed with another key than ours.
     """
 
-    __slots__ = ("answered", "bucket", "guard", "name", "unknown_keys")
+    __slots__ = ("answered", "bucket", "guard", "name", "other_keys")
 
     def __init__(self, name: NodeName, answers_per_s: int) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Peer:
         self.bucket = TokenBucket(answers_per_s)
         self.answered: dict[int, int] = {}
         # Once a second is enough to see that it goes on; anybody can send such requests.
-        self.unknown_keys = TokenBucket(1, burst=1)
+        self.other_keys = TokenBucket(1, burst=1)
 
 
 class Peers:

@@ -29,7 +29,7 @@ from meshwatchd.adapters.packet.sockets import (
 )
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, Ancillary, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.events import RequestReceived, UnknownKeySeen
+from meshwatchd.model.events import OtherKeySeen, RequestReceived
 from meshwatchd.wire import OwnState, PairKey, ParsedProbe, ReplayVerdict, ntp_from_ns, peek, verify_and_parse
 
 DRAIN: Final = 256
@@ -37,7 +37,7 @@ DRAIN: Final = 256
 MAX_SESSIONS: Final = 4096
 _NO_ADDRESS: Final = bytes(4)
 
-Emit = Callable[[RequestReceived | UnknownKeySeen], None]
+Emit = Callable[[RequestReceived | OtherKeySeen], None]
 
 
 class Reflector:
@@ -153,6 +153,8 @@ class Reflector:
         # Charged behind the signature: forged packets must not use up what honest peers are entitled to.
         if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
+        if key.key_id != self._peers.signing_id and peer.other_keys.take(now_ns):
+            self._emit(OtherKeySeen(peer=peer.name, key_id=key.key_id, is_known=True))
         return peer, key, parsed, verdict
 
     def _refuse(self, node_id: int, key_id: int) -> str:
@@ -160,8 +162,8 @@ class Reflector:
         peer = self._peers.named(node_id)
         if peer is None:
             return "unknown-peer"
-        if peer.unknown_keys.take(monotonic_ns()):
-            self._emit(UnknownKeySeen(peer=peer.name, key_id=key_id))
+        if peer.other_keys.take(monotonic_ns()):
+            self._emit(OtherKeySeen(peer=peer.name, key_id=key_id))
         return "unknown-key"
 
     def _answer(

@@ -34,17 +34,19 @@ def test_what_is_said_is_what_is_read(pair, view, leg):
     assert {Leg.UNKNOWN} == {views.read("b1", p, v, since=0) for p, v in others}
 
 
-def test_an_unknown_key_is_told_now_and_then_and_remembered_for_a_while():
+def test_another_key_is_told_now_and_then_and_remembered_for_a_while():
     """It goes on for as long as somebody does not reload; another key is news."""
     views = PeerViews()
 
-    assert views.note_unknown_key("b1", 7, 0)
-    assert not views.note_unknown_key("b1", 7, KEY_REPEAT_NS - 1)
-    assert views.note_unknown_key("b1", 8, KEY_REPEAT_NS - 1)
-    assert views.note_unknown_key("b1", 8, 2 * KEY_REPEAT_NS)
-    assert views.note_unknown_key("a3", 8, 2 * KEY_REPEAT_NS)
-    assert ("a3", "b1") == views.unknown_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS)
-    assert () == views.unknown_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
+    assert not views.note_other_key("b1", 7, 0, is_known=True)
+    assert ("b1",) == views.other_keys(0)
+    assert views.note_other_key("b1", 7, 0)
+    assert not views.note_other_key("b1", 7, KEY_REPEAT_NS - 1)
+    assert views.note_other_key("b1", 8, KEY_REPEAT_NS - 1)
+    assert views.note_other_key("b1", 8, 2 * KEY_REPEAT_NS)
+    assert views.note_other_key("a3", 8, 2 * KEY_REPEAT_NS)
+    assert ("a3", "b1") == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS)
+    assert () == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
 
 
 def test_a_ninth_pair_is_not_spoken_of():
