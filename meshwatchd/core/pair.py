@@ -156,7 +156,7 @@ class PairWatch:
         claimed = views.other_keys(now)
         if not claimed:
             return ()
-        talking = {s.plan.peer for s in self._everything if s.is_proven and s.state is not SessionState.DOWN}
+        talking = {s.plan.peer for s in self._everything if s.last_heard and now - s.last_heard <= RECENT_NS}
         asked = {s.plan.peer for s in self._everything}
         return tuple(peer for peer in claimed if peer in asked and peer not in talking)
 

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 STALL_NS = 3 * SECOND
 AFTER_NS = 2 * SECOND
 MOVES = ("failover.proposed", "failover.applied", "failover.advised", "failback.applied")
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +45,13 @@ def stopped(mesh, node: str) -> Iterator[None]:
 @contextmanager
 def frozen(mesh, node: str) -> Iterator[None]:
     """Both processes, as a container runtime pauses them; in a cgroup of our own, which is removed."""
-    if not (CGROUPS / "cgroup.procs").exists():
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    root = next((Path(where) for _what, where, kind, *_rest in mounts if kind == "cgroup2"), None)
+    if root is None:
         pytest.skip("no cgroup v2 hierarchy here")
     pids = (mesh.daemons.engine_pid(node), mesh.daemons.agent_pid(node))
-    homes = [Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1].removeprefix("0::") for pid in pids]
-    group = CGROUPS / f"meshwatchd-test-{os.getpid()}"
+    homes = [home_of(pid) for pid in pids]
+    group = root / f"meshwatchd-test-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:
@@ -66,8 +67,14 @@ def frozen(mesh, node: str) -> Iterator[None]:
     finally:
         (group / "cgroup.freeze").write_text("0")
         for pid, home in zip(pids, homes, strict=True):
-            (CGROUPS / home.lstrip("/") / "cgroup.procs").write_text(str(pid))
+            (root / home / "cgroup.procs").write_text(str(pid))
         group.rmdir()
+
+
+def home_of(pid: int) -> str:
+    """The group of a process in the one hierarchy of version 2 (cgroups(7)), relative to its root."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return next(line for line in lines if line.startswith("0::")).removeprefix("0::").lstrip("/")
 
 
 @pytest.mark.parametrize("stall", [stopped, frozen])
@@ -85,12 +92,11 @@ def test_a_daemon_that_stood_still_accuses_nobody(mesh, stall, node):
     assert [] == [event for event in told if event.name in MOVES]
     said = [event for event in told if event.name == "verdict.changed"]
     assert [] == [event for event in said if event.node == node]
-    assert {("node-unreachable", node), ("none", "")} >= {
-        (each.fields["fault"], each.fields["culprit"]) for each in said
-    }
+    accused = {(each.fields["fault"], each.fields["culprit"]) for each in said}
+    assert {("node-unreachable", node), ("none", "")} >= accused
     assert [node] == sorted({each.node for each in told if each.name == "clock.stalled" and is_long(each)})
 
 
 def is_long(event) -> bool:
     """Whether it is the stall that was made; a loaded machine has small ones of its own."""
-    return event.fields["late_ns"] > SECOND
+    return bool(event.fields["late_ns"] > SECOND)
