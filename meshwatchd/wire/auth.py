@@ -131,9 +131,9 @@ class PairKey:
 class MeshKeys:
     """All keys of this node: one secret that signs, at most one more that is only accepted.
 
-    Keys of a pair are derived when they are first asked for: a mesh of 1 000 nodes costs tens of milliseconds of hashing, and
-    a rotation must not stop the engine for that long. A stranger who knows names and key ids can cause each
-    derivation once, no more.
+    Keys of a pair are derived when they are first asked for: a mesh of 1 000 nodes costs tens of milliseconds of
+    hashing, and a rotation must not stop the engine for that long. A stranger who knows names and key ids can
+    cause each derivation once, no more.
     """
 
     def __init__(self, own_name: str, secrets: Sequence[MeshSecret]) -> None:
