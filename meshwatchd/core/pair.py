@@ -151,9 +151,19 @@ class PairWatch:
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
             silent_nodes=silent,
+            mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
         )
+
+    def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
+        """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
+        claimed = views.other_keys(now)
+        if not claimed:
+            return ()
+        talking = {s.plan.peer for s in self._everything if s.last_heard and now - s.last_heard <= RECENT_NS}
+        asked = {s.plan.peer for s in self._everything}
+        return tuple(peer for peer in claimed if peer in asked and peer not in talking)
 
     def _carries(self, active: Path) -> Group:
         """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""

@@ -137,6 +137,29 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     coordination: Coordination | None = None
 
 
+class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A request in a peer's name is signed with another key than this node signs with.
+
+    Attributes:
+        is_known: the key is accepted here and the request is proven: the two are at different steps of a rotation. An
+            unknown key proves nothing, not even who sent the request.
+    """
+
+    peer: NodeName
+    key_id: int
+    is_known: bool = False
+
+
+class LatenessMeasured(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """This process's own timers have lately been late by so much.
+
+    Attributes:
+        p99_ns: nanoseconds that one wake-up in a hundred exceeds.
+    """
+
+    p99_ns: int
+
+
 class SendFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """A probe could not be handed to the kernel."""
 
@@ -202,6 +225,8 @@ Event = (
     | Provisioned
     | ReplyReceived
     | RequestReceived
+    | OtherKeySeen
+    | LatenessMeasured
     | SendFailed
     | SwitchApplied
     | SwitchFailed

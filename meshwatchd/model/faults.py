@@ -21,6 +21,7 @@ class FaultCode(StrEnum):
     OVERLAY_BLACK_HOLE = "overlay-black-hole"
     RELAY_NOT_FORWARDING = "relay-not-forwarding"
     NODE_UNREACHABLE = "node-unreachable"
+    KEY_MISMATCH = "key-mismatch"
     STANDBY_DOWN = "standby-down"
     ALL_PATHS_DOWN = "all-paths-down"
     UNDETERMINED = "undetermined"
@@ -100,6 +101,13 @@ _LINES = (
         severity=Severity.WARNING,
         title="one remote node is silent while its neighbours answer over the same path",
         remedy="look at that node; no path is to blame",
+    ),
+    Fault(
+        code=FaultCode.KEY_MISMATCH,
+        layer=Layer.SELF,
+        severity=Severity.WARNING,
+        title="a node and the others sign with different keys, and it answers nothing",
+        remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`",
     ),
     Fault(
         code=FaultCode.STANDBY_DOWN,

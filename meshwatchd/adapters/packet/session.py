@@ -53,6 +53,12 @@ class ProbeSession:
         self._template = ProbeTemplate(self._spec(), key=key, own=own)
         self._coordinated: tuple[Coordination, ProbeTemplate] | None = None
 
+    def use_key(self, key: PairKey) -> None:
+        """Sign with this from here on; answers to what was signed before still come under the key of then."""
+        if self.key is not key:
+            self.key, self._coordinated = key, None
+            self._template.rekey(key)
+
     def template(self, command: SendProbe, own: OwnState, dictionary: translate.Dictionary) -> ProbeTemplate:
         """The packet for a probe, ready to be sealed.
 

@@ -25,6 +25,7 @@ HEALTHY = Evidence(
     is_standby_missing=False,
     has_good_standby=True,
     silent_nodes=(),
+    mismatched_nodes=(),
     log_likelihood=0.0,
     **LEGS,
 )
@@ -33,6 +34,11 @@ LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
+    (
+        "nobody answers, and others sign with another key",
+        replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
+        "b3",
+    ),
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
         "own leader silent below the overlay",
@@ -75,6 +81,7 @@ CASES = [
     ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
     ("the own leader answers and forwards nothing", MEMBER, "b1"),
     ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
+    ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
@@ -124,7 +131,7 @@ def test_without_a_good_standby_all_paths_are_down(index):
     evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
-    if plain.fault is FaultCode.LOCAL:
+    if not evidence.is_anything_alive:
         assert plain == verdict
         return
     assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (

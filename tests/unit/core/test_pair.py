@@ -8,11 +8,11 @@ import pytest
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.detector import MISS_NATS
-from meshwatchd.core.pair import VIEW_SETTLE_NS, leg
+from meshwatchd.core.pair import RECENT_NS, VIEW_SETTLE_NS, leg
 from meshwatchd.core.session import Outcome
-from meshwatchd.core.views import View, encode
-from meshwatchd.model.events import Banner
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.core.views import KEY_NEWS_NS, View, encode
+from meshwatchd.model.events import Banner, OtherKeySeen
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import primary_is_silent, ready
 
@@ -133,6 +133,19 @@ def test_one_silent_node_is_named():
     bench.run(3 * SECOND)
 
     assert ("b3",) == _evidence(bench).silent_nodes
+
+
+def test_a_silent_node_that_signs_with_another_key_is_told_apart():
+    """b2 answers nothing while its packets arrive; of nodes that answer, or are not probed, the claim means nothing."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b2"
+    bench.run(RECENT_NS + MS)
+    for peer in ("b2", "b3", "nobody"):
+        bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
+
+    assert ("b2",) == _evidence(bench).mismatched_nodes
+    bench.run(KEY_NEWS_NS + 1)
+    assert () == _evidence(bench).mismatched_nodes
 
 
 def test_a_silent_remote_leader_is_named_while_its_path_is_good():

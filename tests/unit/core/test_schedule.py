@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.layout import kinds_of, lay_out
-from meshwatchd.core.schedule import GRID_NS, MAX_TRIES, Schedule
+from meshwatchd.core.schedule import GRID_NS, LATENESS_SHARE, MAX_TRIES, MAX_WIDENING_NS, Schedule
 from meshwatchd.core.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -62,6 +62,22 @@ def test_sessions_of_one_leg_are_phased_evenly():
 
     assert 2 == len(leg)
     assert all(abs(gap - even_ns) <= jitter_ns + GRID_NS for gap in _gaps(together))
+
+
+def test_own_lateness_widens_waits_once_it_is_no_longer_small():
+    """An answer that is read late must not count as missing; from a quarter of the shortest wait on."""
+    quarter_ns = TIMERS_DEFAULT.miss_ns // LATENESS_SHARE
+    waits_ns = []
+    for late_ns in (0, quarter_ns, quarter_ns + 1, 20 * MS, 5 * SECOND, 0):
+        schedule = _schedule()
+        schedule.widen(20 * MS)
+        schedule.widen(late_ns)
+        session = schedule.sessions[0]
+        schedule.probe(session, START)
+        waits = schedule._waits[session.plan.session]
+        waits_ns.append(waits.queue[0][0] - START - TIMERS_DEFAULT.miss_ns)
+
+    assert [0, 0, quarter_ns + 1, 20 * MS, MAX_WIDENING_NS, 0] == waits_ns
 
 
 def test_jitter_does_not_add_up():
