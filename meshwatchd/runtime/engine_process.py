@@ -41,11 +41,13 @@ class Boot:
     Attributes:
         config: the file the settings came from; the agent reads it again.
         secret: the mesh key, 32 bytes.
+        stamp_key: shared with STAMP senders of other makers, if any.
     """
 
     config: Path
     settings: Settings
     secret: bytes
+    stamp_key: bytes | None = None
 
 
 def run(boot: Boot) -> int:
@@ -94,6 +96,7 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         counters=counters,
         agent=agent,
         max_files=raise_file_limit(),
+        stamp_key=boot.stamp_key,
     )
     engine = Engine(
         settings=settings,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import read_mesh_key
+from meshwatchd.config.keys import read_mesh_key, read_stamp_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Settings
@@ -35,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load(arguments.config)
         if arguments.dump_config:
             return _dump(settings)
-        secret = _read_secret(settings)
+        secret, stamp_key = _read_secret(settings), _read_stamp_key(settings)
         if arguments.check:
             return EXIT_OK
-        return _run(arguments.config, settings, secret)
+        return _run(arguments.config, settings, secret=secret, stamp_key=stamp_key)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CONFIG
@@ -64,6 +64,12 @@ def _read_secret(settings: Settings) -> bytes:
     return read_mesh_key(path) if settings.mesh.location or path.exists() else os.urandom(32)
 
 
+def _read_stamp_key(settings: Settings) -> bytes | None:
+    """The key shared with other makers' senders, where they are answered and one is named."""
+    stamp = settings.stamp
+    return read_stamp_key(Path(stamp.key_file)) if stamp.listen and stamp.key_file else None
+
+
 def _dump(settings: Settings) -> int:
     # Writing TOML is no business of a running engine.
     from meshwatchd.config.dump import dump_effective  # noqa: PLC0415
@@ -72,11 +78,11 @@ def _dump(settings: Settings) -> int:
     return EXIT_OK
 
 
-def _run(config: Path, settings: Settings, secret: bytes) -> int:
+def _run(config: Path, settings: Settings, *, secret: bytes, stamp_key: bytes | None) -> int:
     # --check needs no engine.
     from meshwatchd.runtime.engine_process import Boot, run  # noqa: PLC0415
 
-    return run(Boot(config=config, settings=settings, secret=secret))
+    return run(Boot(config=config, settings=settings, secret=secret, stamp_key=stamp_key))
 
 
 if __name__ == "__main__":
