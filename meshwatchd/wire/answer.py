@@ -30,6 +30,7 @@ from meshwatchd.wire.standard_tlv import (
     DIRECT_MEASUREMENT_BYTES,
     IP_BYTES,
     MAC_BYTES,
+    MAX_SUB_TLVS,
     PORTS_BYTES,
     LocationType,
 )
@@ -151,7 +152,7 @@ def _answer_location(reply: bytearray, span: Span, reflector: Reflector) -> int:
     arrival = reflector.arrival
     ports = arrival.destination_port << 16 | arrival.source_port
     reply[span.value_offset : span.value_offset + PORTS_BYTES] = ports.to_bytes(PORTS_BYTES, "big")
-    found = scan(reply, span.value_offset + PORTS_BYTES, span.end)
+    found = scan(reply, span.value_offset + PORTS_BYTES, span.end, most=MAX_SUB_TLVS)
     for sub in found.spans:
         reply[sub.offset] = _answer_location_part(reply, sub, arrival)
     return MALFORMED if found.is_malformed else ANSWERED
