@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.adapters.stamp.measurement import STATEFUL, Measurement, Sample, Spread, TlvReport, rtt_ns
+from meshwatchd.adapters.stamp.measurement import Measurement, Sample, Spread, TlvReport, rtt_ns
 from meshwatchd.cli.text import Paint
 
 
@@ -58,8 +58,8 @@ def _loss(result: Measurement) -> Iterator[str]:
     if result.loss is not None and result.lost:
         loss = result.loss
         yield f"lost there {loss.forward}, lost back {loss.reverse}, undetermined {loss.undetermined}"
-    elif result.lost and result.received and result.reflector != STATEFUL:
-        yield "on which way they were lost is unknown: the reflector does not count"
+    elif result.lost and result.received:
+        yield "on which way they were lost is unknown: no count of the reflector's (try --pinned --tlv direct)"
 
 
 def _tlv(report: TlvReport, paint: Paint) -> str:

@@ -1,8 +1,8 @@
 """What the answers to a series of STAMP packets say of the way there and back; arithmetic only.
 
-Which way a packet was lost on follows from the reflector's own count, if it keeps one (RFC 8762 section
-4.3): between two answers it has counted what reached it. A reflector that repeats the sender's numbers counts
-nothing, and one that has lost nothing on the way there looks the same.
+Which way a packet was lost on follows from the reflector's own count, if it tells one: as the number of its answer
+(RFC 8762 section 4.3, stateful), or as an answered Direct Measurement (RFC 8972 section 4.5). Numbers alone leave a
+doubt: those of a stateful reflector that was reached by everything are the sender's, as a stateless one's always are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from meshwatchd.wire import StandardReply
 from meshwatchd.wire.ntp import NANOSECONDS
+from meshwatchd.wire.standard_tlv import DIRECT_MEASUREMENT_BYTES, DirectMeasurement
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, TlvType
 
 _WHOLE: Final = 1 << 64
@@ -85,7 +86,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         reordered: answers that came after one to a later packet.
         discarded: packets that are no answers to ours, by reason.
         reflector: stateful, stateless or unknown.
-        loss: None where the reflector does not count.
+        loss: None where the reflector tells no count.
         rtt: without the time the packet spent in the reflector.
         forward, reverse: one-way delays; None unless both clocks say that they are synchronized.
         clock_error_ns: what both clocks together may be off; None with `forward`.
@@ -156,7 +157,7 @@ def evaluate(
         reordered=reordered,
         discarded=dict(discarded or {}),
         reflector=reflector,
-        loss=_loss(unique, sent) if reflector == STATEFUL else None,
+        loss=_loss(unique, sent, is_counting=reflector == STATEFUL) if is_one_session else None,
         rtt=_spread([rtt_ns(sample) for sample in unique]),
         forward=None if error_ns is None else _spread([_forward_ns(sample) for sample in unique]),
         reverse=None if error_ns is None else _spread([_reverse_ns(sample) for sample in unique]),
@@ -209,22 +210,39 @@ def _clock_error_ns(unique: Sequence[Sample], own_error_ns: int | None) -> int |
 
 
 def _reflector(unique: Sequence[Sample]) -> str:
-    """One number that is its own, and the reflector counts; a loss that leaves none shows that it does not."""
+    """One number that is its own, and the reflector counts; one that should be and is not shows that it does not."""
     if any(sample.reply.sequence != sample.sequence for sample in unique):
         return STATEFUL
-    has_gap = bool(unique) and unique[-1].sequence >= len(unique)
-    return STATELESS if has_gap else UNKNOWN
+    has_lost = any(
+        counted is not None and counted <= sample.sequence for sample in unique for counted in (_measured(sample),)
+    )
+    return STATELESS if has_lost else UNKNOWN
 
 
-def _loss(unique: Sequence[Sample], sent: int) -> Loss:
+def _measured(sample: Sample) -> int | None:
+    """How many packets had reached the reflector, by its Direct Measurement; None if it does not say."""
+    for tlv in sample.reply.tlvs:
+        is_answered = not tlv.flags & (UNRECOGNIZED | MALFORMED) and len(tlv.value) == DIRECT_MEASUREMENT_BYTES
+        if tlv.type == TlvType.DIRECT_MEASUREMENT and is_answered:
+            return DirectMeasurement.from_tlv(tlv).reflector_rx
+    return None
+
+
+def _loss(unique: Sequence[Sample], sent: int, *, is_counting: bool) -> Loss | None:
     """Count what the reflector has seen up to its last answer.
 
-    A counter that starts with this session tells of the packets before the first answer as well; one that was
+    A number that starts with this session tells of the packets before the first answer as well; one that was
     ahead of us then has counted other sessions, or starts with 1.
     """
+    if not unique:
+        return None
     first, last = unique[0], unique[-1]
-    start = 0 if first.reply.sequence <= first.sequence else first.reply.sequence - first.sequence
-    counted = (last.reply.sequence - start + 1) & _LOW
+    counted = _measured(last)
+    if counted is None:
+        if not is_counting:
+            return None
+        start = 0 if first.reply.sequence <= first.sequence else first.reply.sequence - first.sequence
+        counted = (last.reply.sequence - start + 1) & _LOW
     forward = max(0, last.sequence + 1 - counted)
     reverse = max(0, last.sequence + 1 - forward - len(unique))
     return Loss(forward=forward, reverse=reverse, undetermined=sent - last.sequence - 1)

@@ -84,4 +84,6 @@ def test_without_an_answer_there_is_nothing_to_tell():
     """Nor with a count that nobody keeps."""
     dead = replace(GOOD, received=0, discarded={"unreachable": 3}, rtt=None, forward=None, reverse=None)
     assert "4 sent, 0 answered, 4 lost (100 %)\n3 discarded: unreachable\n" == _read(dead)
-    assert "is unknown: the reflector does not count\n" in _read(replace(GOOD, received=2, reflector="stateless"))
+    assert "is unknown: no count of the reflector's (try --pinned --tlv direct)\n" in _read(
+        replace(GOOD, received=2, reflector="stateless")
+    )

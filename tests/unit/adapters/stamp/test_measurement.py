@@ -83,7 +83,7 @@ def test_a_reflectors_time_is_believed_only_inside_the_round_trip():
     ("answers", "reflector", "loss"),
     [
         ([(0, 0), (1, 1), (2, 2), (3, 3)], UNKNOWN, None),
-        ([(0, 0), (3, 3)], STATELESS, None),
+        ([(0, 0), (3, 3)], UNKNOWN, None),
         ([(0, 0), (3, 1)], STATEFUL, Loss(forward=2, reverse=0, undetermined=0)),
         ([(0, 0), (2, 1), (3, 2)], STATEFUL, Loss(forward=1, reverse=0, undetermined=0)),
         ([(1, 0), (3, 2)], STATEFUL, Loss(forward=1, reverse=1, undetermined=0)),
@@ -98,6 +98,35 @@ def test_the_reflectors_count_tells_on_which_way_packets_were_lost(answers, refl
     result = evaluate([_sample(sequence, counted) for sequence, counted in answers], sent=4)
 
     assert (reflector, loss, 4 - len(answers)) == (result.reflector, result.loss, result.lost)
+
+
+@pytest.mark.parametrize(
+    ("counted", "reflector", "loss"),
+    [
+        ({0: 1, 3: 4}, UNKNOWN, Loss(forward=0, reverse=2, undetermined=0)),
+        ({0: 1, 3: 3}, STATELESS, Loss(forward=1, reverse=1, undetermined=0)),
+        ({0: 1, 2: 2}, STATELESS, Loss(forward=1, reverse=0, undetermined=1)),
+    ],
+)
+def test_direct_measurement_tells_it_of_reflectors_that_repeat_our_numbers(counted, reflector, loss):
+    """Which packets had arrived when an answer left; one count too low for its number, and that number is ours."""
+    samples = [
+        _sample(sequence, tlvs=(Tlv(type=5, value=bytes(4) + count.to_bytes(4, "big") + bytes(4), flags=0),))
+        for sequence, count in counted.items()
+    ]
+    result = evaluate(samples, sent=4)
+
+    assert (reflector, loss) == (result.reflector, result.loss)
+
+
+def test_direct_measurement_that_was_not_answered_tells_nothing():
+    """U, M, or a value of another size."""
+    for tlv in (
+        Tlv(type=5, value=bytes(12)),
+        Tlv(type=5, value=bytes(12), flags=MALFORMED),
+        Tlv(type=5, value=b"", flags=0),
+    ):
+        assert evaluate([_sample(3, tlvs=(tlv,))], sent=4).loss is None
 
 
 def test_packets_from_many_ports_are_many_sessions():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.adapters.stamp.measurement import STATEFUL, STATELESS, Loss, Sample
+from meshwatchd.adapters.stamp.measurement import STATEFUL, UNKNOWN, Loss, Sample
 from meshwatchd.adapters.stamp.sender import Series, measure
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import StandardProbe
@@ -71,7 +71,7 @@ def test_a_stateless_reflector_does_not():
     with peer_reflector(Habits(is_stateful=False, lose_there=(1,), lose_back=(3,))) as peer:
         result, _ = _run(peer)
 
-    assert (STATELESS, None, 4) == (result.reflector, result.loss, result.received)
+    assert (UNKNOWN, None, 4) == (result.reflector, result.loss, result.received)
 
 
 def test_a_twamp_light_reflector_is_measured():
