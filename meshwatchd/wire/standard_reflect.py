@@ -38,6 +38,12 @@ from meshwatchd.wire.tlv import HEADER_BYTES, INTEGRITY_FAILED, Scan, scan
 
 TWAMP_BYTES: Final = 41
 """Length of a TWAMP reflector's answer without padding (RFC 5357 section 4.2.1)."""
+_OPEN_ECHO: Final = 28
+_AUTH_ECHO: Final = 64
+"""Offset of the sender's timestamp in an answer."""
+_NTP_BYTES: Final = 8
+_OWN_LOOP: Final = 60 << 32
+"""A minute of NTP time, far more than any packet is on its way."""
 _UNSYNCHRONIZED_WORD: Final = UNSYNCHRONIZED.encode()
 
 
@@ -73,6 +79,22 @@ def read_request(data: bytes, *, mode: StampMode, key: MacKey | None = None) -> 
     if key is None or not key.is_tag_of(tag, data[:HMAC_OFFSET]):
         return RejectReason.BAD_BASE_TAG
     return StandardRequest(sequence, timestamp, error, ssid)
+
+
+def is_answer_to_us(data: bytes, *, mode: StampMode, now_ntp: int) -> bool:
+    """Whether a packet repeats a time of our own clock where an answer repeats that of its request.
+
+    Two reflectors would answer each other for ever after one packet under a false address. A sender's packet has zeros
+    there (RFC 8762 section 4.2), or TWAMP Light's padding, which is no time of the last minute.
+
+    Args:
+        data: a packet that `read_request` has read.
+        mode: of the packet.
+        now_ntp: by the clock that dates our answers, 64-bit NTP format.
+    """
+    start = _OPEN_ECHO if mode is StampMode.OPEN else _AUTH_ECHO
+    repeated = int.from_bytes(data[start : start + _NTP_BYTES], "big")
+    return repeated != 0 and (now_ntp - repeated) % (1 << 64) <= _OWN_LOOP
 
 
 def answer_request(

@@ -27,7 +27,7 @@ from meshwatchd.model.stamp import StampMode, StampSettings
 from meshwatchd.wire import Arrival, Reflector, RejectReason, StandardRequest, answer_request, ntp_from_ns, read_request
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
-from meshwatchd.wire.standard_reflect import TWAMP_BYTES
+from meshwatchd.wire.standard_reflect import TWAMP_BYTES, is_answer_to_us
 
 TURN_NS: Final = 2_000_000
 """How long requests are taken in one turn of the loop: our own probes come first. Ordinary ones take 40 us, nasty ones
@@ -136,6 +136,8 @@ class StandardReflector:
         request = read_request(data, mode=self._mode, key=self._key)
         if isinstance(request, RejectReason):
             return request
+        if is_answer_to_us(data, mode=self._mode, now_ntp=self._clock.stamp()):
+            return "not-a-request"
         now_ns = monotonic_ns()
         # Charged behind the signature: forged packets must not use up what the others are entitled to.
         if not self._bucket.take(now_ns):

@@ -18,6 +18,7 @@ from meshwatchd.wire import (
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.stamp import ReflectorPacket, SenderPacket, decode_reflector, encode_sender
+from meshwatchd.wire.standard_reflect import is_answer_to_us
 from meshwatchd.wire.standard_tlv import DestinationNodeAddress, Location
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, MALFORMED, MAX_TLVS, UNRECOGNIZED, Tlv, decode_tlvs, encode_tlvs
 from tests.support.wire_pair import B1_ADDRESS, REFLECTOR, RX_NTP, TX_NTP
@@ -221,3 +222,19 @@ def test_a_request_under_another_key_is_refused(key):
     packet = StandardProbe(mode=StampMode.AUTHENTICATED, key=KEY).encode(1, 2)
 
     assert RejectReason.BAD_BASE_TAG is read_request(packet, mode=StampMode.AUTHENTICATED, key=key)
+
+
+@pytest.mark.parametrize("mode", StampMode)
+def test_an_answer_to_our_answer_is_known_by_our_time_in_it(mode):
+    """The era may have ended in between; zeros and random padding are no such time."""
+    size, echo = (44, 28) if mode is StampMode.OPEN else (112, 64)
+
+    def is_answer(time: int, now: int) -> bool:
+        packet = bytes(echo) + (time % (1 << 64)).to_bytes(8, "big") + bytes(size)
+        return is_answer_to_us(packet[:size], mode=mode, now_ntp=now)
+
+    assert is_answer(0xEC00_0000_0000_0000, 0xEC00_0000_0000_0000)
+    assert is_answer(-1, 5)
+    assert not is_answer(0, 5)
+    assert not is_answer(0xEC00_0000_0000_0001, 0xEC00_0000_0000_0000)
+    assert not is_answer(0xEC00_0000_0000_0000, 0xEC00_003D_0000_0000)

@@ -226,6 +226,22 @@ def test_forged_and_replayed_packets_get_no_answer_and_change_no_count():
     assert ["stamp-replayed", "stamp-bad-base-tag", "stamp-bad-base-tag"] == reasons
 
 
+@pytest.mark.parametrize("key", [None, KEY])
+def test_what_another_reflector_answers_to_us_is_not_answered(key):
+    """On a port above 1024, where the gate takes it for a sender: the two would never stop."""
+    mode = StampMode.OPEN if key is None else StampMode.AUTHENTICATED
+    with (
+        reflecting(key=key, mode=mode) as running,
+        stamp_peer.peer_reflector(stamp_peer.Habits(key=key)) as other,
+        udp() as ear,
+    ):
+        ours = running.ask(sender_packet(0, key=key))
+        ear.sendto(ours, ("127.0.0.1", other.port))
+        theirs = ear.recv(2048)
+
+        assert "stamp-not-a-request" == running.refuse(theirs)
+
+
 def test_an_authenticated_reflector_remembers_even_when_it_does_not_count():
     """Numbers are the sender's, replays are refused."""
     with authenticated(stateful=False) as running:
