@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 STAMP_PORT = 862
 SETTINGS = {**QUICK, "stamp": {"listen": STAMP_PORT, "allow": ["10.2.0.0/24"]}}
 ENOUGH = 200
+CAPTURE_S = 30
 MESH, COORDINATION, DESTINATION, HMAC, LOCATION, DIRECT, RETURN_PATH = 252, 253, 9, 8, 2, 5, 10
 SIZES = {MESH: 96, COORDINATION: 32, DESTINATION: 4, HMAC: 16}
 U = 0x80
@@ -53,18 +54,19 @@ class Captured(NamedTuple):
 
 
 @contextmanager
-def tcpdump(mesh, place: tuple[str, str], expression: str, file: Path) -> Iterator[None]:
-    """Capture on a device of a node into a file; from the first line inside on, until the end."""
+def tcpdump(mesh, place: tuple[str, str], expression: str, *, file: Path, count: int) -> Iterator[None]:
+    """Capture so many packets on a device of a node, from the first line inside on; waits for the last of them."""
     node, device = place
-    command = ["tcpdump", "-i", device, "-U", "-Z", "root", "-w", str(file), expression]
+    command = ["tcpdump", "-i", device, "-c", str(count), "-Z", "root", "-w", str(file), expression]
     process = mesh.lab.node(node).popen(command, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
         assert "listening on" in process.stderr.readline()
         yield
+        process.communicate(timeout=CAPTURE_S)
     finally:
-        process.terminate()
-        process.communicate(timeout=10)
+        process.kill()
+        process.wait()
 
 
 def read(file: Path) -> list[Captured]:
@@ -90,8 +92,10 @@ def tlvs(area: bytes) -> list[tuple[int, int, bytes]]:
 def test_probes_of_the_mesh_are_authenticated_stamp_tlv_by_tlv(mesh, tmp_path):
     """Requests and answers on b3's overlay: places, zeros, flags, order and lengths as the RFCs have them."""
     file = tmp_path / "probes.pcap"
-    with tcpdump(mesh, ("b3", "flannel.1"), f"udp portrange {PROBE_PORTS[0]}-{PROBE_PORTS[-1]}", file):
-        wait_until(lambda: len(read(file)) >= ENOUGH, timeout_s=20, what="probes to capture", poll_s=0.5)
+    with tcpdump(
+        mesh, ("b3", "flannel.1"), f"udp portrange {PROBE_PORTS[0]}-{PROBE_PORTS[-1]}", file=file, count=ENOUGH
+    ):
+        pass
     packets = read(file)
     requests = [packet for packet in packets if packet.dport in PROBE_PORTS]
     answers = [packet for packet in packets if packet.sport in PROBE_PORTS]
@@ -117,8 +121,10 @@ def test_probes_of_the_mesh_are_authenticated_stamp_tlv_by_tlv(mesh, tmp_path):
 def test_answers_of_the_mesh_repeat_what_was_asked(mesh, tmp_path):
     """Number, time, error estimate and SSID of the request that went to the port the answer comes from."""
     file = tmp_path / "answers.pcap"
-    with tcpdump(mesh, ("b3", "flannel.1"), f"udp portrange {PROBE_PORTS[0]}-{PROBE_PORTS[-1]}", file):
-        wait_until(lambda: len(read(file)) >= ENOUGH, timeout_s=20, what="probes to capture", poll_s=0.5)
+    with tcpdump(
+        mesh, ("b3", "flannel.1"), f"udp portrange {PROBE_PORTS[0]}-{PROBE_PORTS[-1]}", file=file, count=ENOUGH
+    ):
+        pass
     asked = {}
     answered = 0
     for packet in read(file):
@@ -145,11 +151,10 @@ def test_a_standard_exchange_between_two_nodes_is_read_by_scapy_alone(mesh, tmp_
     """`meshwatchctl stamp` on b3 and the daemon of b1, which have nothing in common but the RFC, port 862 included."""
     file = tmp_path / "standard.pcap"
     questions = ["--tlv", "location", "--tlv", "direct", "--tlv", "10:00010004", "--tlv", "destination:10.2.0.11"]
-    with tcpdump(mesh, ("b3", "eth0"), f"udp port {STAMP_PORT}", file):
+    with tcpdump(mesh, ("b3", "eth0"), f"udp port {STAMP_PORT}", file=file, count=40):
         done = mesh.daemons.control(
             "b3", "--json", "stamp", "10.2.0.11", "--count", "20", "--interval", "5ms", "--size", "200", *questions
         )
-        wait_until(lambda: len(read(file)) >= 40, timeout_s=10, what="the exchange to be written", poll_s=0.2)
     result = json.loads(done.stdout)
     packets = read(file)
     sent = [oracle.STAMPSessionSenderTestUnauthenticated(each.payload) for each in packets if each.dport == STAMP_PORT]
@@ -193,11 +198,13 @@ def test_signed_answers_of_the_mesh_verify_by_the_rfcs_alone(mesh, tmp_path):
     node = mesh.lab.node("b2")
     node.run(["sh", "-c", "umask 077; cat > /etc/meshwatchd/stamp.key"], input=key.decode(), check=True)
     file = tmp_path / "signed.pcap"
-    with authenticated_reflector(mesh, "b2"), tcpdump(mesh, ("b2", "eth0"), f"udp port {STAMP_PORT}", file):
+    with (
+        authenticated_reflector(mesh, "b2"),
+        tcpdump(mesh, ("b2", "eth0"), f"udp port {STAMP_PORT}", file=file, count=6),
+    ):
         words = ["stamp", "10.2.0.12", "--count", "3", "--interval", "5ms", "--tlv", "timestamp"]
         mesh.lab.node("b3").run(["sh", "-c", "umask 077; cat > /run/stamp.key"], input=key.decode(), check=True)
         done = mesh.daemons.control("b3", *words, "--key-file", "/run/stamp.key")
-        wait_until(lambda: len(read(file)) >= 6, timeout_s=10, what="the exchange to be written", poll_s=0.2)
 
     assert 0 == done.returncode, done.stdout + done.stderr
     answers = [packet.payload for packet in read(file) if packet.sport == STAMP_PORT]
