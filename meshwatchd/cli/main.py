@@ -28,6 +28,7 @@ _COMMANDS = {
     "events": ("command_events", "what happened"),
     "failover": ("command_traffic", "move traffic to a standby path"),
     "failback": ("command_traffic", "move traffic back to the mesh's own path"),
+    "stamp": ("command_stamp", "measure the way to a STAMP reflector of any maker"),
     "sweep": ("command_sweep", "remove everything of meshwatchd from the kernel"),
     "version": ("command_version", "of this program and of the daemon"),
 }

@@ -13,6 +13,8 @@ from meshwatchd.config.values import KEY_BYTES, decode_key
 from meshwatchd.model.errors import ConfigError
 
 _MAX_FILE_BYTES = 4096
+LEAST_STAMP_KEY_BYTES = 16
+"""As long as the tags that are made with it."""
 
 
 def read_mesh_key(path: Path, *, key: str = "auth.key_file") -> bytes:
@@ -44,7 +46,32 @@ def read_private_key(path: Path, *, key: str = "standby.private_key_file") -> by
     return _decode(path, key, text, remedy=f"run: {make}")
 
 
+def read_stamp_key(path: Path, *, key: str = "stamp.key_file", least_bytes: int = LEAST_STAMP_KEY_BYTES) -> bytes:
+    """The key shared with STAMP equipment of other makers: all bytes of the file, as they are.
+
+    Args:
+        path: mode 0400 or 0600, owned by root or by this process.
+        key: the setting or option that names the file, for the message.
+        least_bytes: a shorter key is refused.
+
+    Raises:
+        ConfigError: as for `read_mesh_key`, or the file is too short or too long to be a key.
+    """
+    make = f"umask 077; head -c {KEY_BYTES} /dev/urandom > {path}"
+    secret = _read_file(path, key, missing=f"{make}, and give the same key to the other side")
+    if not least_bytes <= len(secret) < _MAX_FILE_BYTES:
+        problem = (
+            f"holds {len(secret)} bytes" if len(secret) < least_bytes else f"holds {_MAX_FILE_BYTES} bytes or more"
+        )
+        raise ConfigError(str(path), key, problem, f"a key has {least_bytes} bytes or more: {make}")
+    return secret
+
+
 def _read_secret(path: Path, key: str, *, missing: str) -> str:
+    return _read_file(path, key, missing=missing).decode("ascii", "replace").strip()
+
+
+def _read_file(path: Path, key: str, *, missing: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
@@ -58,7 +85,7 @@ def _read_secret(path: Path, key: str, *, missing: str) -> str:
         ) from error
     try:
         _check_access(path, key, os.fstat(descriptor))
-        return os.read(descriptor, _MAX_FILE_BYTES).decode("ascii", "replace").strip()
+        return os.read(descriptor, _MAX_FILE_BYTES)
     finally:
         os.close(descriptor)
 

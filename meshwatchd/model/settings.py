@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
 
 MS = 1_000_000
@@ -167,6 +168,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: KernelSettings = KernelSettings()
     standby: StandbySettings = StandbySettings()
     policy: PolicySettings = PolicySettings()
+    stamp: StampSettings = StampSettings()
     mesh: MeshSettings = MeshSettings()
 
 

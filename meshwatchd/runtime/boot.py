@@ -30,11 +30,13 @@ class Boot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         config: the file the settings came from; the agent reads it again.
         secrets: one to sign with and at most one to accept; empty where there is no mesh and thus no key.
+        stamp_key: shared with STAMP senders of other makers, if any.
     """
 
     config: str
     settings: Settings
     secrets: tuple[MeshSecret, ...] = ()
+    stamp_key: bytes | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -13,6 +13,7 @@ from meshwatchd.adapters.packet.peers import Peers, budgets_of
 from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame
@@ -46,6 +47,7 @@ class Effects:
         poller, inbox, counters: shared with the loop.
         agent: takes facts, provisions and answers to operators.
         max_files: how many descriptors this process may have.
+        stamp_key: shared with STAMP senders of other makers, if any.
 
     Attributes:
         refusal: why this daemon must not go on: somebody else's object sits where its own would go.
@@ -62,6 +64,7 @@ class Effects:
         counters: Counter[str],
         agent: AgentLink,
         max_files: int,
+        stamp_key: bytes | None = None,
     ) -> None:
         self._node = NodeName(settings.daemon.node)
         self._epoch = epoch
@@ -91,6 +94,7 @@ class Effects:
             emit=inbox.append,
             routed_port=self._base_port + 1,
         )
+        self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
         # Modes that change nothing have nothing to collide with.
         self._is_acting = settings.daemon.mode is Mode.ENFORCE
         self._has_provisioned = False
@@ -158,11 +162,15 @@ class Effects:
     def retry(self) -> None:
         """Try again what could not be opened."""
         self._reflector.listen_again()
+        if self._standard is not None:
+            self._standard.retry()
 
     def counters(self) -> dict[str, int]:
         """All counters, with those that the kernel keeps."""
+        standard = {} if self._standard is None else {"stamp-filtered": self._standard.filtered()}
         return {
             **self._counters,
+            **standard,
             "probes-open": self._prober.open_probes,
             "source-ports-open": self._prober.open_ports,
             "requests-filtered": self._reflector.filtered(),
@@ -173,6 +181,8 @@ class Effects:
         """Stop probing and answering. Rules and routes stay: traffic must not move because we go."""
         self._prober.close()
         self._reflector.close()
+        if self._standard is not None:
+            self._standard.close()
         self._switch.close()
 
     def _apply(self, command: ApplySwitch) -> SwitchApplied | SwitchFailed:
@@ -183,3 +193,14 @@ class Effects:
             return SwitchFailed(pair=command.pair, generation=command.generation, error=str(error))
         self._counters["switches-applied"] += 1
         return SwitchApplied(pair=command.pair, generation=command.generation)
+
+
+def _standard_reflector(
+    settings: Settings, key: bytes | None, *, poller: Poller, counters: Counter[str]
+) -> StandardReflector | None:
+    """The reflector for other makers' senders, already listening; None where it is switched off."""
+    if not settings.stamp.listen:
+        return None
+    reflector = StandardReflector(poller=poller, counters=counters, settings=settings.stamp, key=key)
+    reflector.retry()
+    return reflector

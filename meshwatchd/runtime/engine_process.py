@@ -99,6 +99,7 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         counters=counters,
         agent=agent,
         max_files=raise_file_limit(),
+        stamp_key=boot.stamp_key,
     )
     engine = Engine(
         settings=settings,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import read_mesh_key
+from meshwatchd.config.keys import read_mesh_key, read_stamp_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Settings
@@ -79,7 +79,7 @@ def read_boot(config: Path) -> Boot:
         except ValueError as error:
             problem, _, remedy = str(error).partition("; ")
             raise ConfigError(str(config), "auth", problem, remedy) from error
-    return Boot(config=str(config), settings=settings, secrets=secrets)
+    return Boot(config=str(config), settings=settings, secrets=secrets, stamp_key=_read_stamp_key(settings))
 
 
 def _read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
@@ -104,6 +104,12 @@ def _hand_over(config: Path, fd: int) -> int:
     with open(fd, "wb") as pipe:
         pipe.write(encode(word))
     return status
+
+
+def _read_stamp_key(settings: Settings) -> bytes | None:
+    """The key shared with other makers' senders, where they are answered and one is named."""
+    stamp = settings.stamp
+    return read_stamp_key(Path(stamp.key_file)) if stamp.listen and stamp.key_file else None
 
 
 def _dump(settings: Settings) -> int:

@@ -5,7 +5,7 @@ any STAMP dissector reads them, and nothing in STAMP forbids a new source port f
 From the frame to the hot path:
 
     ntp            timestamps and error estimates
-    tlv            the frame of extensions; standard_tlv and mesh_tlv give their values a meaning
+    tlv            the frame of extensions; standard_tlv, report_tlv and mesh_tlv give their values a meaning
     stamp          base packets, sender's and reflector's, open and authenticated
     auth           keys of a pair of nodes, tags
     seal           the shape of a mesh packet and its two signatures
@@ -13,6 +13,7 @@ From the frame to the hot path:
     parse          receiving: verified before believed
     answer         what a reflector fills into each TLV; reflect makes the whole answer
     replay         which verified requests are too old to matter
+    standard_*     the same for peers of other makers: signatures, sender's packets, reflector's answers
 
 Decoding never trusts: a length is checked before it is believed. The tools of `stamp` and the TLV classes
 raise DecodeError with a reason; the hot path raises nothing and returns a RejectReason that can be counted.
@@ -38,9 +39,11 @@ from meshwatchd.wire.mesh_tlv import (
 )
 from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
 from meshwatchd.wire.parse import ParsedProbe, RejectReason, verify_and_parse
-from meshwatchd.wire.reflect import reflect, reflect_open
+from meshwatchd.wire.reflect import reflect
 from meshwatchd.wire.replay import ReplayGuard, ReplayVerdict
 from meshwatchd.wire.seal import peek
+from meshwatchd.wire.standard_probe import StandardProbe, StandardReply, read_reply
+from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, read_request
 from meshwatchd.wire.template import ProbeSpec, ProbeTemplate, probe_bytes
 
 __all__ = [
@@ -68,6 +71,10 @@ __all__ = [
     "RejectReason",
     "ReplayGuard",
     "ReplayVerdict",
+    "StandardProbe",
+    "StandardReply",
+    "StandardRequest",
+    "answer_request",
     "encode_gossip",
     "hundredths",
     "node_id",
@@ -75,7 +82,8 @@ __all__ = [
     "ntp_from_ns",
     "peek",
     "probe_bytes",
+    "read_reply",
+    "read_request",
     "reflect",
-    "reflect_open",
     "verify_and_parse",
 ]

@@ -16,16 +16,25 @@ from types import MappingProxyType
 from typing import Final
 
 from meshwatchd.wire.mesh_tlv import COORDINATION_BYTES, ENTERPRISE
+from meshwatchd.wire.report_tlv import (
+    ACCESS_REPORT_BYTES,
+    FOLLOW_UP,
+    FOLLOW_UP_BYTES,
+    TIMESTAMP_INFORMATION_BYTES,
+    SyncSource,
+    TimestampMethod,
+)
 from meshwatchd.wire.standard_tlv import (
     ADDRESS_BYTES,
     COS_BYTES,
     DIRECT_MEASUREMENT_BYTES,
     IP_BYTES,
     MAC_BYTES,
+    MAX_SUB_TLVS,
     PORTS_BYTES,
     LocationType,
 )
-from meshwatchd.wire.tlv import HEADER_BYTES, MALFORMED, UNRECOGNIZED, Span, TlvType, scan
+from meshwatchd.wire.tlv import HEADER_BYTES, INTEGRITY_FAILED, MALFORMED, UNRECOGNIZED, Span, TlvType, scan
 
 ANSWERED: Final = 0
 """Flags of a TLV that was understood."""
@@ -40,6 +49,9 @@ class Arrival:
         dscp: 6 bits, None when unknown. The answer is sent with the same value.
         ecn: 2 bits.
         rx_count, tx_count: packets of this session received and sent, this request and its answer included.
+        sync_source: what this node's clock follows, one of `SyncSource`.
+        follow_up_sequence: number of the answer sent last in this session.
+        follow_up_ntp: when the kernel had taken that answer, 64-bit NTP format; 0 when none was sent.
     """
 
     source: bytes = b""
@@ -50,6 +62,9 @@ class Arrival:
     ecn: int = 0
     rx_count: int = 0
     tx_count: int = 0
+    sync_source: int = SyncSource.FREE_RUNNING
+    follow_up_sequence: int = 0
+    follow_up_ntp: int = 0
 
 
 UNKNOWN_ARRIVAL: Final = Arrival()
@@ -73,9 +88,14 @@ Answer = Callable[[bytearray, Span, Reflector], int]
 
 
 def answer_tlvs(reply: bytearray, start: int, end: int, *, reflector: Reflector, answers: Mapping[int, Answer]) -> None:
-    """Answer the TLVs of reply[start:end], still a copy of the request; `answers` are those understood."""
+    """Answer the TLVs of reply[start:end], still a copy of the request; `answers` are those understood.
+
+    A sender has no business setting M or I; where one is set, reading ends (RFC 8972 section 4).
+    """
     found = scan(reply, start, end)
     for span in found.spans:
+        if reply[span.offset] & (MALFORMED | INTEGRITY_FAILED):
+            return
         answer = answers.get(span.type)
         flags = UNRECOGNIZED if answer is None else answer(reply, span, reflector)
         reply[span.offset] = flags
@@ -132,7 +152,7 @@ def _answer_location(reply: bytearray, span: Span, reflector: Reflector) -> int:
     arrival = reflector.arrival
     ports = arrival.destination_port << 16 | arrival.source_port
     reply[span.value_offset : span.value_offset + PORTS_BYTES] = ports.to_bytes(PORTS_BYTES, "big")
-    found = scan(reply, span.value_offset + PORTS_BYTES, span.end)
+    found = scan(reply, span.value_offset + PORTS_BYTES, span.end, most=MAX_SUB_TLVS)
     for sub in found.spans:
         reply[sub.offset] = _answer_location_part(reply, sub, arrival)
     return MALFORMED if found.is_malformed else ANSWERED
@@ -171,16 +191,48 @@ def _answer_location_part(reply: bytearray, sub: Span, arrival: Arrival) -> int:
     return ANSWERED
 
 
+def _answer_timestamp_information(reply: bytearray, span: Span, reflector: Reflector) -> int:
+    """Both stamps are software's: the kernel's on arrival, ours on leaving."""
+    if span.length != TIMESTAMP_INFORMATION_BYTES:
+        return MALFORMED
+    source, method = reflector.arrival.sync_source, TimestampMethod.SOFTWARE
+    reply[span.value_offset : span.end] = bytes((source, method, source, method))
+    return ANSWERED
+
+
+def _answer_access_report(_reply: bytearray, span: Span, _reflector: Reflector) -> int:
+    """Returned unchanged: the sender repeats its report until it comes back (RFC 8972 section 4.6)."""
+    return ANSWERED if span.length == ACCESS_REPORT_BYTES else MALFORMED
+
+
+def _answer_follow_up(reply: bytearray, span: Span, reflector: Reflector) -> int:
+    """Zeros until a first answer has left, and always from a reflector without sessions."""
+    if span.length != FOLLOW_UP_BYTES:
+        return MALFORMED
+    arrival = reflector.arrival
+    method = TimestampMethod.SOFTWARE if arrival.follow_up_ntp else 0
+    FOLLOW_UP.pack_into(reply, span.value_offset, arrival.follow_up_sequence, arrival.follow_up_ntp, method)
+    return ANSWERED
+
+
 STANDARD_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType(
     {
         int(TlvType.EXTRA_PADDING): _answer_padding,
         int(TlvType.LOCATION): _answer_location,
+        int(TlvType.TIMESTAMP_INFORMATION): _answer_timestamp_information,
         int(TlvType.CLASS_OF_SERVICE): _answer_class_of_service,
         int(TlvType.DIRECT_MEASUREMENT): _answer_direct_measurement,
+        int(TlvType.ACCESS_REPORT): _answer_access_report,
+        int(TlvType.FOLLOW_UP_TELEMETRY): _answer_follow_up,
         int(TlvType.DESTINATION_NODE_ADDRESS): _answer_destination,
     }
 )
 """What the RFCs define and any sender may ask."""
+
+STATELESS_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType(
+    {kind: answer for kind, answer in STANDARD_ANSWERS.items() if kind != TlvType.DIRECT_MEASUREMENT}
+)
+"""Without sessions there is nothing to count."""
 
 MESH_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType(
     {**STANDARD_ANSWERS, int(TlvType.COORDINATION): _answer_coordination}

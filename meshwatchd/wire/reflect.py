@@ -2,7 +2,7 @@
 
 Mesh requests are verified before they come here. What does not verify is dropped without an answer, where
 RFC 8972 section 4.8 would return a copy with the I flag: an unsigned packet gets nothing out of a mesh
-node, not even its own bytes. The open mode, for senders of other makers, follows the RFC to the letter.
+node, not even its own bytes. Senders of other makers are answered by `standard_reflect`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import functools
 import struct
 from typing import Final
 
-from meshwatchd.wire.answer import MESH_ANSWERS, STANDARD_ANSWERS, Reflector, answer_tlvs
-from meshwatchd.wire.auth import MacKey, PairKey
+from meshwatchd.wire.answer import MESH_ANSWERS, Reflector, answer_tlvs
+from meshwatchd.wire.auth import PairKey
 from meshwatchd.wire.mesh_tlv import (
     BASE_TAG_BYTES,
     ENTERPRISE,
@@ -24,10 +24,9 @@ from meshwatchd.wire.mesh_tlv import (
     OwnState,
 )
 from meshwatchd.wire.ntp import UNSYNCHRONIZED
-from meshwatchd.wire.parse import ParsedProbe, RejectReason
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, SEQUENCE_BYTES, sign
-from meshwatchd.wire.stamp import HMAC_BYTES, OPEN_BASE_BYTES, OPEN_REFLECTOR, OPEN_SENDER
-from meshwatchd.wire.tlv import HEADER_BYTES, INTEGRITY_FAILED, Scan, Span, TlvType, scan
+from meshwatchd.wire.parse import ParsedProbe
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
+from meshwatchd.wire.tlv import TlvType
 
 # Base packet, room for its tag, header and value of the mesh TLV: one pack for all that the reflector writes.
 _HEAD: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16x BBH I BBH Q BBH Q 8s II 52s")
@@ -95,73 +94,3 @@ def _answer_plain(area: bytes, addresses: frozenset[bytes]) -> bytes:
     answered = bytearray(area)
     answer_tlvs(answered, 0, len(answered), reflector=Reflector(addresses=addresses), answers=MESH_ANSWERS)
     return bytes(answered)
-
-
-def reflect_open(
-    request: bytes,
-    *,
-    reflector: Reflector,
-    reflector_sequence: int,
-    rx_ntp: int,
-    tx_ntp: int,
-    ttl: int = 0,
-    error_estimate: int = UNSYNCHRONIZED_WORD,
-    tlv_key: MacKey | None = None,
-) -> bytes | RejectReason:
-    """Answer a request in open mode, of whatever maker.
-
-    RFC 8762 section 4.6 lets a reflector answer a packet shorter than 44 bytes with one of 44; such
-    requests are refused here, since an answer must not be longer than what anybody can send under a false
-    address.
-
-    Arguments are those of `reflect`, but `tlv_key`: with which the sender signs its TLVs, if it does and the
-    key is known here.
-    """
-    if len(request) < OPEN_BASE_BYTES:
-        return RejectReason.WRONG_LENGTH
-    sequence, timestamp, sender_error, ssid = OPEN_SENDER.unpack_from(request)
-    reply = bytearray(request)
-    OPEN_REFLECTOR.pack_into(
-        reply,
-        0,
-        reflector_sequence,
-        tx_ntp,
-        error_estimate,
-        ssid,
-        rx_ntp,
-        sequence,
-        timestamp,
-        sender_error,
-        ttl,
-    )
-    found = scan(request, OPEN_BASE_BYTES)
-    tag = next((span for span in found.spans if span.type == TlvType.HMAC), None)
-    if tag is not None and not _is_tag_valid(request, found, tag, tlv_key):
-        _mark_integrity_failed(reply, found)
-        return bytes(reply)
-    end = len(reply) if tag is None else tag.offset
-    answer_tlvs(reply, OPEN_BASE_BYTES, end, reflector=reflector, answers=STANDARD_ANSWERS)
-    if tag is not None and tlv_key is not None:
-        answer_tlvs(reply, tag.end, len(reply), reflector=reflector, answers=STANDARD_ANSWERS)
-        reply[tag.offset] = 0
-        signed = reply[OPEN_BASE_BYTES : tag.offset]
-        reply[tag.value_offset : tag.end] = tlv_key.tag(reply[:SEQUENCE_BYTES], signed)
-    return bytes(reply)
-
-
-def _is_tag_valid(request: bytes, found: Scan, tag: Span, key: MacKey | None) -> bool:
-    """Without the key no tag is valid; nor is one before anything but Extra Padding (RFC 8972 4.8)."""
-    behind = [span for span in found.spans if span.offset > tag.offset]
-    is_last = all(span.type == TlvType.EXTRA_PADDING for span in behind) and not found.is_malformed
-    if key is None or tag.length != HMAC_BYTES or not is_last:
-        return False
-    signed = request[OPEN_BASE_BYTES : tag.offset]
-    return key.is_tag_of(request[tag.value_offset : tag.end], request[:SEQUENCE_BYTES], signed)
-
-
-def _mark_integrity_failed(reply: bytearray, found: Scan) -> None:
-    """Set I in each TLV and return the rest as it came (RFC 8972 section 4.8)."""
-    for span in found.spans:
-        reply[span.offset] |= INTEGRITY_FAILED
-    if found.is_malformed and found.rest + HEADER_BYTES <= len(reply):
-        reply[found.rest] |= INTEGRITY_FAILED

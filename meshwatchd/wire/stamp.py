@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.tlv import Tlv, decode_tlvs, encode_tlvs
 
@@ -44,13 +44,6 @@ AUTH_SENDER: Final = struct.Struct(">I 12x Q HH 68x 16s")
 AUTH_REFLECTOR: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16s")
 
 NO_HMAC: Final = bytes(HMAC_BYTES)
-
-
-class StampMode(StrEnum):
-    """The two packet formats of a STAMP session (RFC 8762 section 4)."""
-
-    OPEN = "open"
-    AUTHENTICATED = "authenticated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,8 @@ class LocationType(IntEnum):
 
 
 MAC_BYTES: Final = 8
+MAX_SUB_TLVS: Final = 8
+"""In one Location; there are four questions to ask."""
 IP_BYTES: Final = 16
 """Of every address sub-TLV; an IPv4 address is followed by 12 zero bytes (RFC 8972 section 4.2.1)."""
 

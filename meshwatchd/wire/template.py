@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import PairKey
 from meshwatchd.wire.mesh_tlv import (
     BASE_TAG_BYTES,
@@ -32,7 +33,6 @@ from meshwatchd.wire.stamp import (
     HMAC_BYTES,
     HMAC_OFFSET,
     SenderPacket,
-    StampMode,
     encode_sender,
 )
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES

@@ -11,7 +11,7 @@ What the values mean is in `standard_tlv` (the RFCs') and `mesh_tlv` (ours). Lay
 A session-sender transmits U=1, M=0, I=0; a reflector that understood the TLV clears U in its answer, so that
 an answer from a reflector without any TLV support is told apart from an answer of one with it.
 
-Source: RFC 8972 section 4, registries in section 5.1 and 5.2; RFC 9503 section 3 for type 9.
+Source: RFC 8972 section 4, registries in section 5.1 and 5.2; RFC 9503 sections 3 and 4 for types 9 and 10.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ INTEGRITY_FAILED: Final = 0x20
 HEADER: Final = struct.Struct(">BBH")
 HEADER_BYTES: Final = HEADER.size
 MAX_VALUE_BYTES: Final = 0xFFFF
+MAX_TLVS: Final = 32
+"""In one packet: all types there are, three times over. Answering one costs microseconds; there is room for 16 000."""
 
 
 class TlvType(IntEnum):
@@ -39,10 +41,14 @@ class TlvType(IntEnum):
     RESERVED = 0
     EXTRA_PADDING = 1
     LOCATION = 2
+    TIMESTAMP_INFORMATION = 3
     CLASS_OF_SERVICE = 4
     DIRECT_MEASUREMENT = 5
+    ACCESS_REPORT = 6
+    FOLLOW_UP_TELEMETRY = 7
     HMAC = 8
     DESTINATION_NODE_ADDRESS = 9
+    RETURN_PATH = 10
     MESH = 252
     COORDINATION = 253
 
@@ -91,8 +97,8 @@ class Scan(NamedTuple):
 
     Attributes:
         spans: the well-framed TLVs in wire order.
-        rest: offset where framing ended: the end of the area, trailing zero padding, or a malformed TLV.
-        is_malformed: the bytes at `rest` claim to be a TLV and are none.
+        rest: offset where framing ended: the end of the area, trailing zero padding, a malformed TLV or one too many.
+        is_malformed: the bytes at `rest` claim to be a TLV and are none, or follow MAX_TLVS others.
     """
 
     spans: list[Span]
@@ -100,24 +106,38 @@ class Scan(NamedTuple):
     is_malformed: bool
 
 
-def scan(packet: bytes | bytearray, start: int, end: int | None = None) -> Scan:
+def scan(packet: bytes | bytearray, start: int, end: int | None = None, *, most: int = MAX_TLVS) -> Scan:
     """Find the TLVs of packet[start:end] without looking into them; never raises, whatever the bytes are.
 
     An all-zero remainder is the packet padding of a TWAMP Light sender, not a TLV of the reserved type 0
     (RFC 8762 section 4.6).
+
+    Args:
+        packet: whose bytes from `start` to `end` are TLVs.
+        start: offset of the first header.
+        end: offset behind the last value, that of the packet when not given.
+        most: how many TLVs are followed.
     """
     limit = len(packet) if end is None else end
     spans: list[Span] = []
-    offset = start
-    while offset + HEADER_BYTES <= limit:
+    offset, padding = start, -1
+    while offset + HEADER_BYTES <= limit and len(spans) < most:
         _flags, type_, length = HEADER.unpack_from(packet, offset)
-        if type_ == TlvType.RESERVED and not any(packet[offset:limit]):
-            return Scan(spans, offset, is_malformed=False)
+        if type_ == TlvType.RESERVED:
+            # Looked for once: a long row of TLVs of type 0 would be searched to its end for each of them.
+            padding = _zeros_from(packet, start, limit) if padding < 0 else padding
+            if offset >= padding:
+                return Scan(spans, offset, is_malformed=False)
         if offset + HEADER_BYTES + length > limit:
             return Scan(spans, offset, is_malformed=True)
         spans.append(Span(offset, type_, length))
         offset += HEADER_BYTES + length
-    return Scan(spans, offset, is_malformed=any(packet[offset:limit]))
+    return Scan(spans, offset, is_malformed=offset < limit and offset < _zeros_from(packet, start, limit))
+
+
+def _zeros_from(packet: bytes | bytearray, start: int, limit: int) -> int:
+    """Where the zeros at the end of packet[start:limit] begin."""
+    return start + len(packet[start:limit].rstrip(b"\0"))
 
 
 def decode_tlvs(packet: bytes | bytearray, start: int = 0) -> tuple[Tlv, ...]:
@@ -126,11 +146,11 @@ def decode_tlvs(packet: bytes | bytearray, start: int = 0) -> tuple[Tlv, ...]:
     Trailing zero padding is dropped: it carries nothing.
 
     Raises:
-        DecodeError: a TLV is cut short.
+        DecodeError: a TLV is cut short, or there are too many.
     """
     found = scan(packet, start)
     if found.is_malformed:
-        raise DecodeError("stamp", f"TLV at byte {found.rest} is cut short")
+        raise DecodeError("stamp", f"TLV at byte {found.rest} is cut short or one too many")
     return tuple(
         Tlv(type=span.type, value=bytes(packet[span.value_offset : span.end]), flags=packet[span.offset])
         for span in found.spans

@@ -15,6 +15,7 @@ from meshwatchd.model.events import Event
 from meshwatchd.model.ids import LocationName
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.settings import TIMERS, DaemonSettings, MeshSettings, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
@@ -43,6 +44,9 @@ except LinkClosedError:
 """An agent that reports an empty kernel and then listens until the engine goes."""
 
 
+NO_STAMP = StampSettings()
+
+
 def no_agent(_end: socket.socket) -> int:
     """An agent that cannot be started."""
     raise OSError
@@ -58,7 +62,7 @@ def python_agent(script: str) -> Spawn:
     return spawn
 
 
-def settings() -> Settings:
+def settings(stamp: StampSettings) -> Settings:
     """Three nodes that all live on loopback; this one is a1."""
     nodes = tuple(
         Node(
@@ -72,7 +76,7 @@ def settings() -> Settings:
     )
     # Ports of this test run, since loopback is shared.
     probe = ProbeSettings(port=free_port())
-    return Settings(daemon=DaemonSettings(node="a1"), probe=probe, mesh=MeshSettings(node=nodes))
+    return Settings(daemon=DaemonSettings(node="a1"), probe=probe, stamp=stamp, mesh=MeshSettings(node=nodes))
 
 
 class EngineNode:
@@ -84,7 +88,7 @@ class EngineNode:
         peer: b1.
     """
 
-    def __init__(self, spawn: Spawn) -> None:
+    def __init__(self, spawn: Spawn, stamp: StampSettings = NO_STAMP, stamp_key: bytes | None = None) -> None:
         self.poller = Poller()
         self.counters: Counter[str] = Counter()
         self.inbox: deque[Event] = deque()
@@ -97,7 +101,7 @@ class EngineNode:
         self.core = FakeEngine(plans=(plan(port),))
         self.agent = AgentLink(spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox)
         self.effects = Effects(
-            settings=settings(),
+            settings=settings(stamp),
             secrets=(SECRET,),
             epoch=5,
             poller=self.poller,
@@ -105,6 +109,7 @@ class EngineNode:
             counters=self.counters,
             agent=self.agent,
             max_files=1024,
+            stamp_key=stamp_key,
         )
         self.loop = Loop(
             interval_ns=TIMERS[ProbeProfile.DEFAULT].interval_ns,
@@ -148,9 +153,11 @@ class EngineNode:
 
 
 @contextmanager
-def engine_node(spawn: Spawn = no_agent) -> Iterator[EngineNode]:
+def engine_node(
+    spawn: Spawn = no_agent, *, stamp: StampSettings = NO_STAMP, stamp_key: bytes | None = None
+) -> Iterator[EngineNode]:
     """An engine that is closed at the end."""
-    node = EngineNode(spawn)
+    node = EngineNode(spawn, stamp, stamp_key)
     try:
         yield node
     finally:

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from meshwatchd.config.keys import _check_access, read_mesh_key, read_private_key
+from meshwatchd.config.keys import _check_access, read_mesh_key, read_private_key, read_stamp_key
 from meshwatchd.model.errors import ConfigError
 
 SECRET = bytes(range(32))
@@ -111,3 +111,35 @@ def test_a_private_key_is_held_to_the_same_rules(key_file):
     key_file.write_bytes(b"x")
     with pytest.raises(ConfigError, match=r"; run: umask 077; wg genkey > "):
         read_private_key(key_file)
+
+
+def test_a_stamp_key_is_the_file_as_it_is(tmp_path):
+    """Other makers' keys are no base64; a newline at the end would be part of it."""
+    path = tmp_path / "stamp.key"
+    path.write_bytes(b"\xff\n sixteen bytes \n")
+    path.chmod(0o400)
+    assert b"\xff\n sixteen bytes \n" == read_stamp_key(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"short", "holds 5 bytes"), (bytes(4096), "holds 4096 bytes or more")]
+)
+def test_what_is_too_short_or_too_long_for_a_stamp_key_is_refused(tmp_path, content, problem):
+    """The line names the setting and the command that makes a good one; a tool that only asks takes a short one."""
+    path = tmp_path / "stamp.key"
+    path.write_bytes(content)
+    path.chmod(0o400)
+    with pytest.raises(ConfigError, match=problem) as caught:
+        read_stamp_key(path)
+    assert f"{path}: stamp.key_file: {problem}; a key has 16 bytes or more: umask 077; " in str(caught.value)
+    if len(content) < 16:
+        assert content == read_stamp_key(path, least_bytes=1)
+
+
+def test_a_stamp_key_others_can_read_is_refused(tmp_path):
+    """As the mesh key is."""
+    path = tmp_path / "stamp.key"
+    path.write_bytes(bytes(16))
+    path.chmod(0o444)
+    with pytest.raises(ConfigError, match="is open to everybody"):
+        read_stamp_key(path)

@@ -21,12 +21,14 @@ from meshwatchd.model.outputs import (
     SetBanner,
 )
 from meshwatchd.model.plan import Provision, Rule, Switch
+from meshwatchd.model.stamp import StampMode, StampSettings
 from meshwatchd.wire import KeyRole, MeshSecret
 from meshwatchd.wire.auth import key_id
 from tests.support.engine_node import EngineNode, engine_node, no_agent
 from tests.support.netns import namespace
-from tests.support.packet_node import SECRET, send
+from tests.support.packet_node import SECRET, free_port, send, udp
 from tests.support.pump import pump
+from tests.support.stamp_peer import read_answer, sender_packet
 
 
 def test_sessions_are_configured_probed_and_listened_for():
@@ -122,3 +124,26 @@ def test_switch_is_applied_or_its_failure_told():
         assert "ip rule add pref 5461" in failed.error
         assert "5460:" in space.ip("rule")
         assert "5461:" not in space.ip("rule")
+
+
+def test_other_makers_senders_are_answered_where_the_configuration_asks_for_it():
+    """With the key that was read, in the same loop; the kernel's count of the others is told."""
+    key = b"shared with the other maker"
+    stamp = StampSettings(listen=free_port(), mode=StampMode.AUTHENTICATED, key_file="/k", allow=("127.0.0.1/32",))
+    with engine_node(stamp=stamp, stamp_key=key) as node, udp() as sender, udp("127.0.0.2") as stranger:
+        node.effects.retry()
+        for asking in (stranger, sender):
+            asking.sendto(sender_packet(0, key=key), ("127.0.0.1", stamp.listen))
+        pump(node.poller, lambda: bool(node.counters["stamp-answered"]))
+
+        assert 0 == read_answer(sender.recv(2048), key).sender_sequence
+        assert 1 == node.effects.counters()["stamp-filtered"]
+        node.effects.close()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("", stamp.listen))
+
+
+def test_other_makers_senders_are_not_answered_by_default():
+    """No socket, no counter."""
+    with engine_node() as node:
+        assert "stamp-filtered" not in node.effects.counters()

@@ -58,6 +58,17 @@ def test_readable_key_is_refused(config, tmp_path, capsys):
     assert "mesh.key" in capsys.readouterr().err
 
 
+def test_a_stamp_key_that_is_missing_is_found_by_the_check(config, tmp_path, capsys):
+    """Only where somebody would be answered with it."""
+    section = f'[stamp]\nkey_file = "{tmp_path}/stamp.key"\nmode = "authenticated"\nallow = ["10.0.0.0/8"]\n'
+    config.write_text(config.read_text() + section)
+    assert EXIT_OK == main(["--config", str(config), "--check"])
+    config.write_text(config.read_text() + "listen = 862\n")
+
+    assert EXIT_CONFIG == main(["--config", str(config), "--check"])
+    assert f"{tmp_path}/stamp.key: stamp.key_file: there is no such file; run: " in capsys.readouterr().err
+
+
 def test_effective_configuration_is_printed(config, capsys):
     """What was set, and the defaults with it."""
     assert EXIT_OK == main(["--config", str(config), "--dump-config"])

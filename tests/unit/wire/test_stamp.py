@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.stamp import (
     ReflectorPacket,
     SenderPacket,
-    StampMode,
     base_bytes,
     decode_reflector,
     decode_sender,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from scapy.contrib import stamp as oracle
 
+from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.stamp import (
     ReflectorPacket,
     SenderPacket,
-    StampMode,
     decode_reflector,
     decode_sender,
     encode_reflector,

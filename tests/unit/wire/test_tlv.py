@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meshwatchd.model.errors import DecodeError
-from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs, encode_tlvs, scan
+from meshwatchd.wire.tlv import MALFORMED, MAX_TLVS, UNRECOGNIZED, Tlv, decode_tlvs, encode_tlvs, scan
 
 UNKNOWN = Tlv(type=200, value=b"abc")
 
@@ -69,3 +69,19 @@ def test_a_scan_accounts_for_every_byte_of_anything(data):
     edges = [0, *(span.end for span in found.spans)]
     assert edges[:-1] == [span.offset for span in found.spans]
     assert edges[-1] == found.rest <= len(data)
+
+
+def test_no_more_tlvs_are_followed_than_there_is_use_for():
+    """The next one counts as malformed, zeros behind the last do not."""
+    many = UNKNOWN.encode() * MAX_TLVS
+
+    assert (MAX_TLVS, False) == (len(scan(many + bytes(9), 0).spans), scan(many + bytes(9), 0).is_malformed)
+    assert (len(many), True) == scan(many + UNKNOWN.encode(), 0)[1:]
+    assert (2 * len(UNKNOWN.encode()), True) == scan(many, 0, most=2)[1:]
+
+
+def test_zeros_in_front_of_content_are_tlvs_of_type_zero():
+    """Each is looked at, and the packet is searched for the end of its zeros once."""
+    found = scan(bytes(4 * MAX_TLVS) + b"\1", 0)
+
+    assert (MAX_TLVS, True) == (len(found.spans), found.is_malformed)

@@ -200,19 +200,18 @@ def test_rotation_under_way_loses_no_answer(flow):
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
         peer.reflector.listen((port,))
-        pinned_port = free_port() if flow is FlowClass.PINNED else 0
-        sender.prober.configure((plan(port, flow=flow, pinned_port=pinned_port),))
-        sender.prober.send(send(seq=1))
+        sender.prober.configure((plan(port, flow=flow),))
+        _send(sender, send(seq=1))
         for node in (sender, peer):
             node.peers.use(both)
-        sender.prober.send(send(seq=2))
+        _send(sender, send(seq=2))
         pump(poller, lambda: len(sender.events) == 2)
 
         assert {1, 2} == {event.seq for event in sender.events if isinstance(event, ReplyReceived)}
         assert {"probes-sent", "replies-received"} >= set(sender.counters) - {"peer-epochs-confirmed"}
         for node in (sender, peer):
             node.peers.use([new])
-        sender.prober.send(send(seq=3))
+        _send(sender, send(seq=3))
         pump(poller, lambda: len(sender.events) == 3)
 
         assert {"answers-sent": 3} == peer.counters

@@ -1,0 +1,115 @@
+"""What the standard reflector remembers of its senders: counts for stateful reflection, and past packets.
+
+STAMP itself has no protection against replay: whoever has recorded a signed packet may send it again, and a
+stateful reflector would count it. So a session answers each packet once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+MAX_SESSIONS: Final = 4096
+IDLE_NS: Final = 60_000_000_000
+"""A session that was silent for so long gives way to another; a sender whose clock was set back starts afresh."""
+REORDERED: Final = 128
+"""Packets that may overtake one another and still be told from replayed ones."""
+_HALF: Final = 1 << 63
+_WHOLE: Final = 1 << 64
+
+SessionKey = tuple[str, int, bytes, int]
+"""Sender's address and port, the address it asked, its SSID (RFC 8972 section 3)."""
+
+
+class Session:
+    """One sender's.
+
+    Attributes:
+        answers: how many it got; every packet that is accepted gets one.
+        used_ns: when its last packet was accepted (CLOCK_MONOTONIC).
+        follow_up_sequence, follow_up_ntp: number of the last answer that left, and when the kernel had taken it;
+            0 before the first.
+    """
+
+    __slots__ = ("_floor_ntp", "_newest_ntp", "_recent", "answers", "follow_up_ntp", "follow_up_sequence", "used_ns")
+
+    def __init__(self, now_ns: int) -> None:
+        self.answers = 0
+        self.used_ns = now_ns
+        self.follow_up_sequence = 0
+        self.follow_up_ntp = 0
+        self._recent: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._floor_ntp: int | None = None
+        self._newest_ntp: int | None = None
+
+    def begin_again(self, sequence: int, timestamp_ntp: int) -> None:
+        """Count from 0 if the sender does: tools that always use one port are started more than once.
+
+        A copy of an earlier first packet begins nothing; it is not later than what came since.
+        """
+        if self._newest_ntp is None or _is_later(timestamp_ntp, self._newest_ntp):
+            self._newest_ntp = timestamp_ntp
+            if sequence == 0:
+                self.answers, self.follow_up_sequence, self.follow_up_ntp = 0, 0, 0
+
+    def count(self) -> int:
+        """The number of the next answer, from 0 on."""
+        number = self.answers & 0xFFFF_FFFF
+        self.answers += 1
+        return number
+
+    def left(self, timestamp_ntp: int) -> None:
+        """The answer counted last has left, at this time."""
+        self.follow_up_sequence, self.follow_up_ntp = (self.answers - 1) & 0xFFFF_FFFF, timestamp_ntp
+
+    def is_replay(self, sequence: int, timestamp_ntp: int) -> bool:
+        """Whether this packet was here before, or is older than all that are remembered; remembers it if not.
+
+        Compares modulo 2**64: the era of NTP timestamps ends in 2036 (RFC 5905 section 6).
+        """
+        packet = (timestamp_ntp, sequence)
+        floor = self._floor_ntp
+        if packet in self._recent or (floor is not None and not _is_later(timestamp_ntp, floor)):
+            return True
+        self._recent[packet] = None
+        if len(self._recent) > REORDERED:
+            (oldest, _), _ = self._recent.popitem(last=False)
+            self._floor_ntp = oldest if floor is None or _is_later(oldest, floor) else floor
+        return False
+
+
+def _is_later(one: int, other: int) -> bool:
+    return 0 < (one - other) % _WHOLE < _HALF
+
+
+class Sessions:
+    """All of them, the least recently used first."""
+
+    def __init__(self, limit: int = MAX_SESSIONS) -> None:
+        self._limit = limit
+        self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def session(self, key: SessionKey, now_ns: int) -> Session | None:
+        """The sender's session, a new one if need be; None when all are in use.
+
+        A stranger who invents senders cannot push out those that are alive: only an idle session gives way.
+        """
+        found = self._sessions.get(key)
+        if found is not None and now_ns - found.used_ns < IDLE_NS:
+            return found
+        if found is None and len(self._sessions) >= self._limit:
+            oldest = next(iter(self._sessions))
+            if now_ns - self._sessions[oldest].used_ns < IDLE_NS:
+                return None
+            del self._sessions[oldest]
+        made = self._sessions[key] = Session(now_ns)
+        self._sessions.move_to_end(key)
+        return made
+
+    def touch(self, key: SessionKey, session: Session, now_ns: int) -> None:
+        """A packet of this session was accepted."""
+        session.used_ns = now_ns
+        self._sessions.move_to_end(key)

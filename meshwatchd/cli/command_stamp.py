@@ -1,0 +1,163 @@
+"""`meshwatchctl stamp`: measures the way to a STAMP or TWAMP Light reflector of any maker; needs no daemon."""
+
+from __future__ import annotations
+
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+import click
+import msgspec
+
+from meshwatchd.adapters.stamp.measurement import Sample
+from meshwatchd.adapters.stamp.sender import Series, measure
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_stamp import render_measurement, render_sample
+from meshwatchd.config.keys import read_stamp_key
+from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.stamp import StampMode
+from meshwatchd.model.units import parse_duration
+from meshwatchd.wire import StandardProbe
+from meshwatchd.wire.auth import MacKey
+from meshwatchd.wire.report_tlv import AccessReport, FollowUpTelemetry, TimestampInformation
+from meshwatchd.wire.standard_tlv import ClassOfService, DestinationNodeAddress, DirectMeasurement, Location
+from meshwatchd.wire.tlv import Tlv
+
+EXIT_LOSSY: Final = 1
+EXIT_DEAD: Final = 2
+STAMP_PORT: Final = 862
+MAX_PAYLOAD: Final = 65_507
+
+_QUESTIONS: Final = {
+    "location": Location.request().to_tlv(),
+    "timestamp": TimestampInformation().to_tlv(),
+    "direct": DirectMeasurement(sender_tx=0).to_tlv(),
+    "access": AccessReport(access_id=2, return_code=1).to_tlv(),
+    "follow-up": FollowUpTelemetry().to_tlv(),
+}
+
+
+class _Duration(click.ParamType[int]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nanoseconds."""
+        try:
+            return parse_duration(str(value)) if isinstance(value, str) else int(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("stamp")
+@click.argument("address")
+@click.option("--port", type=click.IntRange(1, 65_535), default=STAMP_PORT, show_default=True, help="The reflector's.")
+@click.option("--key-file", type=click.Path(path_type=Path), help="Key shared with the reflector: authenticated mode.")
+@click.option("--open", "is_open", is_flag=True, help="Open mode even with a key, which then signs TLVs only.")
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many packets.")
+@click.option("--interval", type=_Duration(), default="100ms", show_default=True, help="From one packet to the next.")
+@click.option("--wait", type=_Duration(), default="1s", show_default=True, help="For answers, after the last packet.")
+@click.option("--size", type=click.IntRange(44, MAX_PAYLOAD), help="Bytes of UDP payload, by Extra Padding.")
+@click.option("--dscp", type=click.IntRange(0, 63), default=0, show_default=True, help="Of the packets.")
+@click.option("--ssid", type=click.IntRange(0, 65_535), help="Session identifier; drawn by default, 0 for none.")
+@click.option("--tlv", "questions", multiple=True, metavar="TLV", help="Ask a question; may be given several times.")
+@click.option("--fresh/--pinned", "is_fresh", default=False, help="A new source port for each packet, or one for all.")
+@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, as with the option of meshwatchctl itself.")
+@click.pass_obj
+def stamp(
+    terminal: Terminal,
+    *,
+    address: str,
+    port: int,
+    key_file: Path | None,
+    is_open: bool,
+    count: int,
+    interval: int,
+    wait: int,
+    size: int | None,
+    dscp: int,
+    ssid: int | None,
+    questions: tuple[str, ...],
+    is_fresh: bool,
+    is_json: bool,
+) -> int:
+    """Measure loss, delay and order of packets to ADDRESS and back, by STAMP (RFC 8762); needs no daemon.
+
+    TLV is location, timestamp, direct, access, follow-up, cos:DSCP, destination:ADDRESS, or TYPE:HEX for any other.
+    A stateful reflector tells on which way packets were lost, unless each comes from a port of its own.
+
+    Exit status: 0 all packets were answered, 1 some were not, 2 none was.
+    """
+    probe = StandardProbe(
+        mode=StampMode.OPEN if is_open or key_file is None else StampMode.AUTHENTICATED,
+        key=None if key_file is None else _read_key(key_file),
+        ssid=SystemRandom().randrange(1, 1 << 16) if ssid is None else ssid,
+        tlvs=tuple(_question(text) for text in questions),
+        payload_bytes=size or 0,
+    )
+    if not probe.is_size_possible():
+        raise click.UsageError(
+            f"--size {size}: this packet has {probe.least_bytes()} bytes, and padding at least 4 more"
+        )
+    series = Series(
+        address=address,
+        port=port,
+        probe=probe,
+        count=count,
+        interval_ns=interval,
+        wait_ns=wait,
+        dscp=dscp,
+        is_fresh=is_fresh,
+    )
+
+    return _measure(terminal, series, is_json=is_json or terminal.is_json)
+
+
+def _measure(terminal: Terminal, series: Series, *, is_json: bool) -> int:
+    def show(sample: Sample) -> None:
+        if not is_json:
+            click.echo(render_sample(sample))
+
+    try:
+        result = measure(series, show)
+    except OSError as error:
+        raise click.UsageError(f"{series.address} port {series.port}: {error.strerror or error}") from error
+    if is_json:
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+    else:
+        sys.stdout.write(render_measurement(result, terminal.paint))
+    if result.received == result.sent:
+        return 0
+    return EXIT_LOSSY if result.received else EXIT_DEAD
+
+
+def _read_key(path: Path) -> MacKey:
+    try:
+        # The other side may have chosen a short one; that is no reason not to measure.
+        return MacKey(read_stamp_key(path, key="--key-file", least_bytes=1))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _question(text: str) -> Tlv:
+    """One --tlv; raises UsageError."""
+    name, _, value = text.partition(":")
+    if name in _QUESTIONS and not value:
+        return _QUESTIONS[name]
+    try:
+        if name == "cos":
+            return ClassOfService(dscp1=_number(value, 63)).to_tlv()
+        if name == "destination":
+            return DestinationNodeAddress(address=ip_address(value)).to_tlv()
+        return Tlv(type=_number(name, 255), value=bytes.fromhex(value))
+    except ValueError as error:
+        known = ", ".join([*_QUESTIONS, "cos:DSCP", "destination:ADDRESS", "TYPE:HEX"])
+        raise click.UsageError(f"--tlv {text}: {error}; write one of {known}") from error
+
+
+def _number(text: str, most: int) -> int:
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not in 0..{most}")
+    return number

@@ -1,0 +1,36 @@
+"""STAMP as other makers speak it: the two packet formats, and the settings of the reflector for them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class StampMode(StrEnum):
+    """The two packet formats of a STAMP session (RFC 8762 section 4)."""
+
+    OPEN = "open"
+    AUTHENTICATED = "authenticated"
+
+
+class StampSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A reflector for STAMP and TWAMP Light senders of other makers. It has nothing to do with the probes of the mesh.
+
+    Attributes:
+        listen: its UDP port, 0 for none; STAMP's own is 862 (RFC 8762 section 4.1).
+        mode: open answers packets that nobody signed, authenticated only those signed with the key.
+        key_file: the key shared with the senders, as it is: 16 bytes or more, mode 0400. In open mode it
+            only protects TLVs, and may be left out.
+        allow: prefixes whose senders are answered, as in ["198.51.100.7/32", "2001:db8:7::/64"]; whoever is not in
+            them hears nothing.
+        stateful: count answers in each session, so that a sender can tell on which way its packets are lost.
+        packets_per_second: answers in all; what comes beyond gets none.
+    """
+
+    listen: int = 0
+    mode: StampMode = StampMode.OPEN
+    key_file: str = ""
+    allow: tuple[str, ...] = ()
+    stateful: bool = True
+    packets_per_second: int = 1_000

@@ -1,0 +1,89 @@
+"""How a measurement reads."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from meshwatchd.adapters.stamp.measurement import Loss, Measurement, Spread, TlvReport
+from meshwatchd.cli.render_stamp import render_measurement
+from meshwatchd.cli.text import paint_nothing
+
+SPREAD = Spread(min_ns=1_000_000, median_ns=1_500_000, max_ns=2_000_000, jitter_ns=250_000)
+GOOD = Measurement(
+    sent=4,
+    received=4,
+    duplicates=0,
+    reordered=0,
+    discarded={},
+    reflector="unknown",
+    loss=None,
+    rtt=SPREAD,
+    forward=SPREAD,
+    reverse=SPREAD,
+    clock_error_ns=300_000,
+    ttl_seen=61,
+    ttl_returned=62,
+    is_ssid_returned=True,
+    integrity_failures=0,
+    tlvs=(TlvReport(type=4, name="class-of-service", returned=4, unrecognized=0, malformed=0, value="b8000000"),),
+)
+
+
+def _read(result):
+    return render_measurement(result, paint_nothing)
+
+
+def test_a_good_series_is_short():
+    """Nothing is said of what did not happen."""
+    assert (
+        "4 sent, 4 answered, 0 lost (0 %)\n"
+        "round trip  min 1.000 ms  median 1.500 ms  max 2.000 ms  jitter 0.250 ms\n"
+        "there       min 1.000 ms  median 1.500 ms  max 2.000 ms  jitter 0.250 ms\n"
+        "back        min 1.000 ms  median 1.500 ms  max 2.000 ms  jitter 0.250 ms\n"
+        "one-way delays may be off by 0.300 ms\n"
+        "reflector   unknown, TTL 61 there, 62 back\n"
+        "TLV 4 class-of-service: 4 returned, understood  b8000000\n"
+    ) == _read(GOOD)
+
+
+def test_a_bad_series_says_all_of_it():
+    """Each line one thing."""
+    tlv = replace(GOOD.tlvs[0], unrecognized=2, malformed=1, value="00" * 40)
+    bad = replace(
+        GOOD,
+        received=3,
+        duplicates=1,
+        reordered=2,
+        discarded={"unexpected": 5},
+        reflector="stateful",
+        loss=Loss(forward=1, reverse=0, undetermined=0),
+        forward=None,
+        reverse=None,
+        clock_error_ns=None,
+        ttl_seen=0,
+        is_ssid_returned=False,
+        integrity_failures=1,
+        tlvs=(tlv,),
+    )
+    assert (
+        "4 sent, 3 answered, 1 lost (25 %)\n"
+        "lost there 1, lost back 0, undetermined 0\n"
+        "1 answered more than once\n"
+        "2 out of order\n"
+        "5 discarded: unexpected\n"
+        "round trip  min 1.000 ms  median 1.500 ms  max 2.000 ms  jitter 0.250 ms\n"
+        "one-way delays: unknown, the clocks are not both synchronized\n"
+        "reflector   stateful, TTL ? there, 62 back\n"
+        "the reflector does not repeat the SSID: it knows no RFC 8972, or no STAMP\n"
+        "1 answers whose TLVs do not verify, here or there\n"
+        f"TLV 4 class-of-service: 4 returned, U in 2, M in 1  {'00' * 32}...\n"
+    ) == _read(bad)
+
+
+def test_without_an_answer_there_is_nothing_to_tell():
+    """Nor with a count that nobody keeps."""
+    dead = replace(GOOD, received=0, discarded={"unreachable": 3}, rtt=None, forward=None, reverse=None)
+    assert "4 sent, 0 answered, 4 lost (100 %)\n3 discarded: unreachable\n" == _read(dead)
+    assert "is unknown: no count of the reflector's (try --pinned --tlv direct)\n" in _read(
+        replace(GOOD, received=2, reflector="stateless")
+    )
