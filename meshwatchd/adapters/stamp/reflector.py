@@ -17,9 +17,17 @@ from typing import Final
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.peers import TokenBucket
-from meshwatchd.adapters.packet.sockets import IP_PKTINFO, IP_RECVTTL, PKTINFO, filtered_packets
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE, Ancillary, NtpClock, arrival_wall_ns
+from meshwatchd.adapters.packet.sockets import filtered_packets
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, NtpClock
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.stamp.ancillary import (
+    IP_PKTINFO,
+    IP_RECVTTL,
+    PKTINFO,
+    TIMESTAMP_SPACE,
+    Ancillary,
+    arrived_wall_ns,
+)
 from meshwatchd.adapters.stamp.gate import Prefix, attach_gate, gate_program
 from meshwatchd.adapters.stamp.host import UNKNOWN_CLOCK, clock_state, own_addresses
 from meshwatchd.adapters.stamp.sessions import Session, SessionKey, Sessions
@@ -232,7 +240,7 @@ def _headers4(ancillary: Ancillary) -> _Headers:
             (ttl,) = _INT.unpack(value)
         elif kind == socket.IP_TOS:
             traffic_class = value[0]
-    wall_ns = arrival_wall_ns(messages, 0) or time.time_ns()
+    wall_ns = arrived_wall_ns(messages, 0) or time.time_ns()
     # A broadcast is addressed to one address and delivered to another.
     return _Headers(local=local, is_unicast=local == target, ttl=ttl, traffic_class=traffic_class, wall_ns=wall_ns)
 
@@ -249,7 +257,7 @@ def _headers6(ancillary: Ancillary) -> _Headers:
             (ttl,) = _INT.unpack(value)
         elif kind == socket.IPV6_TCLASS:
             (traffic_class,) = _INT.unpack(value)
-    wall_ns = arrival_wall_ns(messages, 0) or time.time_ns()
+    wall_ns = arrived_wall_ns(messages, 0) or time.time_ns()
     is_unicast = bool(local) and local[0] != _MULTICAST6
     return _Headers(local=local, is_unicast=is_unicast, ttl=ttl, traffic_class=traffic_class, wall_ns=wall_ns)
 

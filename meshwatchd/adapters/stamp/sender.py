@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from meshwatchd.adapters.packet.sockets import IP_RECVTTL
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE, Ancillary, NtpClock, arrival_wall_ns
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, NtpClock
+from meshwatchd.adapters.stamp.ancillary import IP_RECVTTL, TIMESTAMP_SPACE, Ancillary, arrived_wall_ns
 from meshwatchd.adapters.stamp.host import clock_state
 from meshwatchd.adapters.stamp.measurement import Measurement, Sample, evaluate
 from meshwatchd.wire import RejectReason, StandardProbe, ntp_from_ns, read_reply
@@ -185,7 +185,7 @@ class _Sender:
         if sent is None or (sent.timestamp_ntp, sent.fd) != (reply.sender_timestamp_ntp, fd):
             self._discarded["unexpected"] += 1
             return
-        arrival_ns = arrival_wall_ns(messages, wall_ns)
+        arrival_ns = arrived_wall_ns(messages, wall_ns)
         sample = Sample(
             sequence=number,
             turnaround_ns=max(0, now_ns - max(0, wall_ns - arrival_ns) - sent.at_ns),
