@@ -23,9 +23,15 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         planner: knows the topology and the ports.
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
     """
-    plans = [*_relay_plans(planner, has_standby=has_standby), *_segment_plans(planner)]
+    plans = [
+        *_relay_plans(planner, has_standby=has_standby),
+        *_segment_plans(planner),
+        *_self_plans(planner),
+        *_ipip_plans(planner),
+        *_ip6_plans(planner),
+    ]
     first = planner.settings.probe.port + PINNED_PORT_OFFSET
-    return tuple(
+    own = tuple(
         SessionPlan(
             session=SessionId(index),
             peer=peer.name,
@@ -39,6 +45,7 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
+    return (*own, *_canary_plans(planner, first=len(own)))
 
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]
@@ -88,3 +95,67 @@ def _wireguard_plans(planner: Planner, path: Path) -> Iterator[_Row]:
                 peer.wireguard_ip,
                 planner.settings.probe.port,
             )
+
+
+def _self_plans(planner: Planner) -> Iterator[_Row]:
+    """This node's own reflector, over loopback: who does not hear himself accuses nobody."""
+    local = planner.topology.local
+    yield local, Layer.SELF, NO_PATH, FlowClass.FRESH, local.node_ip, local.node_ip, planner.settings.probe.port
+
+
+def _ipip_plans(planner: Planner) -> Iterator[_Row]:
+    """A member to its leader's WireGuard address, the one address of the leader that Kilo routes through IPIP.
+
+    Node and overlay address of the leader are reached without it. The source is the overlay address: the reflector
+    answers out of the IPIP device, which has no route back, and the kernel then takes the destination for the outer
+    one (`ip tunnel` calls it NBMA). With the node address the answer would cross the LAN as bare IPIP; with the
+    overlay address it is wrapped once more by the overlay, as real traffic is.
+    """
+    topology = planner.topology
+    local = topology.local
+    leader = topology.mesh.node(topology.mesh.location(local.location).leader)
+    if planner.settings.mesh.ipip_device and leader.name != local.name and leader.wireguard_ip:
+        port = planner.settings.probe.port
+        yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.wireguard_ip, port
+
+
+def _ip6_plans(planner: Planner) -> Iterator[_Row]:
+    """The IPv6 twins of the fresh sessions that need no tables of ours, where both ends have an address."""
+    for node, layer, path, (source, destination), port in _ip6_candidates(planner):
+        if source and destination:
+            yield node, layer, path, FlowClass.FRESH, source, destination, port
+
+
+def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
+    topology, port = planner.topology, planner.settings.probe.port
+    local = topology.local
+    primary = [path for path in topology.local_paths() if path.is_primary]
+    for path in primary:
+        for node in planner.reached_over(path):
+            yield node, Layer.RELAY, path.number, (local.node_ip6, node.node_ip6), planner.probe_port(path)
+    for node in topology.mesh.members(local.location):
+        if node.name != local.name:
+            yield node, Layer.UNDERLAY, NO_PATH, (local.node_ip6, node.node_ip6), port
+            yield node, Layer.OVERLAY, NO_PATH, (local.overlay_ip6, node.overlay_ip6), port
+    for path in primary:
+        if topology.is_relay(path):
+            peer = topology.mesh.node(path.relay_in(path.other_location(local.location)))
+            yield peer, Layer.WIREGUARD, path.number, (local.wireguard_ip6, peer.wireguard_ip6), port
+
+
+def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
+    """The canaries of the other locations; the mesh is not on the way to those of the own."""
+    mesh, home = planner.topology.mesh, planner.topology.local.location
+    remote = (canary for canary in planner.settings.probe.canary if mesh.node(canary.node).location != home)
+    for session, canary in enumerate(remote, first):
+        yield SessionPlan(
+            session=SessionId(session),
+            peer=canary.node,
+            layer=Layer.POD,
+            path=NO_PATH,
+            flow=FlowClass.FRESH,
+            source="",
+            destination=canary.address,
+            port=canary.port,
+            canary=canary,
+        )

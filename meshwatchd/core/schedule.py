@@ -17,8 +17,15 @@ from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import RESERVED_PORTS, TIMERS, Settings
-from meshwatchd.model.units import parse_port_range
+from meshwatchd.model.settings import MS, RESERVED_PORTS, TIMERS, Settings
+from meshwatchd.model.units import parse_duration, parse_port_range
+
+ADVISORY_FACTOR = 4
+"""IPv6 sessions move no traffic. So seldom, too, that what a peer sends by IPv6 alone does not look like all it sends
+(`core.pair` counts its fresh probes, whatever their family)."""
+
+CANARY_WAIT_NS = 500 * MS
+"""A service may take its time; its answer is no measure of the network's delay."""
 
 CONTROL_FACTOR = 2
 """Control sessions only have to be known good before a fault; during one the confirm burst asks them."""
@@ -125,11 +132,16 @@ class Schedule:
         return self.sessions[identity] if 0 <= identity < len(self.sessions) else None
 
     def select(self, **wanted: object) -> tuple[Session, ...]:
-        """The sessions whose plans have all the given attribute values."""
+        """The sessions whose plans have all the given attribute values; advisory ones only when asked for."""
+        wanted.setdefault("is_advisory", False)
         return tuple(s for s in self.sessions if all(getattr(s.plan, name) == value for name, value in wanted.items()))
 
     def _interval(self, session: Session) -> int:
         plan = session.plan
+        if plan.canary is not None:
+            return parse_duration(plan.canary.interval)
+        if plan.is_advisory:
+            return self.timers.watch_ns * ADVISORY_FACTOR
         if plan.layer is Layer.RELAY and plan.flow is FlowClass.FRESH and plan.path in self._fast_paths:
             return self.timers.interval_ns
         if plan.layer is Layer.WIREGUARD and plan.flow is FlowClass.FRESH:
@@ -144,7 +156,12 @@ class Schedule:
         self._push(session.next_due - self._rng.randrange(interval_ns // 10 + 1), _REGULAR, session)
 
     def _delay(self, delays: dict[tuple[int, int], DelayEstimator], plan: SessionPlan) -> DelayEstimator:
-        """One estimator for all sessions of a layer and path: what delays one of them delays the others."""
+        """One estimator for all sessions of a layer and path: what delays one of them delays the others.
+
+        But for canaries, which have nothing in common.
+        """
+        if plan.canary is not None:
+            return DelayEstimator(min(CANARY_WAIT_NS, parse_duration(plan.canary.interval)))
         return delays.setdefault((plan.layer, plan.path), DelayEstimator(self.timers.miss_ns))
 
     def _ports(self) -> PortPermutation:

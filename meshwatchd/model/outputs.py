@@ -8,15 +8,17 @@ from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Provision, Switch
+from meshwatchd.model.settings import Canary
 
 
 class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the packet adapter must know to send the probes of one session.
 
     Attributes:
-        source, destination: IPv4 addresses.
-        port: destination UDP port.
+        source, destination: IPv4 or IPv6 addresses; the source of a canary is the kernel's to choose, and empty.
+        port: destination port.
         pinned_port: the fixed source port of a pinned session, 0 for fresh ones.
+        canary: what a session of Layer.POD asks, None for all others.
     """
 
     session: SessionId
@@ -28,6 +30,17 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     destination: str
     port: int
     pinned_port: int = 0
+    canary: Canary | None = None
+
+    @property
+    def is_ip6(self) -> bool:
+        """Whether its probes are IPv6."""
+        return ":" in self.destination
+
+    @property
+    def is_advisory(self) -> bool:
+        """Whether it may warn only: canaries are not the mesh, and no route of ours is IPv6."""
+        return self.canary is not None or self.is_ip6
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):

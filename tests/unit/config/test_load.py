@@ -100,7 +100,7 @@ def test_a_file_cut_short_names_its_last_line(tmp_path):
         (
             "port = 18618",
             "xyzzy = 3",
-            "probe.xyzzy: unknown key; remove it; known here: profile, port, source_ports, flow_memory",
+            "probe.xyzzy: unknown key; remove it; known here: profile, port, source_ports, flow_memory, canary",
         ),
     ],
 )

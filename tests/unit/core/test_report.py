@@ -54,10 +54,11 @@ def test_paths_have_the_state_their_groups_have():
     assert ["unknown"] * 4 == _states(Bench("a2"))
     bench = ready("a2")
     bench.silent = primary_is_silent
-    bench.run(45 * MS)
-    assert "suspect" == _states(bench)[0]
-    bench.run(SECOND)
-    assert "down" == _states(bench)[0]
+    seen = []
+    for _ in range(200):
+        bench.run(5 * MS)
+        seen.append(_states(bench)[0])
+    assert ["good", "suspect", "down"] == list(dict.fromkeys(seen))
     assert ["good", "good", "unwatched", "unwatched"] == _states(ready("a1"))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 
 from meshwatchd.adapters.packet.peers import PEER_ANSWERS_PER_S
-from meshwatchd.model.events import RequestReceived
+from meshwatchd.model.events import ReplyReceived, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import ParsedProbe, verify_and_parse
-from tests.support.packet_node import PacketNode, free_port, key, nodes, request, udp
+from meshwatchd.wire import ParsedProbe, node_id, verify_and_parse
+from tests.support.packet_node import PacketNode, free_port, key, nodes, plan, request, send, udp
 from tests.support.pump import pump
 
 
@@ -169,3 +169,33 @@ def test_layer_of_a_later_version_is_answered_and_not_told():
 
         assert plain.recv(2048)
         assert [] == node.events
+
+
+def test_a_node_answers_itself():
+    """Prober, kernel, reflector and back: the session that proves this process able to judge."""
+    with nodes("a1") as (poller, [node]):
+        _host, port = _listening(node)
+        node.prober.configure((plan(port, peer="a1"),))
+        node.prober.send(send(seq=3))
+        pump(poller, lambda: len(node.events) == 2)
+
+        [heard] = [event for event in node.events if isinstance(event, RequestReceived)]
+        [reply] = [event for event in node.events if isinstance(event, ReplyReceived)]
+        assert ("a1", 3) == (heard.peer, reply.seq)
+
+
+def test_what_others_signed_does_not_pass_as_our_own():
+    """A captured packet of b1, its node id replaced by ours; and our own request, once more."""
+    captured = bytearray(request("b1", "a1"))
+    theirs, ours = (node_id(name).to_bytes(8, "big") for name in ("b1", "a1"))
+    assert 1 == captured.count(theirs)
+    with nodes("a1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        plain.sendto(captured.replace(theirs, ours), address)
+        pump(poller, lambda: bool(node.counters["requests-bad-base-tag"]))
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        for _ in range(2):
+            plain.sendto(request("a1", "a1"), address)
+        pump(poller, lambda: bool(node.counters["requests-replayed"]))
+
+        assert 1 == len(node.events)
