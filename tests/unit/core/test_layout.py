@@ -7,8 +7,9 @@ import pytest
 
 from meshwatchd.core.layout import NO_PATH, PINNED_PORT_OFFSET, lay_out
 from meshwatchd.core.planner import Planner
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind
+from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import KILO
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of, topology_of
 
@@ -119,6 +120,7 @@ def _extended(name, **mesh):
         probe=msgspec.structs.replace(settings.probe, canary=canaries),
     )
     topology = KILO.recognise(snapshot_of(name), settings.mesh, name)
+    assert isinstance(topology, Topology), topology
     return lay_out(Planner(topology, settings), has_standby=True)
 
 
@@ -152,8 +154,8 @@ def test_layers_with_ip6_at_both_ends_have_a_twin():
 def test_canaries_of_other_locations_are_asked():
     """The mesh is not on the way to the own location's."""
     canaries = (
-        Canary(name="near", address="10.244.6.9", port=53, node="b3"),
-        Canary(name="far", address="fd00:244:3::9", port=80, node="a3", kind=CanaryKind.TCP),
+        Canary(name="near", address="10.244.6.9", port=53, node=NodeName("b3")),
+        Canary(name="far", address="fd00:244:3::9", port=80, node=NodeName("a3"), kind=CanaryKind.TCP),
     )
     plans = _extended("b1", canary=canaries)
     (plan,) = [plan for plan in plans if plan.layer is Layer.POD]

@@ -111,7 +111,7 @@ def test_a_canary_that_never_answered_is_named_after_some_questions():
 def test_canaries_are_asked_at_their_own_interval():
     """And know no confirm burst."""
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB, SLOW))
-    sent = {s.plan.canary.name: s.sent for s in bench.engine.schedule.select(layer=Layer.POD, is_advisory=True)}
+    sent = {one.name: one.sent for one in bench.engine.status(bench.now, {}).canaries}
 
     assert 7 <= sent["web"] <= 9
     assert 1 <= sent["slow"] <= 2
