@@ -13,7 +13,7 @@ NO_PATH = 0xFFFF
 """Path number of sessions that belong to no path."""
 
 PINNED_PORT_OFFSET = 64
-"""Pinned source ports lie this far above the probe port and count up from there."""
+"""The source ports of pinned sessions begin this far above the probe port."""
 
 
 def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
@@ -30,7 +30,6 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         *_ipip_plans(planner),
         *_ip6_plans(planner),
     ]
-    first = planner.settings.probe.port + PINNED_PORT_OFFSET
     own = tuple(
         SessionPlan(
             session=SessionId(index),
@@ -41,7 +40,7 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
             source=source,
             destination=destination,
             port=port,
-            pinned_port=first + index if flow is FlowClass.PINNED else 0,
+            device=planner.settings.mesh.ipip_device if layer is Layer.IPIP else "",
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
@@ -104,19 +103,20 @@ def _self_plans(planner: Planner) -> Iterator[_Row]:
 
 
 def _ipip_plans(planner: Planner) -> Iterator[_Row]:
-    """A member to its leader's WireGuard address, the one address of the leader that Kilo routes through IPIP.
+    """A member to its leader's overlay address, out of the IPIP device whatever the routes say.
 
-    Node and overlay address of the leader are reached without it. The source is the overlay address: the reflector
-    answers out of the IPIP device, which has no route back, and the kernel then takes the destination for the outer
-    one (`ip tunnel` calls it NBMA). With the node address the answer would cross the LAN as bare IPIP; with the
-    overlay address it is wrapped once more by the overlay, as real traffic is.
+    None of the leader's addresses is routed through IPIP but its WireGuard address, and that one is often local: a
+    member's kilo0 is down and mostly keeps the address of its location, which the kernel then answers itself. Out of
+    the device and without a route the kernel takes the destination for the next hop, hence for the outer destination:
+    the gateway of Kilo's own routes, so that the outer packets are those of real traffic. The reflector answers out of
+    the device the request came in by, in the same way.
     """
     topology = planner.topology
     local = topology.local
     leader = topology.mesh.node(topology.mesh.location(local.location).leader)
-    if planner.settings.mesh.ipip_device and leader.name != local.name and leader.wireguard_ip:
+    if planner.settings.mesh.ipip_device and leader.name != local.name:
         port = planner.settings.probe.port
-        yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.wireguard_ip, port
+        yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.overlay_ip, port
 
 
 def _ip6_plans(planner: Planner) -> Iterator[_Row]:

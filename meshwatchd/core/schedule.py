@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from meshwatchd.core.delay import DelayEstimator
+from meshwatchd.core.layout import PINNED_PORT_OFFSET
 from meshwatchd.core.permutation import PortPermutation
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
@@ -30,6 +31,9 @@ CANARY_WAIT_NS = 500 * MS
 CONTROL_FACTOR = 2
 """Control sessions only have to be known good before a fault; during one the confirm burst asks them."""
 
+KNOWN_FLOWS = 8
+"""Pinned sessions go round so many source ports, all of them round the same."""
+
 _REGULAR, _CONFIRM, _EXPIRY = range(3)
 
 Missed = Callable[[Session, SessionState], None]
@@ -45,6 +49,8 @@ class Schedule:
         self._rng = rng
         self._first_port, self._last_port = parse_port_range(settings.probe.source_ports)
         self._reserved = range(settings.probe.port, settings.probe.port + RESERVED_PORTS)
+        first = settings.probe.port + PINNED_PORT_OFFSET
+        self._known_ports = range(first, first + KNOWN_FLOWS)
         self._heap: list[tuple[int, int, int, int, int]] = []
         self._pushed = 0
         self._fast_paths: frozenset[int] = frozenset()
@@ -105,7 +111,7 @@ class Schedule:
         return SendProbe(
             session=session.plan.session,
             seq=seq,
-            source_port=session.plan.pinned_port if is_pinned else session.ports.next(),
+            source_port=self._known_ports[seq % len(self._known_ports)] if is_pinned else session.ports.next(),
             is_confirm=is_confirm,
             coordination=coordination,
         )

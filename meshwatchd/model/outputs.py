@@ -15,9 +15,10 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the packet adapter must know to send the probes of one session.
 
     Attributes:
-        source, destination: IPv4 or IPv6 addresses; the source of a canary is the kernel's to choose, and empty.
+        source, destination: addresses of one family, IPv4 or IPv6, not link-local; the source of a canary is the
+            kernel's to choose, and empty.
         port: destination port.
-        pinned_port: the fixed source port of a pinned session, 0 for fresh ones.
+        device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
         canary: what a session of Layer.POD asks, None for all others.
     """
 
@@ -29,7 +30,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     destination: str
     port: int
-    pinned_port: int = 0
+    device: str = ""
     canary: Canary | None = None
 
     @property
@@ -50,7 +51,7 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
-    """Send one probe. `source_port` is the session's next port; a busy one is reported as SendFailed(EADDRINUSE)."""
+    """Send one probe from `source_port`; a port that somebody else has is reported as SendFailed(EADDRINUSE)."""
 
     session: SessionId
     seq: int

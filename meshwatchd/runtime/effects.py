@@ -31,7 +31,7 @@ from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.wire import MeshKeys, MeshSecret
 
 OTHER_FILES: Final = 128
-"""Descriptors that are no fresh probes: listeners, pinned sessions, the link, timers."""
+"""Descriptors that are no source ports: listeners, the link, timers."""
 
 
 class Effects:
@@ -129,6 +129,10 @@ class Effects:
                 self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
                 self._has_stated = True
 
+    def flush(self) -> None:
+        """Send the probes that were commanded; they leave together, which is what makes them cheap."""
+        self._prober.flush()
+
     def take_reconfigured(self) -> bool:
         """Whether the table of sessions was replaced since the last call."""
         taken, self._is_reconfigured = self._is_reconfigured, False
@@ -140,7 +144,7 @@ class Effects:
         return taken
 
     def expire(self, now_ns: int) -> None:
-        """Close probes that nobody waits for any more."""
+        """Forget probes that nobody waits for any more, and close their ports."""
         self._prober.expire(now_ns)
         self._canaries.expire(now_ns)
 
@@ -153,6 +157,7 @@ class Effects:
         return {
             **self._counters,
             "probes-open": self._prober.open_probes,
+            "source-ports-open": self._prober.open_ports,
             "requests-filtered": self._reflector.filtered(),
         }
 

@@ -86,6 +86,8 @@ class ParsedProbe(msgspec.Struct, frozen=True, gc=False):
             fresh.
         destination: packed address (4 or 16 bytes) of the node the request was meant for.
         is_destination_refused: the answering reflector says that `destination` is none of its addresses.
+        has_questions: it carries other TLVs than destination and coordination, to which an answer needs more than the
+            packet itself.
     """
 
     is_reply: bool
@@ -102,6 +104,7 @@ class ParsedProbe(msgspec.Struct, frozen=True, gc=False):
     destination: bytes | None
     is_destination_refused: bool
     coordination: Coordination | None
+    has_questions: bool = False
 
 
 class _Extensions(msgspec.Struct):
@@ -110,6 +113,7 @@ class _Extensions(msgspec.Struct):
     destination: bytes | None = None
     is_destination_refused: bool = False
     coordination: Coordination | None = None
+    has_questions: bool = False
 
 
 def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | RejectReason:
@@ -157,6 +161,7 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
             key_id, flags, epoch, layer, diagnostic, path, node_id, heard, known, decode_gossip(gossip)
         ),
         extensions.destination, is_reply and extensions.is_destination_refused, extensions.coordination,
+        extensions.has_questions,
     )  # fmt: skip
 
 
@@ -180,6 +185,8 @@ def _read_extensions(packet: bytes | bytearray, end: int) -> _Extensions | None:
             found.is_destination_refused = flags & UNRECOGNIZED != 0
         elif type_ == _COORDINATION_TYPE:
             found.coordination = _coordination(bytes(packet[offset + HEADER_BYTES : value_end]))
+        else:
+            found.has_questions = True
         offset = value_end
     return found if offset == end else None
 

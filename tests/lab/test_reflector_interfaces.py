@@ -49,13 +49,13 @@ def test_answer_takes_the_cable_its_port_demands(spaces, port, device):
     poller = Poller()
     node = far.call(lambda: PacketNode("b1", poller, routed_port=ROUTED_PORT))
     far.call(lambda: node.reflector.listen((PORT, ROUTED_PORT)))
-    probe = near.call(lambda: open_probe("10.9.9.1", 20_000, ("10.9.9.2", port)))
+    probe = near.call(lambda: open_probe("10.9.9.1", 20_000))
     try:
-        probe.send(request(sequence=0))
+        probe.sendto(request(sequence=0), ("10.9.9.2", port))
         pump(poller, lambda: bool(node.events))
         before = _received_packets(near, device)
         for sequence in range(1, 11):
-            probe.send(request(sequence=sequence))
+            probe.sendto(request(sequence=sequence), ("10.9.9.2", port))
         pump(poller, lambda: len(node.events) > 10)
 
         assert {"answers-sent": 11} == node.counters

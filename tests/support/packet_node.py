@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from meshwatchd.adapters.packet import translate
+from meshwatchd.adapters.packet.address import family_of
+from meshwatchd.adapters.packet.mmsg import ReceiveBatch
 from meshwatchd.adapters.packet.peers import Peers
 from meshwatchd.adapters.packet.prober import Prober
 from meshwatchd.adapters.packet.reflector import Reflector
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE, arrival_wall_ns
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -33,7 +35,9 @@ class PacketNode:
         events: what they reported.
     """
 
-    def __init__(self, name: str, poller: Poller, *, routed_port: int = 1, max_open: int = 8) -> None:
+    def __init__(
+        self, name: str, poller: Poller, *, routed_port: int = 1, max_open: int = 8, max_outstanding: int = 100
+    ) -> None:
         self.name = NodeName(name)
         self.events: list[Event] = []
         self.counters: Counter[str] = Counter()
@@ -47,6 +51,7 @@ class PacketNode:
             counters=self.counters,
             emit=self.events.append,
             max_open=max_open,
+            max_outstanding=max_outstanding,
         )
         self.reflector = Reflector(
             poller=poller,
@@ -81,36 +86,37 @@ def nodes(*names: str) -> Iterator[tuple[Poller, list[PacketNode]]]:
         poller.close()
 
 
-def plan(port: int, *, peer: str = "b1", flow: FlowClass = FlowClass.FRESH, pinned_port: int = 0) -> SessionPlan:
+def plan(
+    port: int, *, peer: str = "b1", flow: FlowClass = FlowClass.FRESH, session: int = 0, address: str = ADDRESS
+) -> SessionPlan:
     """A session over loopback."""
     return SessionPlan(
-        session=SessionId(0),
+        session=SessionId(session),
         peer=NodeName(peer),
         layer=Layer.RELAY,
         path=1,
         flow=flow,
-        source=ADDRESS,
-        destination=ADDRESS,
+        source=address,
+        destination=address,
         port=port,
-        pinned_port=pinned_port,
     )
 
 
-def send(seq: int = 0, *, source_port: int = 0) -> SendProbe:
-    """A command for session 0; without a port given, one that is free."""
-    return SendProbe(session=SessionId(0), seq=seq, source_port=source_port or free_port())
+def send(seq: int = 0, *, source_port: int = 0, session: int = 0) -> SendProbe:
+    """A command for a session; without a port given, one that is free."""
+    return SendProbe(session=SessionId(session), seq=seq, source_port=source_port or free_port())
 
 
-def free_port() -> int:
-    """A UDP port nobody uses at the moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
+def free_port(address: str = "") -> int:
+    """A UDP port nobody uses at the moment, on this address or on all of IPv4."""
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as probe:
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 
 def udp(address: str = ADDRESS, port: int = 0) -> socket.socket:
     """A plain socket that plays the other side; waits at most two seconds."""
-    plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    plain = socket.socket(family_of(address), socket.SOCK_DGRAM)
     plain.bind((address, port))
     plain.settimeout(2)
     return plain
@@ -123,6 +129,7 @@ def stamping_kernel() -> Iterator[None]:
     The kernel switches them on for the first socket that asks, from a work queue; a packet that comes before is stamped
     when it is read (net_enable_timestamp() in net/core/dev.c, __sock_recv_timestamp() in net/socket.c).
     """
+    batch = ReceiveBatch(1, 16, STAMP_BYTES)
     with udp() as stamped, udp() as idle:
         stamped.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         idle.settimeout(WAIT_NS / 1e9)
@@ -130,9 +137,9 @@ def stamping_kernel() -> Iterator[None]:
             stamped.sendto(b"?", stamped.getsockname())
             with suppress(TimeoutError):
                 idle.recv(1)
-            _, ancillary, _, _ = stamped.recvmsg(16, TIMESTAMP_SPACE)
+            [(_data, _name, control)] = batch.receive(stamped.fileno())
             read_ns = time.time_ns()
-            if read_ns - arrival_wall_ns(ancillary, read_ns) >= WAIT_NS // 2:
+            if read_ns - arrival_wall_ns(control, read_ns) >= WAIT_NS // 2:
                 break
         else:
             raise AssertionError("the kernel stamps no packet on arrival")

@@ -1,108 +1,88 @@
 """Sends probes and recognises their answers.
 
-An answer counts when it verifies under the peer's key and repeats the sequence number and the timestamp of
-a probe that is outstanding on the very socket it came to. Everything else is counted by reason and changes
-nothing.
+Probes are collected and leave together, those of one source port with one system call. An answer counts when it comes
+to the socket its probe left by, from the address the probe was sent to, verifies under the peer's key, and repeats
+sequence number and timestamp of a probe that is outstanding. Everything else is counted by reason and changes nothing.
 """
 
 from __future__ import annotations
 
-import socket
+import struct
 import time
-from collections import Counter
+from array import array
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet import translate
+from meshwatchd.adapters.packet.delivery import PROBE_CONTROL_BYTES
+from meshwatchd.adapters.packet.mmsg import ReceiveBatch, SendBatch
 from meshwatchd.adapters.packet.peers import Peers
-from meshwatchd.adapters.packet.sockets import PACKET_BYTES, open_probe
-from meshwatchd.adapters.packet.stamps import TIMESTAMP_SPACE, NtpClock, arrival_wall_ns
+from meshwatchd.adapters.packet.ports import SourcePort, SourcePorts
+from meshwatchd.adapters.packet.session import ProbeSession
+from meshwatchd.adapters.packet.sockets import PACKET_BYTES
+from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.events import Coordination, ReplyReceived, SendFailed
-from meshwatchd.model.ids import FlowClass
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.events import ReplyReceived, SendFailed
+from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import (
-    FLAG_CONFIRM_BURST,
-    OwnState,
-    PairKey,
-    ParsedProbe,
-    ProbeSpec,
-    ProbeTemplate,
-    verify_and_parse,
-)
+from meshwatchd.wire import OwnState, ParsedProbe, verify_and_parse
 
 PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""
+MAX_OUTSTANDING: Final = 65_536
+"""Probes that may still be answered: 4 000 sessions at 10 a second of which none is, and as many again for bursts;
+some 200 bytes each."""
 MAX_OPEN: Final = 4096
-"""Probes outstanding at once: 200 sessions at 20 a second of which none is answered."""
-MAX_PINNED_PORT_MOVES: Final = 16
-_DRAIN: Final = 256
-"""Answers taken from one pinned socket in one turn."""
+"""Source ports in use at once: 200 sessions that each take ports of their own, 20 a second."""
+BATCH: Final = 32
+"""Probes of one system call: the last leaves some 60 us after the instant that is taken for all of them."""
+
+_CLAIM: Final = struct.Struct("> 26x H 20x I")
+"""SSID and sender's sequence number of an answer: which probe it claims to answer (RFC 8762 section 4.3.2)."""
+_SSID_SHIFT: Final = 32
 
 Emit = Callable[[ReplyReceived | SendFailed], None]
 
 
-class _Session:
-    """A plan with its packet, its sequence space and, when pinned, its socket."""
-
-    __slots__ = (
-        "address",
-        "coordinated",
-        "flags",
-        "is_confirm",
-        "key",
-        "own",
-        "pinned",
-        "plan",
-        "ssid",
-        "template",
-    )
-
-    def __init__(self, plan: SessionPlan, ssid: int, key: PairKey, own: OwnState) -> None:
-        self.plan = plan
-        self.ssid = ssid
-        self.key = key
-        self.own = own
-        self.address = (plan.destination, plan.port)
-        self.flags = translate.session_flags(plan.layer, plan.flow)
-        self.is_confirm = False
-        self.template = ProbeTemplate(self.spec(), key=key, own=own)
-        self.coordinated: tuple[Coordination, ProbeTemplate] | None = None
-        self.pinned: socket.socket | None = None
-
-    def spec(
-        self, coordination: Coordination | None = None, dictionary: translate.Dictionary | None = None
-    ) -> ProbeSpec:
-        encoded = None
-        if coordination is not None and dictionary is not None:
-            encoded = dictionary.encode(coordination)
-        return ProbeSpec(
-            ssid=self.ssid,
-            path=self.plan.path,
-            layer=self.plan.layer,
-            flags=self.flags,
-            destination=socket.inet_aton(self.plan.destination),
-            coordination=encoded,
-        )
+_Queued = tuple[ProbeSession, SendProbe]
 
 
-class _Probe:
+class _Flight:
+    """Probes that left together.
+
+    Attributes:
+        keys: of all of them in the table of outstanding probes, answered or not.
+    """
+
+    __slots__ = ("keys", "port", "sent_ns")
+
+    def __init__(self, port: SourcePort[_Queued]) -> None:
+        self.port = port
+        self.sent_ns = 0
+        self.keys = array("Q")
+
+
+class _Probe(msgspec.Struct, gc=False):
     """One probe that may still be answered."""
 
-    __slots__ = ("ntp", "sent_ns", "seq", "session", "socket", "wire_sequence")
-
-    def __init__(self, session: _Session, seq: int, wire_sequence: int, ntp: int) -> None:
-        self.session = session
-        self.seq = seq
-        self.wire_sequence = wire_sequence
-        self.ntp = ntp
-        self.sent_ns = 0
-        self.socket: socket.socket | None = None
+    session: ProbeSession
+    seq: int
+    ntp: int
+    flight: _Flight
 
 
 class Prober:
-    """All probes of this node."""
+    """All probes of this node.
+
+    Args:
+        max_open: source ports in use at once.
+        max_outstanding: probes that may still be answered.
+    """
 
     def __init__(
         self,
@@ -114,16 +94,22 @@ class Prober:
         counters: Counter[str],
         emit: Emit,
         max_open: int = MAX_OPEN,
+        max_outstanding: int = MAX_OUTSTANDING,
     ) -> None:
-        self._poller, self._peers, self._dictionary = poller, peers, dictionary
+        self._peers, self._dictionary = peers, dictionary
         self._own, self._counters, self._emit = own, counters, emit
-        self._max_open = max_open
+        self._max_outstanding = max_outstanding
         self._clock = NtpClock()
-        self._sessions: dict[int, _Session] = {}
-        self._pinned: dict[int, _Session] = {}
-        # Both in the order of sending, so that the oldest is the first.
-        self._fresh: dict[int, _Probe] = {}
-        self._outstanding: dict[tuple[int, int], _Probe] = {}
+        self._sessions: dict[int, ProbeSession] = {}
+        self._ports: SourcePorts[_Queued] = SourcePorts(
+            poller=poller, reader=self._on_readable, counters=counters, max_open=max_open
+        )
+        self._queued: list[SourcePort[_Queued]] = []
+        self._outgoing = SendBatch(BATCH, PACKET_BYTES, PROBE_CONTROL_BYTES)
+        self._incoming = ReceiveBatch(BATCH, PACKET_BYTES, STAMP_BYTES)
+        # By SSID and number on the wire; flights in the order of sending, so that the oldest is the first.
+        self._outstanding: dict[int, _Probe] = {}
+        self._flights: deque[_Flight] = deque()
         # The number on the wire is ours, not the engine's: it must not begin anew with the next table of
         # sessions, or the peers' replay windows would refuse the first thousand probes.
         self._sequences: list[int] = []
@@ -135,8 +121,12 @@ class Prober:
             if plan.peer not in self._peers:
                 self._counters["sessions-without-peer"] += 1
                 continue
-            key = self._peers.sending_key(plan.peer)
-            self._sessions[plan.session] = _Session(plan, plan.session + 1, key, self._own)
+            try:
+                session = ProbeSession(plan, key=self._peers.sending_key(plan.peer), own=self._own)
+            except DecodeError:
+                self._counters["sessions-without-address"] += 1
+                continue
+            self._sessions[plan.session] = session
         needed = max(self._sessions, default=-1) + 1
         self._sequences.extend([0] * (needed - len(self._sequences)))
 
@@ -146,195 +136,146 @@ class Prober:
 
     def close(self) -> None:
         """Close every socket and forget every session."""
-        for probe in [*self._fresh.values()]:
-            self._close_fresh(probe)
-        for session in self._sessions.values():
-            self._close_pinned(session)
+        self._ports.close()
+        self._queued.clear()
         self._outstanding.clear()
+        self._flights.clear()
         self._sessions.clear()
 
     def send(self, command: SendProbe) -> None:
-        """Send one probe; whatever keeps it from leaving becomes SendFailed."""
+        """Let one probe leave with the next `flush`; a source port that cannot be had becomes SendFailed."""
         session = self._sessions.get(command.session)
         if session is None:
             self._counters["sends-without-session"] += 1
             return
-        sequence = self._sequences[command.session]
-        self._sequences[command.session] = sequence + 1
-        probe = _Probe(session, command.seq, sequence, self._clock.stamp())
-        packet = self._template(session, command).seal(sequence, probe.ntp)
         try:
-            if session.plan.flow is FlowClass.FRESH:
-                self._send_fresh(probe, command.source_port, packet)
-            else:
-                self._send_pinned(probe, packet)
+            port = self._ports.use(session.plan.source, command.source_port, is_kept=session.is_kept)
         except OSError as error:
-            self._counters["sends-failed"] += 1
-            self._emit(SendFailed(session=command.session, seq=command.seq, errno=error.errno or 0))
+            self._fail(command.session, command.seq, error.errno or 0)
             return
-        self._counters["probes-sent"] += 1
+        if not port.queue:
+            self._queued.append(port)
+        port.queue.append((session, command))
+        if command.coordination is not None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits; whatever keeps a probe from leaving becomes SendFailed."""
+        for port in self._queued:
+            queue = port.queue
+            for first in range(0, len(queue), BATCH):
+                self._launch(port, queue[first : first + BATCH])
+            queue.clear()
+        self._queued.clear()
 
     def expire(self, now_ns: int) -> None:
-        """Close what is older than PROBE_LIFE_NS; nobody waits for it any more."""
+        """Forget what is older than PROBE_LIFE_NS, and close the ports it left by: nobody waits for it any more."""
         limit_ns = now_ns - PROBE_LIFE_NS
-        while self._fresh and (oldest := next(iter(self._fresh.values()))).sent_ns < limit_ns:
-            self._close_fresh(oldest)
-        while self._outstanding:
-            key, probe = next(iter(self._outstanding.items()))
-            if probe.sent_ns >= limit_ns:
-                break
-            del self._outstanding[key]
+        flights = self._flights
+        while flights and flights[0].sent_ns < limit_ns:
+            self._give_up(flights.popleft())
+        self._ports.expire(limit_ns)
 
     @property
     def open_probes(self) -> int:
-        """Fresh probes whose socket is open."""
-        return len(self._fresh)
+        """Probes that may still be answered."""
+        return len(self._outstanding)
 
-    def _template(self, session: _Session, command: SendProbe) -> ProbeTemplate:
-        if session.own is not self._own:
-            session.own = self._own
-            session.template.announce(self._own)
-            session.coordinated = None
-        if command.coordination is not None:
-            return self._coordinated(session, command.coordination)
-        if session.is_confirm is not command.is_confirm:
-            session.is_confirm = command.is_confirm
-            session.template.set_flags(session.flags | (FLAG_CONFIRM_BURST if command.is_confirm else 0))
-        return session.template
+    @property
+    def open_ports(self) -> int:
+        """Source ports in use."""
+        return len(self._ports)
 
-    def _coordinated(self, session: _Session, message: Coordination) -> ProbeTemplate:
-        """A template with room for the message; it is repeated on many probes, so the last one is kept."""
-        kept = session.coordinated
-        if kept is not None and kept[0] == message:
-            return kept[1]
-        spec = session.spec(message, self._dictionary)
-        template = ProbeTemplate(spec, key=session.key, own=self._own)
-        session.coordinated = (message, template)
-        return template
+    def _launch(self, port: SourcePort[_Queued], queued: list[_Queued]) -> None:
+        """Number, date, sign and send some probes, at most BATCH, from one port."""
+        self._make_room(len(queued))
+        outgoing, outstanding, sequences = self._outgoing, self._outstanding, self._sequences
+        flight = _Flight(port)
+        ntp, own, dictionary = self._clock.stamp(len(queued)), self._own, self._dictionary
+        for session, command in queued:
+            number = command.session
+            sequence = sequences[number]
+            sequences[number] = sequence + 1
+            packet = session.template(command, own, dictionary).seal(sequence, ntp)
+            outgoing.add(packet, session.name, session.control)
+            key = session.ssid << _SSID_SHIFT | sequence
+            flight.keys.append(key)
+            # Known before it is sent: over veth and loopback the answer may be here when send() returns.
+            outstanding[key] = _Probe(session, command.seq, ntp, flight)
+            ntp += 1
+        self._flights.append(flight)
+        flight.sent_ns = port.used_ns = monotonic_ns()
+        failed = outgoing.send(port.fd)
+        for position, error in failed:
+            del outstanding[flight.keys[position]]
+            session, command = queued[position]
+            session.find_device()
+            self._fail(command.session, command.seq, error)
+        self._counters["probes-sent"] += len(queued) - len(failed)
 
-    def _send_fresh(self, probe: _Probe, source_port: int, packet: bytearray) -> None:
-        if len(self._fresh) >= self._max_open:
+    def _fail(self, session: SessionId, seq: int, error: int) -> None:
+        self._counters["sends-failed"] += 1
+        self._emit(SendFailed(session=session, seq=seq, errno=error))
+
+    def _make_room(self, count: int) -> None:
+        """Give up the oldest probes when there are too many."""
+        while self._flights and len(self._outstanding) + count > self._max_outstanding:
             self._counters["probes-open-limit"] += 1
-            self._close_fresh(next(iter(self._fresh.values())))
-        opened = open_probe(probe.session.plan.source, source_port, probe.session.address)
-        probe.socket = opened
-        fd = opened.fileno()
-        # Known before it is sent: over veth and loopback the answer may be here when send() returns.
-        self._fresh[fd] = probe
-        self._poller.add(fd, self._on_fresh)
-        probe.sent_ns = monotonic_ns()
-        try:
-            opened.send(packet)
-        except OSError:
-            self._close_fresh(probe)
-            raise
+            self._give_up(self._flights.popleft())
 
-    def _send_pinned(self, probe: _Probe, packet: bytearray) -> None:
-        session = probe.session
-        pinned = session.pinned or self._open_pinned(session)
-        probe.sent_ns = monotonic_ns()
-        try:
-            pinned.send(packet)
-        except OSError:
-            # send() also reports an ICMP error that answered an earlier probe, and then has sent nothing.
-            pinned.send(packet)
-        if len(self._outstanding) >= self._max_open:
-            self._counters["probes-open-limit"] += 1
-            del self._outstanding[next(iter(self._outstanding))]
-        self._outstanding[session.plan.session, probe.wire_sequence] = probe
+    def _give_up(self, flight: _Flight) -> None:
+        for key in flight.keys:
+            self._outstanding.pop(key, None)
 
-    def _open_pinned(self, session: _Session) -> socket.socket:
-        first = session.plan.pinned_port
-        for port in range(first, first + MAX_PINNED_PORT_MOVES):
+    def _on_readable(self, fd: int) -> None:
+        """Take all answers out of a socket.
+
+        Honest ones cannot be more than there are probes outstanding; a flood is cut off there.
+        """
+        port = self._ports[fd]
+        left = len(self._outstanding) + BATCH
+        while left > 0:
             try:
-                session.pinned = open_probe(session.plan.source, port, session.address)
-                break
+                packets = self._incoming.receive(fd)
             except OSError:
-                if port == first + MAX_PINNED_PORT_MOVES - 1:
-                    raise
-                self._counters["pinned-port-moves"] += 1
-        assert session.pinned is not None
-        self._pinned[session.pinned.fileno()] = session
-        self._poller.add(session.pinned.fileno(), self._on_pinned)
-        return session.pinned
-
-    def _close_fresh(self, probe: _Probe) -> None:
-        assert probe.socket is not None
-        fd = probe.socket.fileno()
-        del self._fresh[fd]
-        self._poller.forget(fd)
-        probe.socket.close()
-
-    def _close_pinned(self, session: _Session) -> None:
-        if session.pinned is not None:
-            del self._pinned[session.pinned.fileno()]
-            self._poller.forget(session.pinned.fileno())
-            session.pinned.close()
-            session.pinned = None
-
-    def _on_fresh(self, fd: int) -> None:
-        probe = self._fresh[fd]
-        assert probe.socket is not None
-        while (packet := self._receive(probe.socket)) is not None:
-            data, arrived_ns = packet
-            answer = self._verify(data, probe.session)
-            if answer is not None and self._is_answer(answer, probe):
-                self._close_fresh(probe)
-                self._accept(answer, probe, arrived_ns)
+                self._counters["receive-errors"] += 1
                 return
-
-    def _on_pinned(self, fd: int) -> None:
-        session = self._pinned[fd]
-        assert session.pinned is not None
-        for _ in range(_DRAIN):
-            packet = self._receive(session.pinned)
-            if packet is None:
+            wall_ns, now_ns = time.time_ns(), monotonic_ns()
+            for data, name, control in packets:
+                waited_ns = max(0, wall_ns - arrival_wall_ns(control, wall_ns))
+                self._take(port, data, name, now_ns - waited_ns)
+            if len(packets) < BATCH:
                 return
-            data, arrived_ns = packet
-            answer = self._verify(data, session)
-            if answer is None:
-                continue
-            key = (session.plan.session, answer.sender_sequence)
-            probe = self._outstanding.get(key)
-            if probe is None:
-                self._counters["replies-unexpected"] += 1
-            elif self._is_answer(answer, probe):
-                del self._outstanding[key]
-                self._accept(answer, probe, arrived_ns)
+            left -= BATCH
 
-    def _receive(self, source: socket.socket) -> tuple[bytes, int] | None:
-        """The next packet and when it came (CLOCK_MONOTONIC, nanoseconds); None when there is none."""
-        try:
-            data, ancillary, _flags, _address = source.recvmsg(PACKET_BYTES, TIMESTAMP_SPACE)
-        except BlockingIOError:
-            return None
-        except OSError:
-            # An ICMP error for an earlier packet, mostly ECONNREFUSED. Anybody can forge one: it proves
-            # nothing.
-            self._counters["icmp-errors"] += 1
-            return None
-        wall_ns, now_ns = time.time_ns(), monotonic_ns()
-        return data, now_ns - max(0, wall_ns - arrival_wall_ns(ancillary, wall_ns))
-
-    def _verify(self, data: bytes, session: _Session) -> ParsedProbe | None:
-        parsed = verify_and_parse(data, session.key)
-        if isinstance(parsed, ParsedProbe):
-            if parsed.is_reply and parsed.ssid == session.ssid:
-                return parsed
-            self._counters["replies-unexpected"] += 1
+    def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> None:
+        """Judge one packet; what costs least is looked at first, the signature last."""
+        counters = self._counters
+        ssid, sequence = _CLAIM.unpack_from(data)
+        key = ssid << _SSID_SHIFT | sequence
+        probe = self._outstanding.get(key)
+        if probe is None:
+            counters["replies-unexpected"] += 1
+            return
+        session = probe.session
+        if probe.flight.port is not port or name != session.name:
+            counters["replies-misdirected"] += 1
+            return
+        answer = verify_and_parse(data, session.key)
+        if not isinstance(answer, ParsedProbe):
+            counters[f"replies-{answer}"] += 1
+        elif not answer.is_reply:
+            counters["replies-unexpected"] += 1
+        elif answer.sender_timestamp_ntp != probe.ntp:
+            counters["replies-replayed"] += 1
         else:
-            self._counters[f"replies-{parsed}"] += 1
-        return None
-
-    def _is_answer(self, answer: ParsedProbe, probe: _Probe) -> bool:
-        if (answer.sender_sequence, answer.sender_timestamp_ntp) == (probe.wire_sequence, probe.ntp):
-            return True
-        self._counters["replies-replayed"] += 1
-        return False
+            del self._outstanding[key]
+            self._accept(answer, probe, arrived_ns)
 
     def _accept(self, answer: ParsedProbe, probe: _Probe, arrived_ns: int) -> None:
-        plan = probe.session.plan
-        if self._peers.peer(plan.peer).guard.confirm(answer.mesh.epoch):
+        plan, epoch = probe.session.plan, answer.mesh.epoch
+        guard = self._peers.peer(plan.peer).guard
+        if guard.epoch != epoch and guard.confirm(epoch):
             self._counters["peer-epochs-confirmed"] += 1
         if answer.is_destination_refused:
             self._counters["replies-translated"] += 1
@@ -343,8 +284,8 @@ class Prober:
             ReplyReceived(
                 session=plan.session,
                 seq=probe.seq,
-                rtt_ns=max(0, arrived_ns - probe.sent_ns),
-                peer_epoch=answer.mesh.epoch,
+                rtt_ns=max(0, arrived_ns - probe.flight.sent_ns),
+                peer_epoch=epoch,
                 banner=translate.banner_of(answer.mesh),
             )
         )

@@ -7,37 +7,64 @@ the routing table: these ask what the routing table does.
 
 from __future__ import annotations
 
-import functools
+import errno
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from meshwatchd import wire
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet import translate
+from meshwatchd.adapters.packet.delivery import ANSWER_CONTROL_BYTES, REQUEST_CONTROL_BYTES, read_delivery
+from meshwatchd.adapters.packet.mmsg import Datagram, ReceiveBatch, SendBatch
 from meshwatchd.adapters.packet.peers import Peer, Peers
-from meshwatchd.adapters.packet.sockets import (
-    IP_PKTINFO,
-    LISTENER_ANCILLARY_BYTES,
-    PACKET_BYTES,
-    PKTINFO,
-    TTL,
-    filtered_packets,
-    open_listener,
-)
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, Ancillary, NtpClock, arrival_wall_ns
+from meshwatchd.adapters.packet.sockets import PACKET_BYTES, filtered_packets, open_listener
+from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import RequestReceived
-from meshwatchd.wire import OwnState, PairKey, ParsedProbe, ReplayVerdict, ntp_from_ns, peek, verify_and_parse
+from meshwatchd.wire import (
+    MeshFields,
+    OwnState,
+    PairKey,
+    ParsedProbe,
+    ReplayVerdict,
+    ntp_from_ns,
+    peek,
+    verify_and_parse,
+)
 
 DRAIN: Final = 256
 """Requests taken from one socket in one turn, some 6 ms of work: a flood cannot starve our own probes."""
+BATCH: Final = 16
+"""Requests that are answered together: the first answer waits for the last, some 0.3 ms."""
 MAX_SESSIONS: Final = 4096
-_NO_ADDRESS: Final = bytes(4)
+MAX_TOLD: Final = 16_384
+"""Sessions of all peers of which the last request is remembered; some 300 bytes each."""
 
 Emit = Callable[[RequestReceived], None]
+
+
+class _Listener:
+    """One listening socket; `is_routed` as in `Reflector`."""
+
+    __slots__ = ("is_routed", "port", "socket")
+
+    def __init__(self, port: int, family: socket.AddressFamily, *, is_routed: bool) -> None:
+        self.port = port
+        self.is_routed = is_routed
+        self.socket = open_listener(port, family)
+
+
+class _Told(msgspec.Struct, gc=False):
+    """What was told of a session last, to be told again when nothing but the number of the request is new."""
+
+    mesh: MeshFields
+    is_fresh: bool
+    event: RequestReceived
 
 
 class Reflector:
@@ -58,29 +85,26 @@ class Reflector:
         self._own, self._counters, self._emit = own, counters, emit
         self._routed_port = routed_port
         self._clock = NtpClock()
-        self._listeners: dict[int, socket.socket] = {}
-        self._ports: dict[int, int] = {}
+        self._incoming = ReceiveBatch(BATCH, PACKET_BYTES, REQUEST_CONTROL_BYTES)
+        self._outgoing = SendBatch(BATCH, PACKET_BYTES, ANSWER_CONTROL_BYTES)
+        self._listeners: dict[int, _Listener] = {}
+        self._open: dict[tuple[int, socket.AddressFamily], int] = {}
         self._wanted: tuple[int, ...] = ()
+        self._told: dict[tuple[str, int], _Told] = {}
 
     def listen(self, ports: Iterable[int]) -> None:
-        """Listen on exactly these ports; one that is taken is counted and left to `listen_again`."""
+        """Listen on exactly these ports, for both families; one that is taken is left to `listen_again`."""
         self._wanted = tuple(sorted(set(ports)))
-        for port in [port for port in self._ports if port not in self._wanted]:
-            self._close(port)
+        for where in [where for where in self._open if where[0] not in self._wanted]:
+            self._close(where)
         self.listen_again()
 
     def listen_again(self) -> None:
-        """Open the wanted ports that could not be opened before."""
+        """Open the wanted ports that could not be opened before; each that cannot be is counted."""
         for port in self._wanted:
-            if port not in self._ports:
-                try:
-                    listener = open_listener(port)
-                except OSError:
-                    self._counters["listen-failed"] += 1
-                    continue
-                self._ports[port] = listener.fileno()
-                self._listeners[listener.fileno()] = listener
-                self._poller.add(listener.fileno(), self._on_readable)
+            for family in (socket.AF_INET, socket.AF_INET6):
+                if (port, family) not in self._open:
+                    self._listen(port, family)
 
     def announce(self, own: OwnState) -> None:
         """Answers say this of the node from here on."""
@@ -89,47 +113,63 @@ class Reflector:
     def close(self) -> None:
         """Close all listening sockets."""
         self._wanted = ()
-        for port in list(self._ports):
-            self._close(port)
+        for where in list(self._open):
+            self._close(where)
 
     def filtered(self) -> int:
         """Packets the kernel dropped at the listening sockets that are open."""
-        return sum(filtered_packets(listener) for listener in self._listeners.values())
+        return sum(filtered_packets(listener.socket) for listener in self._listeners.values())
 
-    def _close(self, port: int) -> None:
-        fd = self._ports.pop(port)
+    def _listen(self, port: int, family: socket.AddressFamily) -> None:
+        try:
+            listener = _Listener(port, family, is_routed=port == self._routed_port)
+        except OSError as error:
+            # A kernel without IPv6 has no IPv6 requests either.
+            self._counters["listen-failed"] += error.errno != errno.EAFNOSUPPORT
+            return
+        fd = listener.socket.fileno()
+        self._open[port, family] = fd
+        self._listeners[fd] = listener
+        self._poller.add(fd, self._on_readable)
+
+    def _close(self, where: tuple[int, socket.AddressFamily]) -> None:
+        fd = self._open.pop(where)
         self._poller.forget(fd)
-        self._listeners.pop(fd).close()
+        self._listeners.pop(fd).socket.close()
 
     def _on_readable(self, fd: int) -> None:
         listener = self._listeners[fd]
-        is_routed = self._ports.get(self._routed_port) == fd
-        for _ in range(DRAIN):
+        for _ in range(DRAIN // BATCH):
             try:
-                data, ancillary, _flags, address = listener.recvmsg(PACKET_BYTES, LISTENER_ANCILLARY_BYTES)
-            except BlockingIOError:
-                return
+                requests = self._incoming.receive(fd)
             except OSError:
-                self._counters["icmp-errors"] += 1
-                continue
-            accepted = self._admit(data)
-            if isinstance(accepted, str):
-                self._counters[f"requests-{accepted}"] += 1
-            else:
-                peer, key, request, verdict = accepted
-                self._answer(
-                    listener,
-                    data,
-                    ancillary,
-                    address,
-                    peer=peer,
-                    key=key,
-                    request=request,
-                    is_routed=is_routed,
-                )
-                self._tell(peer, request, is_fresh=verdict is ReplayVerdict.FRESH)
+                self._counters["receive-errors"] += 1
+                return
+            now_ns, wall_ns = monotonic_ns(), time.time_ns()
+            for request in requests:
+                self._hear(listener, request, now_ns, wall_ns)
+            self._send_answers(fd)
+            if len(requests) < BATCH:
+                return
 
-    def _admit(self, data: bytes) -> tuple[Peer, PairKey, ParsedProbe, ReplayVerdict] | str:
+    def _hear(self, listener: _Listener, datagram: Datagram, now_ns: int, wall_ns: int) -> None:
+        accepted = self._admit(datagram[0], now_ns)
+        if isinstance(accepted, str):
+            self._counters[f"requests-{accepted}"] += 1
+            return
+        peer, key, request, verdict = accepted
+        self._answer(listener, datagram, wall_ns, peer=peer, key=key, request=request)
+        self._tell(peer, request, is_fresh=verdict is ReplayVerdict.FRESH)
+
+    def _send_answers(self, fd: int) -> None:
+        count = len(self._outgoing)
+        failed = len(self._outgoing.send(fd))
+        if failed:
+            self._counters["answers-failed"] += failed
+        if count > failed:
+            self._counters["answers-sent"] += count - failed
+
+    def _admit(self, data: bytes, now_ns: int) -> tuple[Peer, PairKey, ParsedProbe, ReplayVerdict] | str:
         """Verify a request; the reason why it gets no answer otherwise."""
         claim = peek(data)
         if claim is None:
@@ -144,89 +184,67 @@ class Reflector:
         if parsed.is_reply:
             return "not-a-request"
         verdict = peer.guard.accept(parsed.mesh.epoch, parsed.sequence, session=parsed.ssid)
-        if verdict not in {ReplayVerdict.FRESH, ReplayVerdict.UNCONFIRMED_EPOCH}:
+        if verdict is not ReplayVerdict.FRESH and verdict is not ReplayVerdict.UNCONFIRMED_EPOCH:
             return "replayed"
         # Charged behind the signature: forged packets must not use up what honest peers are entitled to.
-        now_ns = monotonic_ns()
         if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
         return peer, key, parsed, verdict
 
     def _answer(
         self,
-        listener: socket.socket,
-        data: bytes,
-        ancillary: Ancillary,
-        address: tuple[str, int],
+        listener: _Listener,
+        datagram: Datagram,
+        wall_ns: int,
         *,
         peer: Peer,
         key: PairKey,
         request: ParsedProbe,
-        is_routed: bool,
     ) -> None:
-        arrival = _Arrival(ancillary)
+        """Put the answer to a verified request into the batch."""
+        data, name, control = datagram
+        delivery = read_delivery(control[STAMP_BYTES:])
+        count = _count(peer, request.ssid)
+        asked = delivery.reflector
+        if request.has_questions:
+            asked = delivery.asked(name, port=listener.port, count=count + 1)
         reply = wire.reflect(
             data,
             request,
             key=key,
             own=self._own,
-            reflector=_reflector(arrival.header_address),
-            reflector_sequence=_count(peer, request.ssid),
-            rx_ntp=ntp_from_ns(arrival.wall_ns),
+            reflector=asked,
+            reflector_sequence=count,
+            rx_ntp=ntp_from_ns(arrival_wall_ns(control, wall_ns)),
             tx_ntp=self._clock.stamp(),
-            ttl=arrival.ttl,
+            ttl=delivery.ttl,
         )
-        interface = 0 if is_routed else arrival.interface
-        info = PKTINFO.pack(interface, arrival.local_address, _NO_ADDRESS)
-        try:
-            listener.sendmsg((reply,), ((socket.IPPROTO_IP, IP_PKTINFO, info),), 0, address)
-        except OSError:
-            self._counters["answers-failed"] += 1
-            return
-        self._counters["answers-sent"] += 1
+        self._outgoing.add(reply, name, delivery.routed_answer if listener.is_routed else delivery.answer)
 
     def _tell(self, peer: Peer, request: ParsedProbe, *, is_fresh: bool) -> None:
-        layer = translate.LAYERS.get(request.mesh.layer)
+        mesh, told = request.mesh, self._told.get((peer.name, request.ssid))
+        if request.coordination is None and told is not None and told.is_fresh is is_fresh and told.mesh == mesh:
+            self._emit(told.event)
+            return
+        layer = translate.LAYERS.get(mesh.layer)
         if layer is None:
             self._counters["requests-unknown-layer"] += 1
             return
         message = request.coordination
-        self._emit(
-            RequestReceived(
-                peer=peer.name,
-                layer=layer,
-                path=request.mesh.path,
-                flow=translate.flow_of(request.mesh.flags),
-                is_fresh_epoch=is_fresh,
-                banner=translate.banner_of(request.mesh),
-                coordination=self._dictionary.decode(message) if message is not None else None,
-            )
+        event = RequestReceived(
+            peer=peer.name,
+            layer=layer,
+            path=mesh.path,
+            flow=translate.flow_of(mesh.flags),
+            is_fresh_epoch=is_fresh,
+            banner=translate.banner_of(mesh),
+            coordination=self._dictionary.decode(message) if message is not None else None,
         )
-
-
-class _Arrival:
-    """What the kernel tells about a request beside its bytes."""
-
-    __slots__ = ("header_address", "interface", "local_address", "ttl", "wall_ns")
-
-    def __init__(self, ancillary: Ancillary) -> None:
-        self.interface, self.local_address, self.header_address = 0, _NO_ADDRESS, _NO_ADDRESS
-        self.ttl = 0
-        self.wall_ns = 0
-        for level, kind, value in ancillary:
-            if level == socket.IPPROTO_IP and kind == IP_PKTINFO:
-                self.interface, self.local_address, self.header_address = PKTINFO.unpack(value)
-            elif level == socket.IPPROTO_IP and kind == socket.IP_TTL:
-                (self.ttl,) = TTL.unpack(value)
-            elif kind == SO_TIMESTAMPNS:
-                self.wall_ns = arrival_wall_ns(((level, kind, value),), 0)
-        self.wall_ns = self.wall_ns or time.time_ns()
-
-
-@functools.lru_cache(maxsize=64)
-def _reflector(address: bytes) -> wire.Reflector:
-    # Whatever address the kernel delivered the request to is one of this node's.
-    return wire.Reflector(addresses=frozenset((address,)))
+        if message is None:
+            if len(self._told) >= MAX_TOLD:
+                self._told.clear()
+            self._told[peer.name, request.ssid] = _Told(mesh, is_fresh, event)
+        self._emit(event)
 
 
 def _count(peer: Peer, ssid: int) -> int:

@@ -2,7 +2,7 @@
 
 No socket here asks for a path MTU mode: the kernel's default sets DF, as TCP's packets have it, and a probe
 of some 300 bytes is below the smallest path MTU the kernel will believe in (net.ipv4.route.min_pmtu, 552),
-so that neither fragments nor EMSGSIZE can occur; the option would cost each fresh probe one system call.
+so that neither fragments nor EMSGSIZE can occur; IPv6 forbids fragments on the way and promises 1 280 bytes.
 The DSCP is left at 0: probes take the queues that ordinary traffic takes.
 """
 
@@ -11,9 +11,12 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Iterable
 from typing import Final
 
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESTAMP_SPACE
+from meshwatchd.adapters.packet.address import family_of
+from meshwatchd.adapters.packet.delivery import LISTENER_OPTIONS
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS
 from meshwatchd.wire.mesh_tlv import ENTERPRISE, MESH_BYTES, MESH_VERSION
 from meshwatchd.wire.seal import MESH_OFFSET, MESH_VALUE_OFFSET, MIN_PACKET_BYTES
 from meshwatchd.wire.tlv import TlvType
@@ -21,67 +24,62 @@ from meshwatchd.wire.tlv import TlvType
 PACKET_BYTES: Final = 2048
 """Longer than any probe of this version; a longer packet is cut off and does not verify."""
 
-IP_PKTINFO: Final = 8
-IP_RECVTTL: Final = 12
-"""Python 3.11 has names for neither (linux/in.h)."""
-PKTINFO: Final = struct.Struct("@i4s4s")
-"""struct in_pktinfo: interface index, local address (source of an answer), address in the packet's header."""
-TTL: Final = struct.Struct("@i")
-LISTENER_ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(PKTINFO.size) + socket.CMSG_SPACE(TTL.size)
-
 _SO_RCVBUFFORCE: Final = 33
 _SO_ATTACH_FILTER: Final = 26
 _SO_MEMINFO: Final = 55
 _MEMINFO: Final = struct.Struct("@9I")
 _MEMINFO_DROPS: Final = 8
-_LISTENER_BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""About 2 700 packets of 300 bytes, as the kernel accounts them: 0.1 s of the permitted maximum."""
+_BUFFER_BYTES: Final = 2 * 1024 * 1024
+"""About 2 700 packets of 300 bytes, as the kernel accounts them: 0.1 s of the permitted maximum.
+
+The sockets of probes need as much: all sessions of a node share one, and the answers to a round come together."""
 
 _TYPE: Final = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
 
-Address = tuple[str, int]
 
+def open_probe(source: str, port: int) -> socket.socket:
+    """A socket with exactly this source address (a literal) and port, for the probes of all sessions.
 
-def open_probe(source: str, port: int, destination: Address) -> socket.socket:
-    """A connected socket with exactly this source port, for one probe or one pinned session.
-
-    Connected, so that nobody but the peer's port can wake us. Address reuse stays off: a port that anybody
-    else uses must show as EADDRINUSE, not as lost answers.
+    Not connected, since the sessions differ in their destinations: whoever reads it compares the sender. That also
+    keeps ICMP errors out, which anybody can forge (UDP reports them to connected sockets only, udp_err() in
+    net/ipv4/udp.c). Address reuse stays off: a port that anybody else uses must show as EADDRINUSE, not as lost
+    answers.
 
     Raises:
-        OSError: EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH and the like; nothing stays open.
+        OSError: EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT and the like; nothing stays open.
     """
-    probe = socket.socket(socket.AF_INET, _TYPE, socket.IPPROTO_UDP)
-    try:
-        probe.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        probe.bind((source, port))
-        probe.connect(destination)
-    except OSError:
-        probe.close()
-        raise
-    return probe
+    return _open(family_of(source), source, port, ())
 
 
-def open_listener(port: int) -> socket.socket:
+def open_listener(port: int, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
     """A socket that hears requests to any address of this node and knows which one they were sent to.
 
+    One for each family, and not one for both: then IPv4 costs what it did before there was IPv6, its addresses stay
+    four bytes long, and a kernel without IPv6 lacks nothing else.
+
     Raises:
-        OSError: mostly EADDRINUSE.
+        OSError: mostly EADDRINUSE; EAFNOSUPPORT when the kernel does not have the family.
     """
-    listener = socket.socket(socket.AF_INET, _TYPE, socket.IPPROTO_UDP)
+    return _open(family, "", port, LISTENER_OPTIONS[family])
+
+
+def _open(family: socket.AddressFamily, address: str, port: int, options: Iterable[tuple[int, int]]) -> socket.socket:
+    opened = socket.socket(family, _TYPE, socket.IPPROTO_UDP)
     try:
-        for option in (IP_PKTINFO, IP_RECVTTL):
-            listener.setsockopt(socket.IPPROTO_IP, option, 1)
-        # Arrival stamps are a switch in the whole kernel's receive path, thrown when the first socket asks
-        # for them: listeners keep it on, so that fresh probes do not throw it back and forth.
-        listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        _grow_buffer(listener)
-        _attach_filter(listener)
-        listener.bind(("", port))
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        for level, option in options:
+            opened.setsockopt(level, option, 1)
+        # Arrival stamps are a switch in the whole kernel's receive path, thrown when the first socket asks for them:
+        # listeners keep it on, so that the sockets of probes do not throw it back and forth.
+        opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        _grow_buffer(opened)
+        _attach_filter(opened)
+        opened.bind((address, port))
     except OSError:
-        listener.close()
+        opened.close()
         raise
-    return listener
+    return opened
 
 
 def filtered_packets(listener: socket.socket) -> int:
@@ -89,11 +87,11 @@ def filtered_packets(listener: socket.socket) -> int:
     return int(_MEMINFO.unpack(listener.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))[_MEMINFO_DROPS])
 
 
-def _grow_buffer(listener: socket.socket) -> None:
+def _grow_buffer(opened: socket.socket) -> None:
     try:
-        listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _LISTENER_BUFFER_BYTES)
+        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
     except PermissionError:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LISTENER_BUFFER_BYTES)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
 
 
 # Classic BPF (linux/bpf_common.h, linux/filter.h): an instruction is code, jump if true, jump if false,
@@ -134,8 +132,8 @@ def _filter_program() -> bytes:
 _PROGRAM: Final = _filter_program()
 
 
-def _attach_filter(listener: socket.socket) -> None:
+def _attach_filter(opened: socket.socket) -> None:
     """Drop in the kernel what cannot be a probe of ours, before it wakes us."""
     program = ctypes.create_string_buffer(_PROGRAM, len(_PROGRAM))
     fprog = _FPROG.pack(len(_PROGRAM) // _INSTRUCTION.size, ctypes.addressof(program))
-    listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
+    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterable
 from typing import Final
 
 from meshwatchd.wire import ntp_from_ns
@@ -20,20 +19,26 @@ from meshwatchd.wire import ntp_from_ns
 SO_TIMESTAMPNS: Final = 35
 """Also the type of its ancillary message (asm-generic/socket.h); Python 3.11 has no name for it."""
 
-TIMESPEC: Final = struct.Struct("@ll")
-TIMESTAMP_SPACE: Final = socket.CMSG_SPACE(TIMESPEC.size)
+_STAMP: Final = struct.Struct("@Q i i l l")
+"""struct cmsghdr (length, level, type; linux/socket.h) and struct timespec."""
+STAMP_BYTES: Final = _STAMP.size
 SECOND_NS: Final = 1_000_000_000
 
-Ancillary = Iterable[tuple[int, int, bytes]]
 
+def arrival_wall_ns(control: bytes, default_ns: int) -> int:
+    """The kernel's receive time of a packet (CLOCK_REALTIME, ns), or the default when there is none.
 
-def arrival_wall_ns(ancillary: Ancillary, default_ns: int) -> int:
-    """The kernel's receive time of a packet (CLOCK_REALTIME, ns), or the default when there is none."""
-    for level, kind, data in ancillary:
-        if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) >= TIMESPEC.size:
-            seconds, nanoseconds = TIMESPEC.unpack_from(data)
-            return int(seconds * SECOND_NS + nanoseconds)
-    return default_ns
+    Args:
+        control: ancillary data as the kernel wrote it; the stamp is always its first message (udp_recvmsg() in
+            net/ipv4/udp.c).
+        default_ns: any instant, in the same unit.
+    """
+    if len(control) < STAMP_BYTES:
+        return default_ns
+    _length, level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
+    if kind != SO_TIMESTAMPNS or level != socket.SOL_SOCKET:
+        return default_ns
+    return int(seconds * SECOND_NS + nanoseconds)
 
 
 class NtpClock:
@@ -46,12 +51,13 @@ class NtpClock:
     def __init__(self) -> None:
         self._last = 0
 
-    def stamp(self) -> int:
-        """A 64-bit NTP timestamp that this clock has not given before."""
+    def stamp(self, count: int = 1) -> int:
+        """The first of `count` successive 64-bit NTP timestamps, none of which this clock has given before."""
         now = ntp_from_ns(time.time_ns())
         # Set back by more than the counter can hide: start from there, with its low bits as they fall.
-        self._last = now if now > self._last or self._last - now > _MAX_AHEAD else self._last + 1
-        return self._last
+        first = now if now > self._last or self._last - now > _MAX_AHEAD else self._last + 1
+        self._last = first + count - 1
+        return first
 
 
 _MAX_AHEAD: Final = 1 << 32

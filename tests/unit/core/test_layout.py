@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.layout import NO_PATH, PINNED_PORT_OFFSET, lay_out
+from meshwatchd.core.layout import NO_PATH, lay_out
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind
@@ -88,14 +88,10 @@ def test_without_standbys_only_the_meshs_own_path_is_probed():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_unique_and_count_up(name):
-    """A session id is an index; two pinned sessions on one socket would answer for each other."""
+    """A session id is an index."""
     plans = lay_out(planner_of(name), has_standby=True)
-    pinned = [plan.pinned_port for plan in plans if plan.flow is FlowClass.PINNED]
 
     assert list(range(len(plans))) == [plan.session for plan in plans]
-    assert len(set(pinned)) == len(pinned)
-    assert min(pinned) >= 18618 + PINNED_PORT_OFFSET
-    assert {0} == {plan.pinned_port for plan in plans if plan.flow is FlowClass.FRESH}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,12 +120,15 @@ def _extended(name, **mesh):
     return lay_out(Planner(topology, settings), has_standby=True)
 
 
-@pytest.mark.parametrize(("name", "ways"), [("b3", [("10.244.6.0", "10.4.0.1", "b1")]), ("b1", []), ("a1", [])])
-def test_members_reach_their_leaders_tunnel_address_through_ipip(name, ways):
-    """The one address of the leader that Kilo routes through the IPIP device; leaders need none."""
-    plans = [plan for plan in _extended(name, ipip_device="tunl0") if plan.layer is Layer.IPIP]
+@pytest.mark.parametrize(("name", "ways"), [("b3", [("10.244.6.0", "10.244.4.0", "b1")]), ("b1", []), ("a1", [])])
+def test_members_reach_their_leader_out_of_the_ipip_device(name, ways):
+    """At the address that is the gateway of Kilo's own routes; a leader uses the device for nothing of its own."""
+    plans = _extended(name, ipip_device="tunl0")
+    ipip = [plan for plan in plans if plan.layer is Layer.IPIP]
 
-    assert ways == [(plan.source, plan.destination, plan.peer) for plan in plans]
+    assert ways == [(plan.source, plan.destination, plan.peer) for plan in ipip]
+    assert {""} == {plan.device for plan in plans if plan not in ipip}
+    assert all("tunl0" == plan.device for plan in ipip)
     assert [] == _plans(name, layer=Layer.IPIP)
 
 

@@ -38,6 +38,8 @@ def test_sessions_are_configured_probed_and_listened_for():
                 other.bind(("", port))
 
         node.effects.carry_out(send(seq=4), monotonic_ns())
+        assert 0 == node.effects.counters()["probes-open"]
+        node.effects.flush()
         assert 1 == node.effects.counters()["probes-open"]
         pump(node.poller, lambda: bool(node.inbox))
 
@@ -53,6 +55,7 @@ def test_banner_is_on_the_next_probe():
         node.begin(monotonic_ns())
         node.effects.carry_out(SetBanner(banner=banner), monotonic_ns())
         node.effects.carry_out(send(), monotonic_ns())
+        node.effects.flush()
         pump(node.poller, lambda: bool(node.peer.events))
 
         [heard] = node.peer.events

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
-from meshwatchd.adapters.packet.prober import PROBE_LIFE_NS
+from meshwatchd.adapters.packet.prober import BATCH, PROBE_LIFE_NS
+from meshwatchd.adapters.packet.sockets import open_probe
 from meshwatchd.model.events import (
     ActivePath,
     Banner,
@@ -25,6 +26,12 @@ from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, ParsedProbe, reflect
 from meshwatchd.wire import Reflector as Answers
 from tests.support.packet_node import PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
 from tests.support.pump import pump
+
+
+def _send(node: PacketNode, *commands: SendProbe) -> None:
+    for command in commands:
+        node.prober.send(command)
+    node.prober.flush()
 
 
 def _parsed(packet: bytes) -> ParsedProbe:
@@ -47,15 +54,21 @@ def _answer(node: PacketNode, packet: bytes) -> bytes:
     )
 
 
-def test_fresh_probe_is_answered_and_its_socket_closed():
-    """A probe to a living reflector becomes ReplyReceived with a plausible round trip."""
+def _failures(node: PacketNode) -> list[tuple[int, int, int]]:
+    failed = [event for event in node.events if isinstance(event, SendFailed)]
+    return [(event.session, event.seq, event.errno) for event in failed]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_probe_is_answered(address):
+    """A probe to a living reflector becomes ReplyReceived with a plausible round trip, over either family."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
         peer.reflector.listen((port,))
-        sender.prober.configure((plan(port),))
+        sender.prober.configure((plan(port, address=address),))
         before_ns = monotonic_ns()
 
-        sender.prober.send(send(seq=7))
+        _send(sender, send(seq=7))
         pump(poller, lambda: bool(sender.events))
 
         [reply] = sender.events
@@ -63,14 +76,46 @@ def test_fresh_probe_is_answered_and_its_socket_closed():
         assert (SessionId(0), 7, 1002) == (reply.session, reply.seq, reply.peer_epoch)
         assert 0 < reply.rtt_ns <= monotonic_ns() - before_ns
         assert 0 == sender.prober.open_probes
-        assert 1 == sender.counters["replies-received"]
+        assert {"probes-sent": 1, "replies-received": 1, "peer-epochs-confirmed": 1} == sender.counters
+
+
+def test_probes_wait_for_the_flush():
+    """They leave together; a message between relays does not wait, nor does what was before it."""
+    message = Coordination(kind=CoordinationKind.GRANT, pair=0, rank=1, generation=2, nonce=3, target=NodeName("b1"))
+    with nodes("a1") as (_poller, [sender]), udp() as plain:
+        plain.settimeout(0.01)
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        port = free_port()
+        sender.prober.send(send(seq=0, source_port=port))
+        with pytest.raises(TimeoutError):
+            plain.recv(2048)
+
+        sender.prober.send(msgspec.structs.replace(send(seq=1, source_port=port), coordination=message))
+        assert [0, 1] == [_parsed(plain.recv(2048)).sequence for _ in range(2)]
+
+
+def test_one_port_serves_many_sessions():
+    """All sessions of a node may use one new port at the same time: their flows differ in the other port."""
+    count = 2 * BATCH + 1
+    with nodes("a1", "b1") as (poller, [sender, peer]):
+        port, listening = free_port(), [free_port() for _ in range(3)]
+        peer.reflector.listen(listening)
+        sender.prober.configure(plan(listening[number % 3], session=number) for number in range(count))
+
+        _send(sender, *(send(seq=7, source_port=port, session=number) for number in range(count)))
+        assert (1, count) == (sender.prober.open_ports, sender.prober.open_probes)
+        pump(poller, lambda: len(sender.events) == count)
+
+        replies = [event for event in sender.events if isinstance(event, ReplyReceived)]
+        assert list(range(count)) == sorted(reply.session for reply in replies)
+        assert {7} == {reply.seq for reply in replies}
 
 
 def test_round_trip_time_leaves_our_own_lateness_out():
     """An answer that waits in its socket while we are stopped shows the time it came, not the time it was read."""
     with stamping_kernel(), nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
-        sender.prober.send(send())
+        _send(sender, send())
         packet, address = plain.recvfrom(2048)
         plain.sendto(_answer(peer, packet), address)
         answered_ns = monotonic_ns()
@@ -94,44 +139,68 @@ def test_source_port_is_the_one_asked_for():
         ports = [free_port(), free_port()]
         seen = []
         for port in ports:
-            sender.prober.send(send(source_port=port))
+            _send(sender, send(source_port=port))
             seen.append(plain.recvfrom(2048)[1][1])
 
         assert ports == seen
 
 
 def test_busy_port_is_reported_at_once():
-    """A port that somebody else has is EADDRINUSE, and nothing is sent."""
+    """A port that somebody else has is EADDRINUSE, and nothing is sent; each session may try the next."""
     with nodes("a1") as (_poller, [sender]), udp() as other:
-        sender.prober.configure((plan(free_port()),))
+        sender.prober.configure((plan(free_port()), plan(free_port(), session=1)))
+        port = other.getsockname()[1]
 
-        sender.prober.send(send(seq=3, source_port=other.getsockname()[1]))
+        sender.prober.send(send(seq=3, source_port=port))
+        sender.prober.send(send(seq=4, source_port=port, session=1))
 
-        assert [SendFailed(session=SessionId(0), seq=3, errno=errno.EADDRINUSE)] == sender.events
+        assert [(0, 3, errno.EADDRINUSE), (1, 4, errno.EADDRINUSE)] == _failures(sender)
+        assert (0, 0) == (sender.prober.open_probes, sender.prober.open_ports)
+
+
+def test_unreachable_destination_costs_only_its_own_probe():
+    """An address that no route leads to is an error of the send, not a silence; its neighbours in the batch leave."""
+    with nodes("a1", "b1") as (poller, [sender, peer]):
+        port = free_port()
+        peer.reflector.listen((port,))
+        lost = msgspec.structs.replace(plan(port, session=1), destination="240.0.0.1")
+        sender.prober.configure((plan(port), lost, plan(port, session=2)))
+        shared = free_port()
+
+        _send(sender, *(send(source_port=shared, session=number) for number in (0, 1, 2, 1)))
+        failures = _failures(sender)
+        sender.events.clear()
+        pump(poller, lambda: len(sender.events) == 2)
+
+        assert [1, 1] == [session for session, _seq, _errno in failures]
+        assert {error for *_, error in failures} <= {errno.ENETUNREACH, errno.EINVAL, errno.EHOSTUNREACH}
+        assert {0, 2} == {event.session for event in sender.events if isinstance(event, ReplyReceived)}
+        assert (2, 2) == (sender.counters["probes-sent"], sender.counters["sends-failed"])
         assert 0 == sender.prober.open_probes
 
 
-def test_unreachable_destination_is_reported_at_once():
-    """An address that no route leads to is an error of the send, not a silence."""
-    with nodes("a1") as (_poller, [sender]):
-        sender.prober.configure((msgspec.structs.replace(plan(free_port()), destination="240.0.0.1"),))
+@pytest.mark.parametrize("destination", ["nowhere", "fe80::1", "fe80::1%lo", "::1"])
+def test_session_without_a_usable_address_is_no_session(destination):
+    """No literal, link-local, or of another family than the source: counted, and the others go on."""
+    with nodes("a1") as (_poller, [sender]), udp() as plain:
+        bad = msgspec.structs.replace(plan(free_port(), session=1), destination=destination)
+        sender.prober.configure((bad, plan(plain.getsockname()[1])))
 
-        sender.prober.send(send())
+        _send(sender, send(session=1), send())
 
-        [failed] = sender.events
-        assert isinstance(failed, SendFailed)
-        assert failed.errno in {errno.ENETUNREACH, errno.EINVAL, errno.EHOSTUNREACH}
+        assert plain.recv(2048)
+        assert (1, 1) == (sender.counters["sessions-without-address"], sender.counters["sends-without-session"])
 
 
 def test_forged_answer_changes_nothing():
     """A flipped bit is counted; the true answer behind it still counts."""
     with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
-        sender.prober.send(send())
+        _send(sender, send())
         packet, address = plain.recvfrom(2048)
         true = _answer(peer, packet)
         forged = bytearray(true)
-        forged[50] ^= 1
+        forged[40] ^= 1
         plain.sendto(forged, address)
         plain.sendto(packet, address)
         plain.sendto(true, address)
@@ -143,82 +212,136 @@ def test_forged_answer_changes_nothing():
         assert 1 == sender.counters["replies-wrong-sender"]
 
 
-def test_answer_to_an_earlier_probe_is_a_replay():
-    """The recorded answer of one probe does not answer the next."""
+def test_answer_to_another_port_is_refused():
+    """It must come to the socket its probe left by, as it does on every path that translates nothing."""
     with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
-        sender.prober.send(send(seq=0))
-        recorded = _answer(peer, plain.recvfrom(2048)[0])
-        sender.prober.send(send(seq=1))
-        _packet, address = plain.recvfrom(2048)
-        plain.sendto(recorded, address)
+        _send(sender, send(seq=0), send(seq=1))
+        (packet, address), (_other, elsewhere) = plain.recvfrom(2048), plain.recvfrom(2048)
+        plain.sendto(_answer(peer, packet), elsewhere)
+        pump(poller, lambda: bool(sender.counters["replies-misdirected"]))
+        assert [] == sender.events
 
+        plain.sendto(_answer(peer, packet), address)
+        pump(poller, lambda: bool(sender.events))
+        assert 1 == sender.prober.open_probes
+
+
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
+def test_answer_from_another_address_is_refused(source):
+    """Whoever was asked must answer, from the port that was asked: neither another host nor another process."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain, udp(source) as other:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        _send(sender, send())
+        packet, address = plain.recvfrom(2048)
+        other.sendto(_answer(peer, packet), address)
+        pump(poller, lambda: bool(sender.counters["replies-misdirected"]))
+        assert [] == sender.events
+
+        plain.sendto(_answer(peer, packet), address)
+        pump(poller, lambda: bool(sender.events))
+
+
+def test_answer_counts_once():
+    """The same answer again is unexpected."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        _send(sender, send())
+        packet, address = plain.recvfrom(2048)
+        for _ in range(2):
+            plain.sendto(_answer(peer, packet), address)
+        pump(poller, lambda: bool(sender.counters["replies-unexpected"]))
+
+        assert 1 == len(sender.events)
+
+
+def test_answer_with_the_number_of_another_table_is_a_replay():
+    """A probe of the same session and number, signed at another time, as a restarted daemon sends it."""
+    with nodes("a1", "a1", "b1") as (poller, [before, sender, peer]), udp() as plain:
+        recorded = []
+        port = free_port()
+        for node in (before, sender):
+            node.prober.configure((plan(plain.getsockname()[1]),))
+            _send(node, send(source_port=port))
+            packet, address = plain.recvfrom(2048)
+            recorded.append(_answer(peer, packet))
+            if node is before:
+                node.prober.close()
+        plain.sendto(recorded[0], address)
         pump(poller, lambda: bool(sender.counters["replies-replayed"]))
 
         assert [] == sender.events
-        assert 2 == sender.prober.open_probes
+        assert 1 == sender.prober.open_probes
 
 
-def test_pinned_session_keeps_its_port():
-    """All probes of a pinned session come from one port, and each is answered."""
-    with nodes("a1", "b1") as (poller, [sender, peer]):
-        port, pinned = free_port(), free_port()
-        peer.reflector.listen((port,))
-        sender.prober.configure((plan(port, flow=FlowClass.PINNED, pinned_port=pinned),))
-        for seq in range(3):
-            sender.prober.send(send(seq=seq))
-            pump(poller, lambda: len(sender.events) > seq)  # noqa: B023 - used at once
-
-        assert [0, 1, 2] == [event.seq for event in sender.events if isinstance(event, ReplyReceived)]
-        assert [FlowClass.PINNED] * 3 == [event.flow for event in peer.events if isinstance(event, RequestReceived)]
-
-
-def test_busy_pinned_port_moves_to_the_next():
-    """A pinned session must be pinned, not to a particular number."""
-    with nodes("a1") as (_poller, [sender]), udp() as plain, udp() as other:
-        taken = other.getsockname()[1]
-        sender.prober.configure((plan(plain.getsockname()[1], flow=FlowClass.PINNED, pinned_port=taken),))
-
-        sender.prober.send(send())
-
-        assert taken < plain.recvfrom(2048)[1][1]
-        assert sender.counters["pinned-port-moves"] >= 1
-
-
-def test_icmp_error_for_an_earlier_probe_does_not_cost_the_next():
-    """A refused pinned probe leaves an error on its socket; the next probe leaves in spite of it."""
-    with nodes("a1") as (_poller, [sender]):
+def test_answers_of_earlier_sessions_are_unexpected():
+    """A new table of sessions forgets what was asked before it."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         port = free_port()
-        sender.prober.configure((plan(port, flow=FlowClass.PINNED, pinned_port=free_port()),))
-        sender.prober.send(send())
-        with udp(port=port) as plain:
-            sender.prober.send(send(seq=1))
+        for number in range(2):
+            sender.prober.configure((plan(plain.getsockname()[1]),))
+            _send(sender, send(source_port=port))
+            packet, address = plain.recvfrom(2048)
+            if number == 0:
+                recorded = _answer(peer, packet)
+        plain.sendto(recorded, address)
+        pump(poller, lambda: bool(sender.counters["replies-unexpected"]))
 
-            assert plain.recv(2048)
         assert [] == sender.events
 
 
-def test_old_probes_are_closed():
+def test_known_flows_keep_their_ports():
+    """Fresh ports close when their life is over; those of known flows stay, and their flows with them."""
+    with nodes("a1", "b1") as (poller, [sender, peer]):
+        port, fresh, known = free_port(), free_port(), free_port()
+        peer.reflector.listen((port,))
+        sender.prober.configure((plan(port), plan(port, flow=FlowClass.PINNED, session=1)))
+        for seq in range(3):
+            _send(sender, send(seq=seq, source_port=fresh), send(seq=seq, source_port=known, session=1))
+        pump(poller, lambda: len(sender.events) == 6)
+
+        flows = [event.flow for event in peer.events if isinstance(event, RequestReceived)]
+        assert 3 == flows.count(FlowClass.PINNED) == flows.count(FlowClass.FRESH)
+        sender.prober.expire(monotonic_ns() + 2 * PROBE_LIFE_NS)
+        assert 1 == sender.prober.open_ports
+        open_probe("127.0.0.1", fresh).close()
+        with pytest.raises(OSError, match="in use"):
+            open_probe("127.0.0.1", known)
+
+
+def test_old_probes_and_their_ports_are_given_up():
     """Nobody waits for an answer longer than a second."""
     with nodes("a1") as (_poller, [sender]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
-        sender.prober.send(send())
+        _send(sender, send())
 
         sender.prober.expire(monotonic_ns())
-        assert 1 == sender.prober.open_probes
+        assert (1, 1) == (sender.prober.open_probes, sender.prober.open_ports)
 
         sender.prober.expire(monotonic_ns() + PROBE_LIFE_NS)
-        assert 0 == sender.prober.open_probes
+        assert (0, 0) == (sender.prober.open_probes, sender.prober.open_ports)
 
 
-def test_open_sockets_are_bounded():
-    """Beyond the limit the oldest probe is given up, and counted."""
+def test_open_ports_are_bounded():
+    """Beyond the limit the port that was used longest ago is closed, and counted."""
     with nodes("a1") as (_poller, [sender]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
         for seq in range(10):
-            sender.prober.send(send(seq=seq))
+            _send(sender, send(seq=seq))
 
-        assert 8 == sender.prober.open_probes
+        assert (8, 10) == (sender.prober.open_ports, sender.prober.open_probes)
+        assert 2 == sender.counters["source-ports-limit"]
+
+
+def test_outstanding_probes_are_bounded():
+    """Beyond the limit the oldest are given up, and counted; their numbers answer nothing any more."""
+    with nodes("a1") as (_poller, [sender]), udp() as plain:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        port = free_port()
+        for first in range(0, 120, 10):
+            _send(sender, *(send(seq=first + seq, source_port=port) for seq in range(10)))
+
+        assert 100 == sender.prober.open_probes
         assert 2 == sender.counters["probes-open-limit"]
 
 
@@ -228,7 +351,7 @@ def test_numbers_go_on_when_sessions_are_replaced():
         numbers = []
         for _ in range(2):
             sender.prober.configure((plan(plain.getsockname()[1]),))
-            sender.prober.send(send(seq=0))
+            _send(sender, send(seq=0))
             numbers.append(_parsed(plain.recv(2048)).sequence)
 
         assert [0, 1] == numbers
@@ -242,12 +365,12 @@ def test_probe_says_what_the_command_and_the_banner_say():
         sender.prober.configure((plan(plain.getsockname()[1]),))
         sender.prober.announce(sender.own(banner))
         port = free_port()
-        for command in (
+        _send(
+            sender,
             SendProbe(session=SessionId(0), seq=0, source_port=port, coordination=message),
             SendProbe(session=SessionId(0), seq=1, source_port=free_port(), is_confirm=True),
             SendProbe(session=SessionId(0), seq=2, source_port=free_port()),
-        ):
-            sender.prober.send(command)
+        )
         proposing, confirming, ordinary = (_parsed(plain.recv(2048)) for _ in range(3))
 
         assert proposing.coordination is not None
@@ -264,7 +387,7 @@ def test_probe_says_what_the_command_and_the_banner_say():
 def test_command_for_a_session_of_an_earlier_table_is_dropped():
     """A late command is counted and harms nobody."""
     with nodes("a1") as (_poller, [sender]):
-        sender.prober.send(send())
+        _send(sender, send())
 
         assert 1 == sender.counters["sends-without-session"]
         assert [] == sender.events

@@ -177,6 +177,7 @@ def test_a_node_answers_itself():
         _host, port = _listening(node)
         node.prober.configure((plan(port, peer="a1"),))
         node.prober.send(send(seq=3))
+        node.prober.flush()
         pump(poller, lambda: len(node.events) == 2)
 
         [heard] = [event for event in node.events if isinstance(event, RequestReceived)]

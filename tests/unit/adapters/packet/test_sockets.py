@@ -16,13 +16,15 @@ def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_probe_socket_is_bound_connected_and_non_blocking():
-    """The one port on this side, the one peer on the other."""
-    port = free_port()
-    with udp() as peer, open_probe("127.0.0.1", port, peer.getsockname()) as probe:
-        assert ("127.0.0.1", port) == probe.getsockname()
-        assert peer.getsockname() == probe.getpeername()
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_probe_socket_has_the_port_and_hears_everybody(address):
+    """The one port on this side, any peer on the other."""
+    port = free_port(address)
+    with open_probe(address, port) as probe:
+        assert (address, port) == probe.getsockname()[:2]
         assert not probe.getblocking()
+        with pytest.raises(OSError, match="not connected"):
+            probe.getpeername()
 
 
 @pytest.mark.parametrize(("source", "expected"), [("127.0.0.1", errno.EADDRINUSE), ("192.0.2.1", errno.EADDRNOTAVAIL)])
@@ -31,9 +33,20 @@ def test_failed_probe_socket_leaves_nothing_open(source, expected):
     with udp() as other:
         before = _open_files()
         with pytest.raises(OSError, match=rf"\[Errno {expected}\]"):
-            open_probe(source, other.getsockname()[1], ("127.0.0.1", 9))
+            open_probe(source, other.getsockname()[1])
 
         assert before == _open_files()
+
+
+def test_probe_sockets_are_filtered_too():
+    """A shared socket lives for a second and more: noise sent to it dies in the kernel."""
+    port, good = free_port(), request()
+    with open_probe("127.0.0.1", port) as probe, udp() as plain:
+        plain.sendto(b"noise" * 60, ("127.0.0.1", port))
+        plain.sendto(good, ("127.0.0.1", port))
+
+        assert good == probe.recv(2048)
+        assert 1 == filtered_packets(probe)
 
 
 def test_busy_listener_port_leaves_nothing_open():
@@ -62,12 +75,34 @@ def test_listener_filter_takes_probes_only():
         assert 5 == filtered_packets(listener)
 
 
-def test_listener_tells_address_interface_ttl_and_time():
+@pytest.mark.parametrize(
+    ("family", "here", "expected"),
+    [
+        (socket.AF_INET, "127.0.0.7", {(socket.IPPROTO_IP, kind) for kind in (8, socket.IP_TTL, socket.IP_TOS)}),
+        (
+            socket.AF_INET6,
+            "::1",
+            {(socket.IPPROTO_IPV6, kind) for kind in (socket.IPV6_PKTINFO, socket.IPV6_HOPLIMIT, socket.IPV6_TCLASS)},
+        ),
+    ],
+    ids=["IPv4", "IPv6"],
+)
+def test_listener_tells_address_interface_ttl_class_and_time(family, here, expected):
     """Each request comes with what its answer needs."""
     port = free_port()
-    with open_listener(port) as listener, udp() as plain:
-        plain.sendto(request(), ("127.0.0.7", port))
+    with open_listener(port, family) as listener, udp(here) as plain:
+        plain.sendto(request(), (here, port))
         _data, ancillary, _flags, _address = listener.recvmsg(2048, 256)
 
     kinds = {(level, kind) for level, kind, _value in ancillary}
-    assert {(socket.SOL_SOCKET, 35), (socket.IPPROTO_IP, 8), (socket.IPPROTO_IP, socket.IP_TTL)} == kinds
+    assert {(socket.SOL_SOCKET, 35), *expected} == kinds
+
+
+def test_both_families_listen_on_one_port():
+    """Neither takes the other's."""
+    port = free_port()
+    with open_listener(port, socket.AF_INET), open_listener(port, socket.AF_INET6) as listener, udp() as plain:
+        plain.sendto(request(), ("127.0.0.1", port))
+
+        with pytest.raises(BlockingIOError):
+            listener.recv(2048)

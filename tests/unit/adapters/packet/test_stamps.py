@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, TIMESPEC, NtpClock, arrival_wall_ns
+import pytest
+
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.wire import ns_from_ntp
 
-
-def test_kernel_stamp_is_found_among_other_messages():
-    """Seconds and nanoseconds become one number; other messages are passed over."""
-    ancillary = [
-        (socket.IPPROTO_IP, SO_TIMESTAMPNS, b"x" * 16),
-        (socket.SOL_SOCKET, SO_TIMESTAMPNS, TIMESPEC.pack(12, 345)),
-    ]
-
-    assert 12_000_000_345 == arrival_wall_ns(ancillary, 1)
-    assert 1 == arrival_wall_ns(ancillary[:1], 1)
+STAMP = struct.Struct("@Q i i l l")
 
 
-def test_cut_stamp_is_no_stamp():
-    """A message the buffer had no room for is not read beyond its end."""
-    assert 1 == arrival_wall_ns([(socket.SOL_SOCKET, SO_TIMESTAMPNS, b"1234")], 1)
+def test_kernel_stamp_is_the_first_message():
+    """Seconds and nanoseconds become one number, whatever comes behind them."""
+    control = STAMP.pack(32, socket.SOL_SOCKET, SO_TIMESTAMPNS, 12, 345)
+
+    assert STAMP_BYTES == len(control)
+    assert 12_000_000_345 == arrival_wall_ns(control, 1)
+    assert 12_000_000_345 == arrival_wall_ns(control + bytes(40), 1)
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        b"",
+        STAMP.pack(32, socket.SOL_SOCKET, SO_TIMESTAMPNS, 12, 345)[:-1],
+        STAMP.pack(32, socket.IPPROTO_IP, SO_TIMESTAMPNS, 12, 345),
+        STAMP.pack(32, socket.SOL_SOCKET, SO_TIMESTAMPNS + 1, 12, 345),
+    ],
+    ids=["none", "cut", "level", "type"],
+)
+def test_what_is_no_stamp_gives_the_default(control):
+    """Another message, or one the buffer had no room for, is not read as a time."""
+    assert 1 == arrival_wall_ns(control, 1)
+
+
+def test_stamps_taken_together_are_as_unique():
+    """A batch gets successive ones, and the next call goes on behind them."""
+    clock = NtpClock()
+    first = clock.stamp(1 << 30)
+
+    assert first + (1 << 30) == clock.stamp()
 
 
 def test_stamps_grow_and_follow_the_wall_clock():

@@ -1,0 +1,187 @@
+"""Many datagrams with one system call: recvmmsg(2) and sendmmsg(2), called in libc.
+
+Python has neither. Both batches own their memory: headers, names, packets and ancillary data lie in arrays that are
+made once, so that a call costs what it writes into them. Layouts are those of 64-bit Linux:
+
+    struct mmsghdr, 64 bytes        linux/socket.h
+    0   pointer  name
+    8   u32      its length         the kernel shortens it when receiving
+    16  pointer  vector of one piece
+    24  u64      1
+    32  pointer  ancillary data
+    40  u64      its length         shortened likewise
+    48  i32      flags
+    56  u32      bytes of the datagram, set by the kernel
+
+    struct iovec, 16 bytes          linux/uio.h
+    0   pointer  packet
+    8   u64      its length
+
+On loopback, with 288-byte probes and the kernel's share included, a datagram sent costs MEASURED
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+from typing import Final, cast
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_SENDMMSG: Final = _LIBC.sendmmsg
+_SENDMMSG.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
+_RECVMMSG: Final = _LIBC.recvmmsg
+_RECVMMSG.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
+
+_HEADER: Final = struct.Struct("@P I4x P Q P Q i4x I4x")
+_VECTOR: Final = struct.Struct("@P Q")
+_RECEIVED: Final = struct.Struct("@8x I 28x Q 8x I4x")
+"""What the kernel writes into a header: lengths of the name, of the ancillary data and of the datagram."""
+
+NAME_BYTES: Final = 32
+"""Room for a sockaddr_in6 of 28 bytes, aligned."""
+_ALIGNMENT: Final = 8
+
+Datagram = tuple[bytes, bytes, bytes]
+"""A packet, its sender as a sockaddr, its ancillary data as the kernel wrote it."""
+
+
+class _Slots:
+    """The memory of a batch: one header, one vector, one name, one ancillary area and one packet for each datagram."""
+
+    def __init__(self, count: int, packet_bytes: int, control_bytes: int) -> None:
+        control_bytes = -(-control_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.control_at = NAME_BYTES
+        self.packet_at = NAME_BYTES + control_bytes
+        self.stride = self.packet_at + packet_bytes
+        self.headers = ctypes.create_string_buffer(count * _HEADER.size)
+        self.vectors = ctypes.create_string_buffer(count * _VECTOR.size)
+        self.contents = ctypes.create_string_buffer(count * self.stride)
+        self.address = ctypes.addressof(self.headers)
+        for slot in range(count):
+            self.shape(slot, NAME_BYTES, control_bytes, packet_bytes)
+
+    def shape(self, slot: int, name_bytes: int, control_bytes: int, packet_bytes: int) -> None:
+        """Let a header point to its parts and say how long they are."""
+        vector = ctypes.addressof(self.vectors) + slot * _VECTOR.size
+        name = ctypes.addressof(self.contents) + slot * self.stride
+        control = name + self.control_at if control_bytes else 0
+        _VECTOR.pack_into(self.vectors, slot * _VECTOR.size, name + self.packet_at, packet_bytes)
+        fields = (name, name_bytes, vector, 1, control, control_bytes, 0, 0)
+        _HEADER.pack_into(self.headers, slot * _HEADER.size, *fields)
+
+
+class ReceiveBatch:
+    """Takes up to `slots` datagrams out of a socket at once.
+
+    Args:
+        slots: datagrams of one call.
+        packet_bytes: a longer datagram is cut off.
+        control_bytes: room for the ancillary data of one datagram; what does not fit is left out.
+    """
+
+    def __init__(self, slots: int, packet_bytes: int, control_bytes: int) -> None:
+        self.slots = slots
+        self._memory = _Slots(slots, packet_bytes, control_bytes)
+        self._headers = memoryview(self._memory.headers).cast("B")
+        # The kernel shortens the lengths it was given: this is what they were.
+        self._fresh = bytes(self._headers)
+        self._used = 0
+
+    def receive(self, fd: int) -> list[Datagram]:
+        """The datagrams that wait in a socket, at most `slots`; fewer mean that it is empty.
+
+        Raises:
+            OSError: whatever the kernel says but EAGAIN.
+        """
+        memory, used = self._memory, self._used * _HEADER.size
+        self._headers[:used] = self._fresh[:used]
+        self._used = 0
+        count = _RECVMMSG(fd, memory.address, self.slots, socket.MSG_DONTWAIT, None)
+        if count < 0:
+            error = ctypes.get_errno()
+            if error == errno.EAGAIN:
+                return []
+            raise OSError(error, os.strerror(error))
+        self._used = count
+        # An array of c_char is cut like bytes, into bytes.
+        contents, stride = cast("bytes", memory.contents), memory.stride
+        name, control, packet = 0, memory.control_at, memory.packet_at
+        received = []
+        for name_bytes, control_bytes, packet_bytes in _RECEIVED.iter_unpack(self._headers[: count * _HEADER.size]):
+            received.append(
+                (
+                    contents[packet : packet + packet_bytes],
+                    contents[name : name + name_bytes],
+                    contents[control : control + control_bytes],
+                )
+            )
+            name += stride
+            control += stride
+            packet += stride
+        return received
+
+
+class SendBatch:
+    """Collects up to `slots` datagrams and sends them from one socket.
+
+    Args:
+        slots: datagrams of one call.
+        packet_bytes: of the longest datagram.
+        control_bytes: room for the ancillary data of one datagram.
+    """
+
+    def __init__(self, slots: int, packet_bytes: int, control_bytes: int = 0) -> None:
+        self.slots = slots
+        self._memory = _Slots(slots, packet_bytes, control_bytes)
+        self._contents = memoryview(self._memory.contents).cast("B")
+        self._edge = struct.Struct(f"{NAME_BYTES}s{self._memory.packet_at - NAME_BYTES}s")
+        self._shapes = [(0, 0, 0)] * slots
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, packet: bytes | bytearray, name: bytes, control: bytes = b"") -> None:
+        """Copy one datagram into the next slot; there must be one, and it must be long enough.
+
+        Args:
+            packet: its bytes.
+            name: to whom, as a sockaddr.
+            control: ancillary data, as struct cmsghdr has it.
+        """
+        slot, memory = self._count, self._memory
+        start = slot * memory.stride
+        self._edge.pack_into(self._contents, start, name, control)
+        start += memory.packet_at
+        length = len(packet)
+        self._contents[start : start + length] = packet
+        shape = (len(name), len(control), length)
+        # Probes are all of one length, but for the few that carry a message.
+        if shape != self._shapes[slot]:
+            self._shapes[slot] = shape
+            memory.shape(slot, *shape)
+        self._count = slot + 1
+
+    def send(self, fd: int) -> list[tuple[int, int]]:
+        """Send what was collected; the batch is empty afterwards.
+
+        sendmmsg(2) stops at the first datagram that fails, and tells the error only if that was the first of the call.
+        So the next call begins with the one that failed, and the call after that with its successor.
+
+        Returns:
+            (position in the batch, errno) of each datagram that was not sent.
+        """
+        failed = []
+        done, count, address = 0, self._count, self._memory.address
+        while done < count:
+            sent = _SENDMMSG(fd, address + done * _HEADER.size, count - done, socket.MSG_DONTWAIT)
+            if sent > 0:
+                done += sent
+            else:
+                failed.append((done, ctypes.get_errno()))
+                done += 1
+        self._count = 0
+        return failed

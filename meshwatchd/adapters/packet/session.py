@@ -1,0 +1,119 @@
+"""One session as the prober has it: whom it asks, and the packets it asks with."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+from meshwatchd.adapters.packet import translate
+from meshwatchd.adapters.packet.address import pack_address, pack_name
+from meshwatchd.adapters.packet.delivery import leave_by
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.events import Coordination
+from meshwatchd.model.ids import FlowClass
+from meshwatchd.model.outputs import SendProbe, SessionPlan
+from meshwatchd.wire import FLAG_CONFIRM_BURST, OwnState, PairKey, ProbeSpec, ProbeTemplate
+
+_NO_DEVICE: Final = -1
+"""An index that no interface has: sending by it fails with ENODEV."""
+
+
+class ProbeSession:
+    """A plan with its packets.
+
+    Attributes:
+        ssid: the session identifier on the wire, 1..65535.
+        key: what its probes are signed with.
+        name: to whom they go, as a sockaddr.
+        control: ancillary data of its probes: by which device they leave.
+        is_kept: its flows are known ones, whose source ports stay open.
+    """
+
+    __slots__ = (
+        "_coordinated",
+        "_destination",
+        "_flags",
+        "_is_confirm",
+        "_own",
+        "_template",
+        "control",
+        "is_kept",
+        "key",
+        "name",
+        "plan",
+        "ssid",
+    )
+
+    def __init__(self, plan: SessionPlan, *, key: PairKey, own: OwnState) -> None:
+        """Raises DecodeError when the plan's addresses are none, or not of one family."""
+        self.plan = plan
+        self.ssid = plan.session + 1
+        self.key = key
+        self.name = pack_name(plan.destination, plan.port)
+        self.is_kept = plan.flow is FlowClass.PINNED
+        self.control = b""
+        self.find_device()
+        self._own = own
+        self._destination = pack_address(plan.destination)
+        if len(pack_address(plan.source)) != len(self._destination):
+            raise DecodeError("address", f"{plan.source} and {plan.destination} are not of one family")
+        self._flags = translate.session_flags(plan.layer, plan.flow)
+        self._is_confirm = False
+        self._template = ProbeTemplate(self._spec(), key=key, own=own)
+        self._coordinated: tuple[Coordination, ProbeTemplate] | None = None
+
+    def find_device(self) -> None:
+        """Look up the device by which the probes leave; its index changes when it is made anew.
+
+        Without the device every probe fails, which is the truth: going another way would hide it.
+        """
+        if self.plan.device:
+            try:
+                index = socket.if_nametoindex(self.plan.device)
+            except OSError:
+                index = _NO_DEVICE
+            self.control = leave_by(index)
+
+    def template(self, command: SendProbe, own: OwnState, dictionary: translate.Dictionary) -> ProbeTemplate:
+        """The packet for a probe, ready to be sealed.
+
+        Args:
+            command: what it shall say beside the plan.
+            own: what this node says of itself.
+            dictionary: for the message the command may carry.
+        """
+        if self._own is not own:
+            self._own = own
+            self._template.announce(own)
+            self._coordinated = None
+        if command.coordination is not None:
+            return self._with_room(command.coordination, dictionary)
+        if self._is_confirm is not command.is_confirm:
+            self._is_confirm = command.is_confirm
+            self._template.set_flags(self._flags | (FLAG_CONFIRM_BURST if command.is_confirm else 0))
+        return self._template
+
+    def _with_room(self, message: Coordination, dictionary: translate.Dictionary) -> ProbeTemplate:
+        """A template with room for the message; it is repeated on many probes, so the last one is kept."""
+        kept = self._coordinated
+        if kept is not None and kept[0] == message:
+            return kept[1]
+        spec = self._spec(message, dictionary)
+        template = ProbeTemplate(spec, key=self.key, own=self._own)
+        self._coordinated = (message, template)
+        return template
+
+    def _spec(
+        self, coordination: Coordination | None = None, dictionary: translate.Dictionary | None = None
+    ) -> ProbeSpec:
+        encoded = None
+        if coordination is not None and dictionary is not None:
+            encoded = dictionary.encode(coordination)
+        return ProbeSpec(
+            ssid=self.ssid,
+            path=self.plan.path,
+            layer=self.plan.layer,
+            flags=self._flags,
+            destination=self._destination,
+            coordination=encoded,
+        )
