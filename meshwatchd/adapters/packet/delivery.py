@@ -130,13 +130,15 @@ def read_delivery(control: bytes) -> Delivery:
     )
 
 
-def leave_by(interface: int) -> bytes:
-    """Ancillary data of an IPv4 probe that leaves by an interface, whatever the routes say, from its socket's address.
+def leave_by(interface: int, source: bytes) -> bytes:
+    """Ancillary data of an IPv4 probe that leaves by an interface, whatever the routes say.
+
+    The source is said again: in_pktinfo without one takes it from the routes, even where the socket is bound.
 
     Source: ip_cmsg_send() and ip_route_output_key_hash_rcu() in net/ipv4: without a route out of that interface the
     destination is taken to be on its link.
     """
-    return _message(_IPV4_PKTINFO, _IPV4_INFO.pack(interface, _NO_ADDRESS, _NO_ADDRESS))
+    return _message(_IPV4_PKTINFO, _IPV4_INFO.pack(interface, source, _NO_ADDRESS))
 
 
 def _messages(control: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:

@@ -72,7 +72,7 @@ class ProbeSession:
                 index = socket.if_nametoindex(self.plan.device)
             except OSError:
                 index = _NO_DEVICE
-            self.control = leave_by(index)
+            self.control = leave_by(index, pack_address(self.plan.source))
 
     def template(self, command: SendProbe, own: OwnState, dictionary: translate.Dictionary) -> ProbeTemplate:
         """The packet for a probe, ready to be sealed.
