@@ -277,7 +277,7 @@ def test_ipip_probes_and_their_answers_are_ipip_on_the_wire(lab, tmp_path):
         return next((each["state"] for each in sessions if each["layer"] == IPIP_LAYER), "none")
 
     with Daemons(lab, tmp_path, settings=quiet, nodes=("b1", "b3")) as daemons, Capture(lab.node("b1"), "eth0") as wire:
-        wait_until(lambda: state() == "up", timeout_s=120, what="b3's session through IPIP to be up")
+        wait_until(lambda: state() == "up", timeout_s=120, what="b3's session through IPIP to be up", poll_s=1)
         seen = {(packet.is_outgoing, packet.layers) for packet in wire.packets()}
 
         assert (IN, PROBE) in seen
@@ -285,6 +285,6 @@ def test_ipip_probes_and_their_answers_are_ipip_on_the_wire(lab, tmp_path):
 
         lab.node("b1").run(["ip", "link", "set", TUNNEL, "down"], check=True)
         try:
-            wait_until(lambda: state() == "down", timeout_s=120, what="b3's session through IPIP to be down")
+            wait_until(lambda: state() == "down", timeout_s=120, what="b3's session through IPIP to be down", poll_s=1)
         finally:
             lab.node("b1").run(["ip", "link", "set", TUNNEL, "up"], check=True)
