@@ -29,7 +29,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.model import events as ev
-from meshwatchd.model.ids import FlowClass, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile, Unrecognised
 from meshwatchd.model.outputs import (
     AgentRestarted,
@@ -168,7 +168,8 @@ class Engine:
         outcome = session.answered(event.seq, event.rtt_ns, now)
         if outcome is Outcome.UNKNOWN:
             return
-        yield from self._learn(session.plan.peer, event.banner, now)
+        if session.plan.layer not in (Layer.SELF, Layer.POD):
+            yield from self._learn(session.plan.peer, event.banner, now)
         yield from self._outcome(session, outcome, before, now)
 
     def _outcome(self, session: Session, outcome: Outcome, before: SessionState, now: int) -> Iterator[Output]:
@@ -208,7 +209,7 @@ class Engine:
     # -- peers -------------------------------------------------------------------------------------------------
 
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
-        if not event.is_fresh_epoch:
+        if not event.is_fresh_epoch or event.peer == self.node:
             return
         if event.flow is FlowClass.FRESH:
             for conductor in self.conductors.values():

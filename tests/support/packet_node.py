@@ -42,7 +42,7 @@ class PacketNode:
         self.name = NodeName(name)
         self.events: list[Event] = []
         self.counters: Counter[str] = Counter()
-        self.peers = Peers(MeshKeys(name, [SECRET]), (other for other in NAMES if other != name))
+        self.peers = Peers(MeshKeys(name, [SECRET]), NAMES)
         self.dictionary = translate.Dictionary(NAMES)
         self.prober = Prober(
             poller=poller,

@@ -110,17 +110,33 @@ error ExpectedMore ()
 # Instants are nanoseconds of CLOCK_MONOTONIC, durations are nanoseconds.
 interface io.meshwatch.Control
 
-# One probe session. Layers: 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective.
+# One probe session. Layers: 0 self, 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective, 7 pod.
 type Session (
   peer: string,
   layer: int,
   path: int,
   flow: string,
+  address: string,
   state: string,
   rtt_ns: int,
   sent: int,
   lost: int,
   last_heard_ns: int
+)
+
+# A pod or service that is asked beside the mesh. `depends_on`: the fault that explains its silence, or empty.
+type Canary (
+  name: string,
+  node: string,
+  kind: string,
+  address: string,
+  port: int,
+  state: string,
+  rtt_ns: int,
+  sent: int,
+  lost: int,
+  last_heard_ns: int,
+  depends_on: string
 )
 
 # One path between two locations. States: good, suspect, down, unknown.
@@ -168,7 +184,8 @@ type Snapshot (
   severity: string,
   pairs: []Pair,
   sessions: []Session,
-  counters: [string]int
+  counters: [string]int,
+  canaries: []Canary
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.
