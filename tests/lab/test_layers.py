@@ -1,20 +1,18 @@
-"""The layers beside the path on real kernels: the node itself, canaries behind the mesh, IPv6 beside IPv4."""
+"""The layers beside the path on real kernels: the node itself, and canaries behind the mesh."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
-from netnslab import Inhabitant, Lab
-from netnslab.daemons import CONFIGURATION, Daemons
+from netnslab import Inhabitant
 from netnslab.topology_file import load
 from netnslab.traffic_server import ECHO_PORT
 from netnslab.waiting import wait_until
-from tests.support.stage import READY_S, Stage, stage
+from tests.support.stage import Stage, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -103,62 +101,3 @@ def test_a_node_that_does_not_hear_itself_accuses_itself(mesh):
         assert () == mesh.diverted()
         assert {"none"} == {mesh.named(node)[0] for node in (*ONPREM, "b1", "b2")}
     _wait_named(mesh, "none", "", ("b3",))
-
-
-def test_the_loss_of_ip6_alone_is_named(tmp_path):
-    """IPv6 on the LAN and inside flannel.1 of the cloud; b1 loses it, IPv4 goes on."""
-    with Lab.up("kilo-flannel") as lab:
-        for node in CLOUD:
-            _give_ip6(lab, node)
-        mesh = tuple(_node(node) for node in _declared(lab))
-        with Daemons(lab, tmp_path, settings={"mesh": {"node": mesh}}) as daemons:
-            daemons.wait_ready(timeout_s=READY_S)
-
-            with _filtered(lab.node("b1"), "meta nfproto ipv6 drop"):
-                wait_until(
-                    lambda: all(("address-family-broken", "b1") == _named(daemons, node) for node in ("b2", "b3")),
-                    timeout_s=2 * TOLD_S,
-                    what="the loss of IPv6 to be named",
-                    poll_s=0.5,
-                )
-                assert [] == [e for e in daemons.events() if e.name == "failover.applied"]
-                told = daemons.control("b3", "explain").stdout
-
-    assert "silent by IPv6 on layer underlay: b1" in told
-
-
-def _named(daemons: Daemons, node: str) -> tuple[str, str]:
-    status = daemons.status(node)
-    verdict = status["pairs"][0]["verdict"] if status else {}
-    return str(verdict.get("fault")), str(verdict.get("culprit"))
-
-
-def _ip6(prefix: str, name: str) -> str:
-    return f"{prefix}::{TOPOLOGY.nodes[name].index:x}"
-
-
-def _give_ip6(lab: Lab, name: str) -> None:
-    """Addresses by hand, without solicitation where flannel has none: the lab is IPv4 otherwise."""
-    place = lab.node(name)
-    for device in ("eth0", "flannel.1"):
-        place.run(["sysctl", "-qw", f"net/ipv6/conf/{device}/disable_ipv6=0"], check=True)
-    place.run(["ip", "-6", "address", "add", f"{_ip6('fd00:2', name)}/64", "dev", "eth0", "nodad"], check=True)
-    place.run(["ip", "-6", "address", "add", f"{_ip6('fd00:244', name)}/64", "dev", "flannel.1", "nodad"], check=True)
-    for other in CLOUD:
-        if other != name:
-            mac = TOPOLOGY.nodes[other].overlay_mac
-            entry = [_ip6("fd00:244", other), "lladdr", mac, "dev", "flannel.1", "nud", "permanent"]
-            place.run(["ip", "-6", "neighbour", "replace", *entry], check=True)
-
-
-def _declared(lab: Lab) -> list[dict[str, object]]:
-    text = lab.node("b1").run(["cat", CONFIGURATION], check=True).stdout
-    nodes: list[dict[str, object]] = tomllib.loads(text)["mesh"]["node"]
-    return nodes
-
-
-def _node(declared: dict[str, object]) -> dict[str, object]:
-    name = str(declared["name"])
-    if name not in CLOUD:
-        return declared
-    return declared | {"node_ip6": _ip6("fd00:2", name), "overlay_ip6": _ip6("fd00:244", name)}
