@@ -13,6 +13,7 @@ from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.units import render_duration
 
 STALE_NS = 5_000_000_000
 """The engine reports each second; after five it has a reason not to."""
@@ -39,6 +40,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         lines += ["", *_render_canaries(status, paint)]
     if is_verbose and status.sessions:
         lines += ["", *_render_sessions(status, paint)]
+    if is_verbose and status.rates:
+        lines += ["", *_render_rates(status, paint)]
     if is_verbose and status.counters:
         lines += ["", *_render_counters(status, paint)]
     return "\n".join(lines) + "\n"
@@ -171,6 +174,22 @@ def _session_row(session: SessionStatus, names: dict[int, str], at_ns: int) -> l
         (render_rtt(session.rtt_ns), ""),
         (_render_heard(session, at_ns), ""),
     ]
+
+
+def _render_rates(status: Status, paint: Paint) -> list[str]:
+    names = {path.number: name_path(path) for pair in status.pairs for path in pair.paths}
+    rows: list[list[Cell]] = [
+        [
+            (rate.layer.name.lower(), ""),
+            (names.get(rate.path, "-"), ""),
+            (rate.flow.value, ""),
+            (str(rate.sessions), ""),
+            (render_duration(rate.interval_ns), ""),
+            (f"x {rate.stretch:g}", "warning" if rate.stretch > 1 else ""),
+        ]
+        for rate in status.rates
+    ]
+    return columns(("LAYER", "PATH", "FLOW", "SESSIONS", "EVERY", "STRETCH"), rows, paint)
 
 
 def _render_loss(asked: SessionStatus | CanaryStatus) -> str:

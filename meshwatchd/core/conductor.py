@@ -56,6 +56,7 @@ class Conductor:
         self._held = ""
         self._reviewed_at = now
         self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+        self._groups = {s.plan.session: tuple(self.watch.groups_of(s)) for s in context.schedule.sessions}
 
     @property
     def active(self) -> ActivePath:
@@ -74,16 +75,20 @@ class Conductor:
         self.mover.moved_at = now
         self.mover.generation = 1
 
-    def heard(self, session: Session, outcome: Outcome, now: int) -> Iterator[Output]:
-        """One of the sessions had an outcome."""
-        for group in self.watch.groups_of(session):
+    def observe(self, session: Session, outcome: Outcome, now: int) -> bool:
+        """One of the sessions had an outcome.
+
+        Returns:
+            Whether it is a reason for a review.
+        """
+        for group in self._groups[session.plan.session]:
             group.observe(session, outcome, now)
-        is_calm = not self.suspicion.is_raised and self.mover.state is MoveState.IDLE
-        if outcome is Outcome.HIT and (is_calm or now - self._reviewed_at < REVIEW_GAP_NS):
-            if not is_calm:
-                self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
-            return
-        yield from self.review(now)
+        if outcome is not Outcome.HIT:
+            return True
+        if not self.suspicion.is_raised and self.mover.state is MoveState.IDLE:
+            return False
+        self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
+        return now >= self.next_review
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at everything: suspicion, verdict, and what to do about it."""
@@ -103,6 +108,7 @@ class Conductor:
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
+        self.suspicion.heard(peer, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)

@@ -18,7 +18,7 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.context import PairContext
-from meshwatchd.core.layout import kinds_of, lay_out
+from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.mover import Mover
 from meshwatchd.core.operators import answer
 from meshwatchd.core.pair import PairWatch
@@ -91,6 +91,9 @@ class Engine:
         self._banner = ev.Banner()
         self._rejected = ""
         self._is_agent_new = False
+        self._is_told = True
+        self._in_use: tuple[int, ...] = ()
+        self._by_path: dict[int, tuple[Conductor, ...]] = {}
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
@@ -108,8 +111,15 @@ class Engine:
         Returns:
             What to do and what to tell, in order.
         """
-        outputs = list(self._dispatch(event, now))
-        if outputs:
+        if isinstance(event, ev.ReplyReceived):
+            outputs = self._replied(event, now)
+        elif isinstance(event, ev.Tick):
+            outputs = self._tick(now)
+        else:
+            outputs = list(self._dispatch(event, now))
+            self._is_told = self._is_told and isinstance(event, ev.RequestReceived) and not outputs
+        if outputs and not self._is_told:
+            self._is_told = True
             outputs.extend(self._announce())
         return outputs
 
@@ -150,31 +160,44 @@ class Engine:
 
     # -- probes ------------------------------------------------------------------------------------------------
 
-    def _tick(self, now: int) -> Iterator[Output]:
+    def _tick(self, now: int) -> list[Output]:
         missed: list[tuple[Session, SessionState]] = []
-        yield from self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        outputs: list[Output] = []
+        outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
-            yield from self._outcome(session, Outcome.MISS, before, now)
-        for conductor in self.conductors.values():
-            if conductor.deadline() <= now:
-                yield from conductor.review(now)
+            outputs += self._changed(session, before)
+            due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+        # One look at everything that was missed at this instant, not one look for each miss.
+        for conductor in dict.fromkeys(due):
+            outputs += conductor.review(now)
+        if due:
+            self._is_told = False
         self._use_paths(now)
+        return outputs
 
-    def _replied(self, event: ev.ReplyReceived, now: int) -> Iterator[Output]:
+    def _replied(self, event: ev.ReplyReceived, now: int) -> list[Output]:
         session = self.schedule.session(event.session)
         if session is None:
-            return
-        before = session.state
+            return []
+        before, was_calm = session.state, session.is_calm
         outcome = session.answered(event.seq, event.rtt_ns, now)
         if outcome is Outcome.UNKNOWN:
-            return
-        if session.plan.layer not in (Layer.SELF, Layer.POD):
-            yield from self._learn(session.plan.peer, event.banner, now)
-        yield from self._outcome(session, outcome, before, now)
+            return []
+        is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
+        outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
+        outputs += self._changed(session, before)
+        due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
+        for conductor in due:
+            outputs += conductor.review(now)
+        self._is_told = self._is_told and was_calm and session.is_calm and not due
+        return outputs
 
-    def _outcome(self, session: Session, outcome: Outcome, before: SessionState, now: int) -> Iterator[Output]:
-        if session.state != before:
-            yield SessionChanged(
+    def _changed(self, session: Session, before: SessionState) -> list[Output]:
+        if session.state is before:
+            return []
+        return [
+            SessionChanged(
                 session=session.plan.session,
                 peer=session.plan.peer,
                 layer=session.plan.layer,
@@ -183,8 +206,11 @@ class Engine:
                 state=session.state,
                 rtt_ns=session.rtt_ns,
             )
-        for conductor in self.conductors.values():
-            yield from conductor.heard(session, outcome, now)
+        ]
+
+    def _concerned(self, session: Session) -> tuple[Conductor, ...]:
+        """Who looks at a session: the pair of its path, or for a segment all pairs."""
+        return self._by_path[session.plan.path]
 
     def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
         """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
@@ -212,19 +238,22 @@ class Engine:
         if not event.is_fresh_epoch or event.peer == self.node:
             return
         if event.flow is FlowClass.FRESH:
-            for conductor in self.conductors.values():
+            for conductor in self._by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is not None and message.target == self.node and message.pair in self.conductors:
             yield from self.conductors[message.pair].agreement.received(message, event.peer, now)
 
-    def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> Iterator[Output]:
+    def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""
         self.views.note(peer, banner, now)
-        for active in banner.active:
-            if active.pair in self.conductors:
-                yield from self.conductors[active.pair].told(peer, active, now)
+        outputs: list[Output] = []
+        if banner.active != self._banner.active:
+            for active in banner.active:
+                if active.pair in self.conductors:
+                    outputs += self.conductors[active.pair].told(peer, active, now)
+        return outputs
 
     def _announce(self) -> Iterator[Output]:
         legs: dict[tuple[int, views.View], Leg] = {}
@@ -270,6 +299,12 @@ class Engine:
         self.schedule.use_paths((path.number for path in topology.local_paths() if path.is_primary), now)
         self.schedule.start(plans, now, kinds_of(planner, plans))
         self.conductors = self._build_conductors(planner, now, is_acting=is_acting)
+        everybody = tuple(self.conductors.values())
+        self._by_path = {
+            NO_PATH: everybody,
+            **{path.number: (self.conductors[path.pair],) for path in topology.local_paths()},
+        }
+        self._in_use = tuple(conductor.watch.primary.number for conductor in everybody)
         yield DaemonStarted(
             node=self.node,
             mode=self.settings.daemon.mode,
@@ -323,9 +358,11 @@ class Engine:
             yield from conductor.execution.reassert(event.what)
 
     def _use_paths(self, now: int) -> None:
-        in_use = [conductor.mover.active.number for conductor in self.conductors.values()]
-        primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
-        self.schedule.use_paths([*in_use, *primary], now)
+        in_use = tuple(conductor.mover.active.number for conductor in self.conductors.values())
+        if in_use != self._in_use:
+            self._in_use = in_use
+            primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
+            self.schedule.use_paths([*in_use, *primary], now)
 
     def _reject(self, reason: str) -> Iterator[Output]:
         if reason != self._rejected:

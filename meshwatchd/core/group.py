@@ -199,6 +199,11 @@ class Group:
         """Whether known flows to the same nodes have been answered since the suspicion began."""
         return self.suspect_since != 0 and self._has_known_answer
 
+    @property
+    def is_about_new_flows(self) -> bool:
+        """Whether the doubt is about new flows: known ones are answered, or none of them was missed yet."""
+        return self._has_known_answer or self._fresh.cusum.nats >= self._all.cusum.nats
+
     def isolated(self) -> tuple[Session, ...]:
         """Fresh sessions that are down alone: their node is to blame, not the leg."""
         return tuple(self._new.sessions[index] for index in sorted(self._new.alone))

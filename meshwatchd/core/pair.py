@@ -182,7 +182,7 @@ class PairWatch:
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""
-        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): _standing(self.fresh)}
+        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._doubt()}
         if self.is_leader:
             legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
             legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
@@ -190,6 +190,15 @@ class PairWatch:
             legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
             legs[self.index, View.LEADER_IPIP] = _standing(self.ipip)
         return legs
+
+    def _doubt(self) -> Leg:
+        """The word by which the others are told to look: this node's own probes speak against the path."""
+        group = self.group(self.primary)
+        if not group.is_proven:
+            return Leg.UNKNOWN
+        if group.nats >= DISTURBED_NATS:
+            return Leg.DEAD
+        return Leg.ALIVE if group.nats < ISOLATED_NATS else Leg.UNKNOWN
 
     def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
         """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
@@ -259,12 +268,16 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
 
 def _standing(sessions: tuple[Session, ...]) -> Leg:
     """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
-    evidence = [session.cusum.nats for session in sessions if session.is_proven]
-    if not evidence:
-        return Leg.UNKNOWN
-    if min(evidence) >= DISTURBED_NATS:
-        return Leg.DEAD
-    return Leg.ALIVE if min(evidence) < ISOLATED_NATS else Leg.UNKNOWN
+    is_dead = False
+    is_in_doubt = False
+    for session in sessions:
+        if not session.is_proven:
+            continue
+        if session.cusum.nats < ISOLATED_NATS:
+            return Leg.ALIVE
+        is_dead = True
+        is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
+    return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
 
 
 def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:

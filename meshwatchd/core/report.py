@@ -9,12 +9,13 @@ from meshwatchd.core.classifier import explains
 from meshwatchd.core.side import is_silent
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.settings import Canary
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
     from meshwatchd.core.engine import Engine
     from meshwatchd.core.group import Group
+    from meshwatchd.core.rates import Rate
     from meshwatchd.core.session import Session
 
 UNWATCHED = "unwatched"
@@ -44,6 +45,7 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
             for session in conductor.watch.side.canaries
             if session.plan.canary is not None
         ),
+        rates=tuple(_rate(rate) for rate in engine.schedule.rates()),
         counters=dict(counters),
     )
 
@@ -131,4 +133,15 @@ def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
         lost=session.lost,
         last_heard_ns=session.last_heard,
         depends_on=verdict.fault if is_explained else "",
+    )
+
+
+def _rate(rate: Rate) -> RateStatus:
+    return RateStatus(
+        layer=rate.kind.layer,
+        path=rate.kind.path,
+        flow=rate.kind.flow,
+        sessions=rate.sessions,
+        interval_ns=rate.interval_ns,
+        stretch=round(rate.stretch, 2),
     )

@@ -66,7 +66,12 @@ class Outcome(StrEnum):
 
 
 class Session:
-    """Mutable state of one session; `answered` and `expired` are its two inputs."""
+    """Mutable state of one session; `answered` and `expired` are its two inputs.
+
+    Attributes:
+        history: when recent probes with an outcome were sent; bits inverted, and so negative, for those that were
+            missed. One number each: thousands of sessions keep it.
+    """
 
     __slots__ = (
         "_missed",
@@ -90,7 +95,7 @@ class Session:
         self.ports = ports
         self.state = SessionState.INIT
         self.cusum = Cusum(hold_off_ns)
-        self.history: deque[tuple[int, bool]] = deque(maxlen=HISTORY)
+        self.history: deque[int] = deque(maxlen=HISTORY)
         self.seq = 0
         self.sent = 0
         self.lost = 0
@@ -110,6 +115,11 @@ class Session:
     def is_good(self) -> bool:
         """Up, with nothing speaking against it."""
         return self.state is SessionState.UP
+
+    @property
+    def is_calm(self) -> bool:
+        """Up, without a trace of evidence against it: one more answer changes nothing anybody has to know."""
+        return self.state is SessionState.UP and self.cusum.nats == 0.0
 
     @property
     def rtt_ns(self) -> int:
@@ -147,12 +157,12 @@ class Session:
         elif (missed_at := self._missed.pop(seq, None)) is not None:
             sent_at, outcome = missed_at, Outcome.LATE
             self.lost -= 1
-            if (sent_at, False) in self.history:
-                self.history.remove((sent_at, False))
+            if ~sent_at in self.history:
+                self.history.remove(~sent_at)
             self.cusum.heal(now)
         else:
             return Outcome.UNKNOWN
-        self.history.append((sent_at, True))
+        self.history.append(sent_at)
         self.last_heard = now
         self.delay.sample(rtt_ns, now)
         self._proof += 1
@@ -167,7 +177,7 @@ class Session:
         self._missed[seq] = sent_at
         while self._missed and now - next(iter(self._missed.values())) > MAX_LATE_NS:
             self._missed.popitem(last=False)
-        self.history.append((sent_at, False))
+        self.history.append(~sent_at)
         self.lost += 1
         self._proof = 0
         if self.is_proven:
@@ -178,10 +188,11 @@ class Session:
     def since(self, instant: int) -> tuple[int, int]:
         """Hits and misses among the probes sent at or after an instant."""
         hits = misses = 0
-        for sent_at, is_hit in reversed(self.history):
-            if sent_at < instant:
-                continue
-            hits, misses = (hits + 1, misses) if is_hit else (hits, misses + 1)
+        for outcome in self.history:
+            if outcome < 0:
+                misses += ~outcome >= instant
+            else:
+                hits += outcome >= instant
         return hits, misses
 
     def _judge(self) -> None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.core.classifier import Leg
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.detector import MISS_NATS
 from meshwatchd.core.group import Group
 from meshwatchd.core.mover import MoveState
 from meshwatchd.core.session import Session, SessionState
+from meshwatchd.core.views import View
 from meshwatchd.model.outputs import Output, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 
@@ -46,7 +48,10 @@ LIGHT_ROUNDS = 3
 """Probes of every other session that matters: the fewest that tell dead from unlucky. The first miss earns one."""
 
 FRESH_OF = 4
-"""Once known flows have answered, three probes in four are fresh: the question is then what becomes of new flows."""
+"""Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
+
+HEARSAY_NS = 200 * MS
+"""A peer that has begun to doubt the path is worth a few slices of our own; if they find nothing, it is on its own."""
 
 
 class Suspicion:
@@ -63,6 +68,7 @@ class Suspicion:
         self._planned_until = 0
         self._light_rounds = 0
         self._turn = 0
+        self._doubters: dict[str, int] = {}
         self._budget = float(BURST_BUDGET)
         self._budget_at = 0
         self.is_raised = False
@@ -97,6 +103,19 @@ class Suspicion:
         self._last_burst, self._light_rounds = now, 0
         self._slice(self._context.watch.group(self._context.mover.active), now)
         self._ask_the_others(now, rounds=LIGHT_ROUNDS)
+
+    def heard(self, peer: str, now: int) -> None:
+        """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""
+        context = self._context
+        if context.views.read(peer, context.watch.index, View.RELAY_PATH, since=0) is not Leg.DEAD:
+            self._doubters.pop(peer, None)
+            return
+        since = self._doubters.setdefault(peer, now)
+        group = context.watch.group(context.mover.active)
+        is_news = now - since <= HEARSAY_NS and not (group.is_suspect or group.is_down)
+        if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= SLICE:
+            self._last_burst = now
+            self._slice(group, now)
 
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
@@ -136,7 +155,7 @@ class Suspicion:
         fresh, known = group.sessions, group.controls
         for _ in range(SLICE if fresh else 0):
             self._turn += 1
-            cycle, place = divmod(self._turn, FRESH_OF if group.is_selective else 2)
+            cycle, place = divmod(self._turn, FRESH_OF if group.is_about_new_flows else 2)
             is_known = bool(known) and place == 0
             yield known[cycle % len(known)] if is_known else fresh[(self._turn - cycle) % len(fresh)]
 
@@ -157,6 +176,11 @@ class Suspicion:
 
     def _look_at_segments(self, now: int) -> None:
         """A leader whose overlay dies may still see its own path as fine: the others need its word soon."""
-        if now - self._last_look >= BURST_PAUSE_NS:
-            self._last_look = now
-            self._context.schedule.confirm(self._context.watch.segments, now, rounds=LIGHT_ROUNDS)
+        segments = self._context.watch.segments
+        cost = SLICE + LIGHT_ROUNDS * len(segments)
+        if now - self._last_look < BURST_PAUSE_NS or self._left(now) < BURST_BUDGET // 2 + cost:
+            return
+        self._last_look = now
+        self._slice(self._context.watch.group(self._context.mover.active), now)
+        self._context.schedule.confirm(segments, now, rounds=LIGHT_ROUNDS)
+        self._budget -= cost - SLICE

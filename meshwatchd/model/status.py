@@ -48,6 +48,23 @@ class CanaryStatus(msgspec.Struct, frozen=True, kw_only=True):
     depends_on: str
 
 
+class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How often sessions of one kind are probed while nothing is suspected.
+
+    Attributes:
+        sessions: how many there are.
+        interval_ns: between two probes of one of them.
+        stretch: how many times slower than without `probe.packets_per_second`.
+    """
+
+    layer: Layer
+    path: int
+    flow: FlowClass
+    sessions: int
+    interval_ns: int
+    stretch: float
+
+
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One path as seen from this node: `good`, `suspect`, `down` or `unknown`."""
 
@@ -94,5 +111,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     pairs: tuple[PairStatus, ...]
     sessions: tuple[SessionStatus, ...]
+    rates: tuple[RateStatus, ...] = ()
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()

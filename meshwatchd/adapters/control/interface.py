@@ -139,6 +139,16 @@ type Canary (
   depends_on: string
 )
 
+# How often sessions of one kind are probed; stretch: how many times slower than without probe.packets_per_second.
+type Rate (
+  layer: int,
+  path: int,
+  flow: string,
+  sessions: int,
+  interval_ns: int,
+  stretch: float
+)
+
 # One path between two locations. States: good, suspect, down, unknown.
 type Path (
   number: int,
@@ -184,6 +194,7 @@ type Snapshot (
   severity: string,
   pairs: []Pair,
   sessions: []Session,
+  rates: []Rate,
   counters: [string]int,
   canaries: []Canary
 )

@@ -8,6 +8,8 @@ import pytest
 from meshwatchd.cli.render import is_stale, render_status
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.status import RateStatus
 from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK, status, verdict
 
 
@@ -53,3 +55,18 @@ def test_a_state_without_known_path_is_shown_all_the_same():
     """A newer engine may know more than this program."""
     odd = msgspec.structs.replace(HEALTHY, pairs=(msgspec.structs.replace(HEALTHY.pairs[0], paths=()),))
     assert _lines(odd)[0].endswith("; traffic on no known path")
+
+
+def test_rates_are_shown_on_request_and_a_stretched_one_stands_out():
+    """An operator who wonders why a fault was found late sees that the packet budget is used up."""
+    rate = RateStatus(
+        layer=Layer.RELAY, path=0, flow=FlowClass.PINNED, sessions=99, interval_ns=500_000_000, stretch=10.0
+    )
+    shown = msgspec.structs.replace(HEALTHY, rates=(rate,))
+
+    assert not any("STRETCH" in line for line in _lines(shown))
+    assert ["relay", "99", "500", "ms", "x", "10"] == [
+        word
+        for word in next(line for line in _lines(shown, is_verbose=True) if " x 10" in line).split()
+        if word in {"relay", "99", "500", "ms", "x", "10"}
+    ]

@@ -123,7 +123,7 @@ def test_a_stall_drops_the_suspicion():
     bench.feed(Stalled(late_ns=SECOND))
     group = bench.conductor.watch.group(bench.conductor.watch.primary)
 
-    assert (0.0, False) == (group.cusum.nats, group.is_suspect)
+    assert (0.0, False) == (group.nats, group.is_suspect)
 
 
 def test_a_banned_path_is_asked_for_again_after_the_hold_down():

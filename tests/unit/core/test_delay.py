@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.delay import HALF_LIFE_NS, MAX_WAIT_NS, DelayEstimator
+from meshwatchd.core.delay import HALF_LIFE_NS, MAX_WAIT_NS, TRUSTED_AFTER_NS, DelayEstimator
 from meshwatchd.model.settings import MS, SECOND
 
 
@@ -53,3 +53,54 @@ def test_the_wait_is_bounded():
 def test_the_mean_follows_slowly():
     """RFC 6298: an eighth of the difference."""
     assert 10 * MS + (90 * MS - 10 * MS) // 8 == _estimator(10, 90).srtt_ns
+
+
+def _watched(*rtts_ms, for_ns=TRUSTED_AFTER_NS):
+    """An estimator that may trust, after answers spread evenly over a time."""
+    delay = DelayEstimator(30 * MS, 10 * MS)
+    for turn, rtt_ms in enumerate(rtts_ms):
+        delay.sample(rtt_ms * MS, for_ns * turn // (len(rtts_ms) - 1))
+    return delay
+
+
+def test_trust_takes_a_minute_and_shortens_the_wait():
+    """A young leg has the profile's wait, a calm one of a minute's standing the calm one."""
+    delay = _watched(*[1] * 61)
+
+    assert (False, True) == (delay.is_trusted(TRUSTED_AFTER_NS - 1), delay.is_trusted(TRUSTED_AFTER_NS))
+    assert 30 * MS == delay.wait_ns(TRUSTED_AFTER_NS - 1)
+    assert 10 * MS == delay.wait_ns(TRUSTED_AFTER_NS)
+
+
+def test_one_slow_answer_ends_the_trust_for_a_minute():
+    """It stalls after all; and the peak is waited for besides."""
+    delay = _watched(*[1] * 61)
+    delay.sample(6 * MS, TRUSTED_AFTER_NS)
+
+    assert not delay.is_trusted(2 * TRUSTED_AFTER_NS - 1)
+    assert delay.is_trusted(2 * TRUSTED_AFTER_NS)
+
+
+def test_a_long_leg_is_trusted_by_its_own_measure():
+    """100 ms across an ocean, every time, is calm; half as long again is not."""
+    steady, shaky = _watched(*[100] * 61), _watched(*[100] * 30, 160, *[100] * 30)
+
+    assert (True, False) == (steady.is_trusted(TRUSTED_AFTER_NS), shaky.is_trusted(TRUSTED_AFTER_NS))
+    assert steady.wait_ns(TRUSTED_AFTER_NS) >= 190 * MS
+
+
+def test_trust_can_be_taken_away_by_what_no_answer_tells():
+    """A stall in which everything is lost leaves no slow answer; where nothing was seen there is no trust to lose."""
+    delay, blank = _watched(*[1] * 61), DelayEstimator(30 * MS, 10 * MS)
+    delay.distrust(TRUSTED_AFTER_NS)
+    blank.distrust(0)
+
+    assert not delay.is_trusted(TRUSTED_AFTER_NS)
+    assert not blank.is_trusted(TRUSTED_AFTER_NS)
+
+
+def test_without_a_calm_wait_there_is_no_trust():
+    """Nothing to gain by it."""
+    delay = _estimator(*[1] * 61)
+
+    assert not delay.is_trusted(10 * TRUSTED_AFTER_NS)

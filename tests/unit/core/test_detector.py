@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 
 import pytest
 
 from meshwatchd.core.detector import (
+    ARMS,
     FALSE_TRIP_RATE,
+    HALF,
     HIT_NATS,
-    LOSS_BROKEN,
+    LOSS_EACH_WAY,
     LOSS_HEALTHY,
-    MISS_NATS,
+    QUARTER,
     RECOVER_NATS,
     TRIP_NATS,
     Cusum,
+    mean_run_length,
+    probes_between_false_trips,
     probes_to_trip,
 )
 
 SEED = 489
-
-
-def _trip_rate(loss_ratio, *, steps=600):
-    """The exact probability of a first trip at the last of so many probes.
-
-    Between two visits to zero the sum is fixed by the misses and hits since, so the chain has a few hundred states.
-    """
-    states = {(0, 0): 1.0}
-    tripped = 0.0
-    for _ in range(steps):
-        following: dict[tuple[int, int], float] = defaultdict(float)
-        tripped = 0.0
-        for (misses, hits), weight in states.items():
-            if (misses + 1) * MISS_NATS + hits * HIT_NATS >= TRIP_NATS:
-                tripped += weight * loss_ratio
-            else:
-                following[misses + 1, hits] += weight * loss_ratio
-            is_zero = misses * MISS_NATS + (hits + 1) * HIT_NATS <= 0
-            following[(0, 0) if is_zero else (misses, hits + 1)] += weight * (1 - loss_ratio)
-        states = following
-    return tripped
+DEATH = 15
+"""Misses in a row that condemn."""
 
 
 def _probes_until_trip(loss_ratio, rng, *, limit=10_000):
@@ -53,52 +37,78 @@ def _probes_until_trip(loss_ratio, rng, *, limit=10_000):
     return math.inf
 
 
-def test_five_percent_loss_trips_less_than_once_in_ten_billion_probes():
-    """The stated rate, by the exact chain and not by Lorden's bound alone; at 2 % it is hardly ever."""
-    assert 0 < _trip_rate(LOSS_HEALTHY) <= FALSE_TRIP_RATE
-    assert _trip_rate(0.02) < 1e-13
+def test_the_stated_rate_is_kept_where_a_twentieth_is_lost_each_way():
+    """By the exact chain and not by Lorden's bound alone; with 2 % each way it is hardly ever, and less below."""
+    assert pytest.approx(1 - 0.95**2) == LOSS_HEALTHY
+    assert LOSS_EACH_WAY == 0.05
+    assert probes_between_false_trips(LOSS_HEALTHY) >= 1 / FALSE_TRIP_RATE * 0.99
+    assert probes_between_false_trips(0.0396) > 1e18
+    assert all(mean_run_length(arm, LOSS_HEALTHY) > math.exp(TRIP_NATS) for arm in ARMS)
 
 
-def test_ten_percent_loss_still_trips_less_than_once_an_hour():
-    """5 % on each way is what an operator calls 5 % loss: 100 probes a second must survive it for an hour."""
-    assert _trip_rate(0.0975) * 100 * 3600 < 1
+@pytest.mark.parametrize(("arm", "loss_ratio"), [(HALF, 0.3), (HALF, 0.35), (QUARTER, 0.2), (QUARTER, 0.25)])
+def test_the_mean_run_length_is_exact(arm, loss_ratio):
+    """One arm, thrown often enough: the renewal argument against dice."""
+    rng = random.Random(SEED)
+    total, trips, nats = 0, 0, 0.0
+    while trips < 1_500:
+        total += 1
+        nats = max(0.0, nats + (arm.miss_nats if rng.random() < loss_ratio else arm.hit_nats))
+        if nats >= TRIP_NATS:
+            nats, trips = 0.0, trips + 1
+
+    assert pytest.approx(total / trips, rel=0.08) == mean_run_length(arm, loss_ratio)
 
 
-@pytest.mark.parametrize("loss_ratio", [0.5, 0.53, 0.83, 1.0])
+def _probes_until_trip(loss_ratio, rng, *, limit=10_000):
+    cusum = Cusum()
+    for count in range(1, limit):
+        (cusum.miss if rng.random() < loss_ratio else cusum.hit)(0)
+        if cusum.is_tripped:
+            return count
+    return math.inf
+
+
+@pytest.mark.parametrize("loss_ratio", [0.25, 0.5, 0.53, 0.83, 1.0])
 def test_a_fault_trips_after_as_many_probes_as_stated(loss_ratio):
-    """Down to 47 % to 50 % of survivors, which an hour of probing leaves; overshoot costs a few probes more."""
+    """From a broken quarter to a dead path; both arms together need at most what the faster one needs alone."""
     rng = random.Random(SEED)
     mean = sum(_probes_until_trip(loss_ratio, rng) for _ in range(400)) / 400
 
-    assert probes_to_trip(loss_ratio) <= mean <= probes_to_trip(loss_ratio) + 6
+    assert 0.8 * probes_to_trip(loss_ratio) <= mean <= 1.05 * probes_to_trip(loss_ratio)
 
 
-def test_ten_misses_in_a_row_trip_and_nine_do_not():
-    """A dead path costs ten probes, whoever sends them."""
+def test_fifteen_misses_in_a_row_trip_and_fourteen_do_not():
+    """A dead path costs fifteen probes, whoever sends them."""
     cusum = Cusum()
-    for _ in range(9):
+    for _ in range(DEATH - 1):
         cusum.miss(0)
     assert cusum.nats < TRIP_NATS
     cusum.miss(0)
 
-    assert cusum.is_tripped
-    assert 10 == round(probes_to_trip(1.0))
+    assert HALF is cusum.tripped_by
+    assert DEATH == round(probes_to_trip(1.0))
 
 
-def test_healthy_loss_never_drifts_towards_a_trip():
-    """Where hits outweigh misses there is no mean time to a trip."""
-    assert math.inf == probes_to_trip(LOSS_HEALTHY)
-    assert math.isfinite(probes_to_trip(LOSS_BROKEN))
+def test_a_broken_quarter_is_found_by_its_own_arm():
+    """The arm for a half would wait for ever: three hits outweigh a miss."""
+    cusum, rng = Cusum(), random.Random(SEED)
+    while not cusum.is_tripped:
+        (cusum.miss if rng.random() < QUARTER.loss_ratio else cusum.hit)(0)
+
+    assert QUARTER is cusum.tripped_by
+    assert mean_run_length(HALF, 0.25) > 4 * mean_run_length(QUARTER, 0.25)
 
 
-def test_one_miss_is_suspicious_and_four_answers_acquit():
-    """Out of the blue: a reason to look, and nothing more."""
+def test_one_miss_is_suspicious_and_an_answer_acquits():
+    """Out of the blue: a reason to look, and nothing more; six answers and nothing is left of it in either arm."""
     cusum = Cusum()
     suspicions = []
     for outcome in (cusum.miss, cusum.hit, cusum.hit, cusum.hit):
         outcome(0)
         suspicions.append(cusum.is_suspect)
-    cusum.hit(0)
+    for _ in range(3):
+        cusum.hit(0)
 
     assert [True, False, False, False] == suspicions
     assert 0.0 == cusum.nats
@@ -109,7 +119,7 @@ def test_the_sum_never_falls_below_zero():
     cusum = Cusum()
     for _ in range(10_000):
         cusum.hit(0)
-    for _ in range(10):
+    for _ in range(DEATH):
         cusum.miss(0)
 
     assert cusum.is_tripped
@@ -131,7 +141,7 @@ def test_a_tripped_path_with_survivors_stays_tripped():
     """Half of the probes answered is no recovery."""
     cusum, rng = _tripped(), random.Random(SEED)
     for _ in range(2_000):
-        (cusum.miss if rng.random() < LOSS_BROKEN else cusum.hit)(0)
+        (cusum.miss if rng.random() < HALF.loss_ratio else cusum.hit)(0)
 
     assert cusum.is_tripped
 
@@ -184,8 +194,21 @@ def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
     assert not cusum.is_tripped
 
 
+def test_a_trip_for_a_broken_quarter_is_not_over_after_ten_answers():
+    """Where three in four pass, ten answers in a row are no news; two and thirty are."""
+    cusum, rng = Cusum(), random.Random(SEED)
+    while not cusum.is_tripped:
+        (cusum.miss if rng.random() < QUARTER.loss_ratio else cusum.hit)(0)
+    for _ in range(31):
+        cusum.hit(0)
+    assert cusum.is_tripped
+    cusum.hit(0)
+
+    assert not cusum.is_tripped
+
+
 def _tripped():
     cusum = Cusum()
-    for _ in range(10):
+    for _ in range(DEATH):
         cusum.miss(0)
     return cusum

@@ -223,11 +223,11 @@ def test_a_short_stall_keeps_the_evidence():
     bench.silent = lambda plan: plan.path == 0
     bench.run_until_suspected()
     conductor = next(iter(bench.engine.conductors.values()))
-    before = conductor.watch.group(conductor.watch.primary).cusum.nats
+    before = conductor.watch.group(conductor.watch.primary).nats
     bench.feed(ev.Stalled(late_ns=30 * MS))
 
     assert before > 0
-    assert before == conductor.watch.group(conductor.watch.primary).cusum.nats
+    assert before == conductor.watch.group(conductor.watch.primary).nats
 
 
 def test_a_stall_forgets_what_is_outstanding():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
-from meshwatchd.core.layout import NO_PATH, lay_out
+from meshwatchd.core.layout import BIG_LOCATION, NO_PATH, SUBSET, kinds_of, lay_out, watched
 from meshwatchd.core.planner import Planner
-from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind
-from meshwatchd.model.topology import Topology
+from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import KILO
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of, topology_of
 
@@ -169,3 +171,74 @@ def test_canaries_of_other_locations_are_asked():
     )
     assert plan.is_advisory
     assert list(range(len(plans))) == [each.session for each in plans]
+
+
+def test_the_schedule_is_told_how_crowded_a_leg_is():
+    """Three nodes with three, both ways, share the outer flows of a leg; the underlay has none around it."""
+    planner = planner_of("a3")
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+    shares = {plan.layer: kinds[plan.session].share for plan in plans if plan.flow is FlowClass.FRESH}
+
+    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0} == shares
+    assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
+    assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
+
+
+def _big_mesh(ours, theirs):
+    """Two locations a and b of so many nodes."""
+    locations = [
+        Location(name=LocationName(side), leader=NodeName(f"{side}0"), standbys=(NodeName(f"{side}1"),))
+        for side in "ab"
+    ]
+    nodes = [
+        Node(
+            name=NodeName(f"{side}{number}"),
+            location=LocationName(side),
+            node_ip=f"10.{index}.{number // 250}.{number % 250 + 1}",
+            pod_cidr=f"10.{100 + index * 8 + number // 250}.{number % 250}.0/24",
+            overlay_ip=f"10.{100 + index * 8 + number // 250}.{number % 250}.0",
+        )
+        for index, (side, count) in enumerate((("a", ours), ("b", theirs)))
+        for number in range(count)
+    ]
+    return build_mesh(locations, nodes)
+
+
+@pytest.mark.parametrize("count", [3, BIG_LOCATION])
+def test_every_node_of_a_location_of_ordinary_size_is_watched(count):
+    """By everybody."""
+    mesh = _big_mesh(3, count)
+
+    assert {node.name for node in mesh.members("b")} == watched(mesh, "a2", "b")
+
+
+def test_every_member_of_a_big_location_is_watched_by_several():
+    """A thousand nodes look after a thousand: relays are seen by all, the others evenly, and nobody is left out."""
+    mesh = _big_mesh(1_000, 1_000)
+    counts = Counter(name for node in mesh.members("a") for name in watched(mesh, node.name, "b"))
+    members = [counts[node.name] for node in mesh.members("b") if node.name not in {"b0", "b1"}]
+
+    assert (1_000, 1_000) == (counts["b0"], counts["b1"])
+    assert 998 == len(members)
+    assert min(members) >= 3
+    assert max(members) <= 3 * SUBSET
+    assert 1_000 * SUBSET == sum(members)
+
+
+def test_the_own_location_may_be_big_as_well():
+    """Nobody watches itself, and every member is somebody's duty."""
+    mesh = _big_mesh(3, 1_000)
+    chosen = {node.name: watched(mesh, node.name, "b") for node in mesh.members("b")}
+
+    assert all(name not in others for name, others in chosen.items())
+    assert {node.name for node in mesh.members("b")} == set().union(*chosen.values())
+    assert {SUBSET + 1, SUBSET + 2} == {len(others) for others in chosen.values()}
+
+
+def test_a_member_that_leaves_changes_few_duties():
+    """Only those who watched it choose another one."""
+    before, after = _big_mesh(3, 201), _big_mesh(3, 200)
+    kept = [watched(after, f"a{number}", "b") >= watched(before, f"a{number}", "b") - {"b200"} for number in range(3)]
+
+    assert [True] * 3 == kept

@@ -9,6 +9,7 @@ import pytest
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.detector import MISS_NATS
 from meshwatchd.core.pair import VIEW_SETTLE_NS, leg
+from meshwatchd.core.session import Outcome
 from meshwatchd.core.views import View, encode
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
@@ -65,19 +66,17 @@ def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
 
 
 def test_each_session_feeds_the_group_of_its_path_only():
-    """Segments, controls and effective probes explain; they do not condemn."""
+    """Fresh and known flows of a path judge it; segments and effective probes explain, they do not condemn."""
     bench = ready("a3")
     watch = bench.conductor.watch
     for session in bench.engine.schedule.sessions:
-        feeds = list(watch.groups_of(session))
-        is_judge = any(session in group.sessions for group in watch.groups.values())
+        judges = [group for group in watch.groups.values() if session in (*group.sessions, *group.controls)]
 
-        assert feeds == ([watch.groups[session.plan.path]] if is_judge else [])
-    assert all(
-        (s.plan.layer, s.plan.flow) == (Layer.RELAY, FlowClass.FRESH)
-        for group in watch.groups.values()
-        for s in group.sessions
-    )
+        assert judges == list(watch.groups_of(session))
+        assert not judges or (session.plan.layer is Layer.RELAY and judges == [watch.groups[session.plan.path]])
+    for group in watch.groups.values():
+        assert {FlowClass.FRESH} >= {session.plan.flow for session in group.sessions}
+        assert {FlowClass.PINNED} >= {session.plan.flow for session in group.controls}
 
 
 @pytest.mark.parametrize(("name", "roles"), [("a1", (True, "a1", "b1")), ("b3", (False, "b1", "a1"))])
@@ -88,15 +87,15 @@ def test_a_pair_knows_its_two_leaders(name, roles):
     assert roles == (watch.is_leader, watch.own_leader, watch.remote_leader)
 
 
-def test_a_burst_asks_the_path_hard_and_everything_else_lightly():
-    """The path in use, its controls, the layers below it, and every path that could replace it."""
+def test_a_burst_asks_everything_else_lightly():
+    """The layers below the path, its relay, and every path that could replace it; the path itself is asked hard."""
     watch = ready("a3").conductor.watch
-    hard, light = watch.suspect_sessions(watch.primary)
+    group, light = watch.group(watch.primary), watch.light_sessions(watch.primary)
 
-    assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in hard}
+    assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in group.sessions}
     assert {Layer.SELF, Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in light}
     assert {1, 2, 3} <= {s.plan.path for s in light}
-    assert not set(map(id, hard)) & set(map(id, light))
+    assert not {id(s) for s in light} & {id(s) for s in (*group.sessions, *group.controls)}
 
 
 def test_in_health_every_leg_of_a_member_is_alive():
@@ -171,3 +170,15 @@ def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
 
 def _evidence(bench):
     return bench.conductor._evidence(bench.now)
+
+
+@pytest.mark.parametrize(("nats_of", "expected"), [(0, ALIVE), (1, UNKNOWN), (3, DEAD)])
+def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
+    """Three misses out of nowhere: a reason for them to look, long before this node may condemn anything."""
+    bench = ready("a3")
+    watch = bench.conductor.watch
+    group = watch.group(watch.primary)
+    for session in (group.sessions * 3)[:nats_of]:
+        group.observe(session, Outcome.MISS, bench.now)
+
+    assert expected is watch.legs()[0, View.RELAY_PATH]

@@ -9,8 +9,8 @@ import pytest
 
 from meshwatchd.core.engine import Engine
 from meshwatchd.model.faults import FaultCode, Severity
-from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import SECOND, Mode, Settings
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.settings import MS, SECOND, Mode, Settings
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for
@@ -111,3 +111,16 @@ def test_status_survives_the_wire(mode):
     status = _status(ready("b1", settings=settings_for("b1", mode=mode)))
 
     assert status == msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=type(status))
+
+
+def test_the_rates_of_probing_are_stated():
+    """Each kind of sessions once; a small mesh is not stretched, and all sessions are accounted for."""
+    status = _status(ready("a3"))
+
+    assert len(status.sessions) == sum(rate.sessions for rate in status.rates)
+    assert {1.0} == {rate.stretch for rate in status.rates}
+    assert {50 * MS} == {
+        rate.interval_ns
+        for rate in status.rates
+        if (rate.layer, rate.path, rate.flow) == (Layer.RELAY, 0, FlowClass.PINNED)
+    }

@@ -126,7 +126,7 @@ def test_a_miss_makes_suspect_and_answers_acquit():
 def test_ten_misses_take_a_session_down_and_ten_answers_bring_it_back():
     """Fast down, slow up: the test trips, and has to be outweighed."""
     session = _up()
-    _miss(session, count=10)
+    _miss(session, count=15)
     assert DOWN is session.state
     _hit(session, count=9)
     assert DOWN is session.state
@@ -225,7 +225,7 @@ def test_forgetting_clears_suspicion_but_keeps_a_verdict():
     """After a stall: outstanding probes cannot become misses, and a condemned session stays condemned."""
     suspect, down = _up(), _up()
     _miss(suspect)
-    _miss(down, count=10)
+    _miss(down, count=15)
     seq = suspect.begin(0)
     suspect.forget_outstanding()
     down.forget_outstanding()

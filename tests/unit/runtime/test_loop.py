@@ -101,7 +101,7 @@ def test_probe_that_could_not_leave_is_told_before_the_loop_rests():
 
         node.core.plans = (msgspec.structs.replace(node.core.plans[0], destination="240.0.0.1"),)
         node.begin(monotonic_ns())
-        node.core.handle = handle  # type: ignore[method-assign]
+        node.core.handle = handle  # type: ignore[assignment]
         node.inbox.append(AgentLost(exit_status=0))
         node.loop._settle()
 

@@ -10,6 +10,7 @@ import pytest
 from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, RejectReason, verify_and_parse
 from meshwatchd.wire.mesh_tlv import GossipEntry, encode_gossip
 from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
+from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import Tlv, encode_tlvs
 from tests.support.wire_pair import (
@@ -158,3 +159,20 @@ def test_reasons_are_labels_of_a_counter():
         "unknown-peer",
         "replayed",
     ] == [str(reason) for reason in RejectReason]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (SPEC, False),
+        (dataclasses.replace(SPEC, destination=None), False),
+        (dataclasses.replace(SPEC, coordination=COORDINATION), False),
+        (dataclasses.replace(SPEC, extra_tlvs=(ClassOfService(dscp1=1).to_tlv(),)), True),
+        (dataclasses.replace(SPEC, coordination=COORDINATION, extra_tlvs=(Location.request().to_tlv(),)), True),
+        (dataclasses.replace(SPEC, extra_tlvs=(Tlv(type=251, value=b""),)), True),
+    ],
+    ids=["destination", "nothing", "message", "class-of-service", "location", "unknown"],
+)
+def test_questions_are_noticed(spec, expected):
+    """An answer to them needs more than the packet itself, which is then asked of the kernel."""
+    assert expected is received(request(spec)).has_questions

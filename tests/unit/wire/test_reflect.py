@@ -231,3 +231,13 @@ def test_tlvs_that_do_not_verify_come_back_with_i(case):
         if offset < len(reply):
             without_flags[offset] &= ~INTEGRITY_FAILED
     assert packet[44:] == without_flags[44:]
+
+
+def test_plain_requests_are_answered_by_each_node_for_itself():
+    """What is remembered of the answer to one node's request says nothing for a node of another address."""
+    packet = request(dataclasses.replace(SPEC, coordination=COORDINATION))
+    elsewhere = Reflector(addresses=frozenset({bytes(4)}))
+    refused = [answered(answer(packet, reflector=each)).is_destination_refused for each in (REFLECTOR, elsewhere) * 2]
+
+    assert [False, True, False, True] == refused
+    assert COORDINATION == answered(answer(packet)).coordination

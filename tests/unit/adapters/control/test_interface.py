@@ -10,10 +10,11 @@ import pytest
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.faults import Verdict
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 TYPES: dict[str, type[msgspec.Struct]] = {
     "Session": SessionStatus,
+    "Rate": RateStatus,
     "Path": PathStatus,
     "Verdict": Verdict,
     "Pair": PairStatus,
