@@ -180,7 +180,7 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     kinds = kinds_of(planner, plans)
     shares = {plan.layer: kinds[plan.session].share for plan in plans if plan.flow is FlowClass.FRESH}
 
-    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0} == shares
+    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0, Layer.SELF: 0} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
     assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
 
