@@ -10,7 +10,7 @@ import pytest
 
 from netnslab import Lab
 from netnslab.capture import Capture, Packet
-from netnslab.cilium import HOST_IDENTITY, POD_IDENTITY, TUNNEL
+from netnslab.cilium import HOST_IDENTITY, POD_IDENTITY
 from netnslab.daemons import Daemons
 from netnslab.waiting import wait_until
 
@@ -268,7 +268,7 @@ ANSWER = ("vxlan 6 10.2.0.11 > 10.2.0.13", "ipip 10.244.4.74 > 10.244.6.76", "ud
 
 
 def test_ipip_probes_and_their_answers_are_ipip_on_the_wire(lab, tmp_path):
-    """As the packets of b3's traffic on their way to b1: IPIP in VXLAN, both ways; a dead device shows as such."""
+    """As the packets of b3's traffic on their way to b1: IPIP in VXLAN, both ways."""
     quiet = {"daemon": {"mode": "observe"}, "probe": {"profile": "wan"}}
 
     def state() -> str:
@@ -282,9 +282,3 @@ def test_ipip_probes_and_their_answers_are_ipip_on_the_wire(lab, tmp_path):
 
         assert (IN, PROBE) in seen
         assert (OUT, ANSWER) in seen
-
-        lab.node("b1").run(["ip", "link", "set", TUNNEL, "down"], check=True)
-        try:
-            wait_until(lambda: state() == "down", timeout_s=120, what="b3's session through IPIP to be down", poll_s=1)
-        finally:
-            lab.node("b1").run(["ip", "link", "set", TUNNEL, "up"], check=True)
