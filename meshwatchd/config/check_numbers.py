@@ -94,7 +94,7 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
     yield from check_name("daemon.node", settings.daemon.node)
     yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
     yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
-    yield from check_directory("auth.key_file", settings.auth.key_file)
+    yield from _check_keys(settings)
     yield from check_directory("standby.private_key_file", settings.standby.private_key_file)
     if settings.daemon.log_format not in {"json", "console"}:
         yield Finding(
@@ -107,6 +107,19 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
             key="daemon.mode",
             problem=f'"{settings.daemon.mode.value}" needs a mesh, and none is declared',
             remedy='declare [[mesh.location]] and [[mesh.node]], or write mode = "observe"',
+        )
+
+
+def _check_keys(settings: Settings) -> Iterator[Finding]:
+    auth = settings.auth
+    yield from check_directory("auth.key_file", auth.key_file)
+    if auth.accepted_key_file:
+        yield from check_directory("auth.accepted_key_file", auth.accepted_key_file)
+    if auth.accepted_key_file == auth.key_file:
+        yield Finding(
+            key="auth.accepted_key_file",
+            problem=f"{auth.accepted_key_file} is auth.key_file again",
+            remedy='name the other file of a rotation, or write ""',
         )
 
 

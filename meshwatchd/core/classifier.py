@@ -48,6 +48,7 @@ class Evidence:
         remote_view_leader: what the remote leader's neighbours say of its underlay.
         remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
+        mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
         is_unproven: whether the primary path has never answered, long after the start.
         is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
@@ -85,6 +86,7 @@ class Evidence:
     silent_nodes: tuple[str, ...]
     silent_ip6: tuple[tuple[Layer, str], ...]
     silent_canaries: tuple[tuple[str, str], ...]
+    mismatched_nodes: tuple[str, ...]
     inbound: Leg
     log_likelihood: float
 
@@ -119,6 +121,11 @@ def _is_broken(evidence: Evidence) -> bool:
     return evidence.path is Leg.DEAD
 
 
+def _is_alone(evidence: Evidence) -> bool:
+    """Everything at once is one cause, and it is here: then it is not the paths that are down."""
+    return _is_broken(evidence) and not evidence.is_anything_alive
+
+
 def _member_lost_leader(e: Evidence) -> bool:
     return not e.is_leader and _is_broken(e)
 
@@ -149,6 +156,15 @@ def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
 
 TABLE: tuple[Rule, ...] = (
     Rule(
+        fault=FaultCode.KEY_MISMATCH,
+        matches=lambda e: _is_alone(e) and bool(e.mismatched_nodes),
+        culprit=lambda e: e.self_name,
+        because=lambda e: (
+            "no session to any node on any layer answers",
+            f"packets of {', '.join(e.mismatched_nodes)} arrive here, signed with another key than this node's",
+        ),
+    ),
+    Rule(
         fault=FaultCode.LOCAL,
         matches=lambda e: e.own_loop is Leg.DEAD,
         culprit=lambda e: e.self_name,
@@ -159,7 +175,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.LOCAL,
-        matches=lambda e: _is_broken(e) and not e.is_anything_alive,
+        matches=lambda e: _is_alone(e) and not e.mismatched_nodes,
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "no session to any other node on any layer answers",
@@ -342,6 +358,15 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.KEY_MISMATCH,
+        matches=lambda e: not _is_broken(e) and bool(e.mismatched_nodes),
+        culprit=lambda e: e.mismatched_nodes[0],
+        because=lambda e: (
+            f"{', '.join(e.mismatched_nodes)} answers nothing, but its packets arrive here",
+            "they are signed with another key than this node's: one of the two has missed a step of a rotation",
+        ),
+    ),
+    Rule(
         fault=FaultCode.UNDETERMINED,
         matches=lambda e: e.is_unproven,
         culprit=_nobody,
@@ -387,7 +412,7 @@ def classify(evidence: Evidence) -> Verdict:
     """The verdict of the first rule that matches."""
     rule = next(rule for rule in TABLE if rule.matches(evidence))
     fault, because = rule.fault, rule.because(evidence)
-    if evidence.is_active_down and not evidence.has_good_standby and fault is not FaultCode.LOCAL:
+    if evidence.is_active_down and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
         because = (f"the path in use is broken ({fault}) and no standby is good", *because)
         fault = FaultCode.ALL_PATHS_DOWN
     if fault is not FaultCode.NONE and rule.fault is not FaultCode.POD_UNREACHABLE:
@@ -405,6 +430,11 @@ def classify(evidence: Evidence) -> Verdict:
         because=tuple(sentence for sentence in because if sentence),
         log_likelihood=evidence.log_likelihood,
     )
+
+
+def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
+    """Whether the verdict says that the fault is here: then nothing is known of any path."""
+    return rule.fault is FaultCode.LOCAL or _is_alone(evidence)
 
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:

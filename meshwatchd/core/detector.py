@@ -133,8 +133,10 @@ class Cusum:
             self._doubted_quarter = now
         self._half = min(max(0.0, self._half + half), TRIP_NATS)
         self._quarter = min(max(0.0, self._quarter + quarter), TRIP_NATS)
-        if self._half >= TRIP_NATS and now - self._doubted_half >= self.hold_off_ns:
-            self.tripped_by, self._recovery = HALF, 0.0
+        # What is bad enough for the arm of a half recovers by its measure, though the other arm has doubted for longer.
+        if self._half >= TRIP_NATS:
+            if now - self._doubted_half >= self.hold_off_ns:
+                self.tripped_by, self._recovery = HALF, 0.0
         elif self._quarter >= TRIP_NATS and now - self._doubted_quarter >= self.hold_off_ns:
             self.tripped_by, self._recovery = QUARTER, 0.0
 

@@ -38,6 +38,7 @@ from meshwatchd.model.outputs import (
     ConfigureSessions,
     DaemonStarted,
     EnsureProvision,
+    KeyMismatched,
     ObjectReasserted,
     Output,
     OverrideAdopted,
@@ -127,7 +128,8 @@ class Engine:
         """The whole picture, for operators."""
         return build_status(self, now, counters)
 
-    def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901 - the one match over all events
+    # The one match over all events.
+    def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901, PLR0912
         match event:
             case ev.ReplyReceived():
                 yield from self._replied(event, now)
@@ -137,6 +139,10 @@ class Engine:
                 yield from self._tick(now)
             case ev.SnapshotReceived():
                 yield from self._observe(event.snapshot, now)
+            case ev.OtherKeySeen():
+                yield from self._mismatched(event, now)
+            case ev.LatenessMeasured():
+                self.schedule.widen(event.p99_ns)
             case ev.SendFailed():
                 yield from self._send_failed(event, now)
             case ev.SwitchApplied():
@@ -237,13 +243,18 @@ class Engine:
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
         if not event.is_fresh_epoch or event.peer == self.node:
             return
-        if event.flow is FlowClass.FRESH:
+        if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self._by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is not None and message.target == self.node and message.pair in self.conductors:
             yield from self.conductors[message.pair].agreement.received(message, event.peer, now)
+
+    def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
+        """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
+        if self.views.note_other_key(event.peer, event.key_id, now, is_known=event.is_known):
+            yield KeyMismatched(peer=event.peer, key_id=event.key_id)
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""

@@ -213,7 +213,7 @@ class Group:
         kind = self._classes[session.plan.session]
         kind.update(session)
         if session.is_proven and session.plan.session not in kind.alone:
-            if kind is self._known and outcome is Outcome.HIT and session.history[-1][0] >= self.suspect_since:
+            if kind is self._known and outcome is Outcome.HIT and session.history[-1] >= self.suspect_since:
                 self._has_known_answer = True
             hold_off_ns = self._hold_off_ns(now)
             for test in kind.tests:

@@ -36,6 +36,9 @@ RECENT_NS = 3_000_000_000
 INBOUND_NS = 1_000_000_000
 """A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
 
+MIN_EXPECTED = 2
+"""Of fewer regular probes that should have come, silence says nothing."""
+
 HEARD_HISTORY = 64
 
 
@@ -57,7 +60,6 @@ class PairWatch:
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
-        self._watch_ns = schedule.timers.watch_ns
 
     def _select(self, schedule: Schedule) -> None:
         def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
@@ -66,7 +68,8 @@ class PairWatch:
         self.groups: dict[int, Group] = {}
         self._judges: dict[SessionId, Group] = {}
         self.loop = schedule.select(layer=Layer.SELF)
-        self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF)
+        # Neither this node's own voice nor a canary's, which may be anybody's.
+        self._others = tuple(s for s in schedule.sessions if s.plan.layer not in (Layer.SELF, Layer.POD))
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
             beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
@@ -171,9 +174,19 @@ class PairWatch:
             silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
+            mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
         )
+
+    def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
+        """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
+        claimed = views.other_keys(now)
+        if not claimed:
+            return ()
+        talking = {s.plan.peer for s in self._others if s.last_heard and now - s.last_heard <= RECENT_NS}
+        asked = {s.plan.peer for s in self._others}
+        return tuple(peer for peer in claimed if peer in asked and peer not in talking)
 
     def _carries(self, active: Path) -> Group:
         """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""
@@ -239,14 +252,20 @@ class PairWatch:
             return Leg.UNKNOWN
         layer = Layer.RELAY if self.is_leader else Layer.OVERLAY
         peers = {s.plan.peer for s in self.group(self.primary).sessions} if self.is_leader else {self.own_leader}
-        window_ns = now - since
-        expected = len(peers) * window_ns // self._watch_ns
-        if window_ns < INBOUND_NS or not any(self.heard.get((peer, layer)) for peer in peers):
+        arrivals = [self.heard.get((peer, layer), ()) for peer in sorted(peers)]
+        expected = (now - since) * sum(_rate(times, since) for times in arrivals)
+        if now - since < INBOUND_NS or expected < MIN_EXPECTED:
             return Leg.UNKNOWN
-        heard = sum(at >= since for peer in peers for at in self.heard.get((peer, layer), ()))
+        heard = sum(at >= since for times in arrivals for at in times)
         if heard * 2 >= expected:
             return Leg.ALIVE
         return Leg.DEAD if heard * 3 <= expected else Leg.UNKNOWN
+
+
+def _rate(arrivals: Iterable[int], until: int) -> float:
+    """Regular probes a nanosecond of one peer before an instant, which only that peer's own budgets decide."""
+    before = [at for at in arrivals if at < until]
+    return (len(before) - 1) / (before[-1] - before[0]) if len(before) > 1 and before[-1] > before[0] else 0.0
 
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:

@@ -24,7 +24,7 @@ from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import MS, Settings
+from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.source_ports import known_ports, split_ports
 from meshwatchd.model.units import parse_duration
 
@@ -39,6 +39,12 @@ CLOSE_ROUNDS = 12
 
 MAX_TRIES = 8
 """Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
+
+LATENESS_SHARE = 4
+"""Lateness of less than a quarter of the shortest wait is lost in it."""
+
+MAX_WIDENING_NS = 1 * SECOND
+"""The prober forgets probes that are older; a process that is later than that is stalled, not late."""
 
 Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
@@ -71,6 +77,13 @@ class _Turn:
         if interval_ns < self.rest_ns and not self.kind.interval_ns:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
+
+    def rest(self) -> None:
+        """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
+        if any(session.is_proven and not session.is_good for session in self.sessions):
+            self.close_left = len(self.sessions)
+        else:
+            self.pace(self.rest_ns)
 
     def next(self) -> Session:
         session = self.sessions[self.position]
@@ -116,6 +129,7 @@ class Schedule:
         self._close_ns = 0
         self._waits: list[_Waits] = []
         self._used: frozenset[int] = frozenset()
+        self._widening_ns = 0
 
     def start(
         self,
@@ -169,6 +183,15 @@ class Schedule:
     def rates(self) -> list[Rate]:
         """How often each kind of session is probed once it is known good."""
         return self._rates.plan([(turn.kind, len(turn.sessions)) for turn in self._turns], self._used)
+
+    def widen(self, late_ns: int) -> None:
+        """Add this process's own lateness to every wait from here on, unless it is small beside them.
+
+        An answer that came in time is still read late by a process that is late itself, and looks as if the path
+        had taken so long. 0 takes the widening back.
+        """
+        is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
+        self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
@@ -268,7 +291,7 @@ class Schedule:
             if turn.close_left:
                 turn.close_left -= 1
                 if not turn.close_left:
-                    turn.pace(turn.rest_ns)
+                    turn.rest()
             turn.grid += turn.step_ns
             early = turn.grid - int(self._rng.random() * min(turn.interval_ns // 10, turn.step_ns))
             turn.at = early - early % GRID_NS
@@ -312,7 +335,7 @@ class Schedule:
         seq = session.begin(now)
         waits = self._waits[session.plan.session]
         queue = waits.queue
-        end = now + session.delay.wait_ns(now)
+        end = now + session.delay.wait_ns(now) + self._widening_ns
         if queue and queue[-1][0] > end:
             end = queue[-1][0]
         queue.append((end, session, seq))

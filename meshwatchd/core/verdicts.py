@@ -23,6 +23,7 @@ SIDE_ISSUE_NS = 3_000 * MS
 _SIDE_ISSUES = frozenset(
     {
         FaultCode.NODE_UNREACHABLE,
+        FaultCode.KEY_MISMATCH,
         FaultCode.ADDRESS_FAMILY_BROKEN,
         FaultCode.POD_UNREACHABLE,
         FaultCode.STANDBY_DOWN,

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.model.events import Banner
+from meshwatchd.model.settings import MINUTE, SECOND
 
 BITS_PER_PAIR = 5
 VIEW_BITS = 32
@@ -40,15 +41,42 @@ def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
     return up, known
 
 
+KEY_NEWS_NS = 5 * SECOND
+"""How long a packet under another key counts: nodes send many a second, the adapter tells one of them."""
+
+KEY_REPEAT_NS = MINUTE
+"""How often the same is told again while it goes on."""
+
+
 class PeerViews:
     """The latest banner of every peer, and when the peer was last heard."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[Banner, int]] = {}
+        self._other_keys: dict[str, int] = {}
+        self._key_told: dict[str, tuple[int, int]] = {}
 
     def note(self, peer: str, banner: Banner, now: int) -> None:
         """Keep what a peer says."""
         self._latest[peer] = (banner, now)
+
+    def note_other_key(self, peer: str, key_id: int, now: int, *, is_known: bool = False) -> bool:
+        """A packet in a peer's name is signed with another key than ours; True when that is worth telling.
+
+        A key that is accepted here is no news: during a rotation it is what the others still use.
+        """
+        self._other_keys[peer] = now
+        if is_known:
+            return False
+        told_id, told_at = self._key_told.get(peer, (-1, now))
+        if key_id == told_id and now - told_at < KEY_REPEAT_NS:
+            return False
+        self._key_told[peer] = (key_id, now)
+        return True
+
+    def other_keys(self, now: int) -> tuple[str, ...]:
+        """Peers in whose name such packets have come lately, sorted."""
+        return tuple(sorted(peer for peer, at in self._other_keys.items() if now - at <= KEY_NEWS_NS))
 
     def read(self, peer: str, pair: int, view: View, *, since: int) -> Leg:
         """What a peer says of one leg; nothing when it was not heard since the given instant."""

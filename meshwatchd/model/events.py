@@ -125,6 +125,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     Attributes:
         is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
             before; only then may what it says be acted on.
+        is_confirm: it belongs to a confirm burst: that it was sent tells nothing of how often the peer usually sends.
     """
 
     peer: NodeName
@@ -133,7 +134,31 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     flow: FlowClass
     is_fresh_epoch: bool
     banner: Banner
+    is_confirm: bool = False
     coordination: Coordination | None = None
+
+
+class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A request in a peer's name is signed with another key than this node signs with.
+
+    Attributes:
+        is_known: the key is accepted here and the request is proven: the two are at different steps of a rotation. An
+            unknown key proves nothing, not even who sent the request.
+    """
+
+    peer: NodeName
+    key_id: int
+    is_known: bool = False
+
+
+class LatenessMeasured(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """This process's own timers have lately been late by so much.
+
+    Attributes:
+        p99_ns: nanoseconds that one wake-up in a hundred exceeds.
+    """
+
+    p99_ns: int
 
 
 class SendFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -201,6 +226,8 @@ Event = (
     | Provisioned
     | ReplyReceived
     | RequestReceived
+    | OtherKeySeen
+    | LatenessMeasured
     | SendFailed
     | SwitchApplied
     | SwitchFailed

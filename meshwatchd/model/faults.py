@@ -24,6 +24,7 @@ class FaultCode(StrEnum):
     NODE_UNREACHABLE = "node-unreachable"
     ADDRESS_FAMILY_BROKEN = "address-family-broken"
     POD_UNREACHABLE = "pod-unreachable"
+    KEY_MISMATCH = "key-mismatch"
     STANDBY_DOWN = "standby-down"
     ALL_PATHS_DOWN = "all-paths-down"
     UNDETERMINED = "undetermined"
@@ -124,6 +125,13 @@ _LINES = (
         severity=Severity.WARNING,
         title="a canary is silent while every layer of the mesh below it answers",
         remedy="look at the pod, its CNI link and network policies; no path is to blame",
+    ),
+    Fault(
+        code=FaultCode.KEY_MISMATCH,
+        layer=Layer.SELF,
+        severity=Severity.WARNING,
+        title="a node and the others sign with different keys, and it answers nothing",
+        remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`",
     ),
     Fault(
         code=FaultCode.STANDBY_DOWN,

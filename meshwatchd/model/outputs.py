@@ -251,6 +251,35 @@ class AgentRestarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"
     exit_status: int
 
 
+class ConfigReloaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The configuration was read again on SIGHUP: its keys are in use.
+
+    Attributes:
+        signing_key_id: of the secret that own probes are signed with; 0 where there is no mesh.
+        needs_restart: dotted keys of the settings that differ and are not in force.
+    """
+
+    signing_key_id: int
+    accepted_key_ids: tuple[int, ...]
+    needs_restart: tuple[str, ...]
+
+
+class ConfigRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The configuration was read again and cannot be used: what was in force stays."""
+
+    reason: str
+
+
+class KeyMismatched(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """Packets that name a peer as their maker are signed with a key that this node does not know.
+
+    The claim is unproven: its likely cause is a step of a key rotation that one of the two has missed.
+    """
+
+    peer: NodeName
+    key_id: int
+
+
 Fact = (
     DaemonStarted
     | TopologyRejected
@@ -272,6 +301,9 @@ Fact = (
     | ObjectReasserted
     | ClockStalled
     | AgentRestarted
+    | ConfigReloaded
+    | ConfigRefused
+    | KeyMismatched
 )
 
 Output = Command | Fact

@@ -77,9 +77,18 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mesh secret: base64 of 32 bytes in a file that only root can read."""
+    """The mesh secrets: base64 of 32 bytes each, in files that only root can read.
+
+    To change the secret without losing a probe, go over all nodes three times, with `systemctl reload meshwatchd`
+    each time: name the new file as accepted_key_file; exchange the two; empty accepted_key_file.
+
+    Attributes:
+        key_file: what this node signs its probes with.
+        accepted_key_file: what it believes and answers besides, and never signs a probe with; empty for none.
+    """
 
     key_file: str = "/etc/meshwatchd/mesh.key"
+    accepted_key_file: str = ""
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

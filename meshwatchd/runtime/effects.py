@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Final
 
 from meshwatchd.adapters.canary import CanaryProber
+from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.netlink.switch import RuleSwitch
 from meshwatchd.adapters.packet import translate
-from meshwatchd.adapters.packet.peers import Peers
+from meshwatchd.adapters.packet.peers import Peers, budgets_of
 from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.poller import Poller
@@ -21,6 +23,7 @@ from meshwatchd.model.outputs import (
     CollisionFound,
     ConfigureSessions,
     EnsureProvision,
+    Fact,
     Output,
     ReplyOperator,
     SendProbe,
@@ -39,7 +42,7 @@ class Effects:
 
     Args:
         settings: whose mesh says who the peers are.
-        secret: 32 bytes, the mesh key.
+        secrets: one to sign with, and at most one to accept besides.
         epoch: this process's boot epoch.
         poller, inbox, counters: shared with the loop.
         agent: takes facts, provisions and answers to operators.
@@ -53,7 +56,7 @@ class Effects:
         self,
         *,
         settings: Settings,
-        secret: bytes,
+        secrets: Sequence[MeshSecret],
         epoch: int,
         poller: Poller,
         inbox: deque[Event],
@@ -66,9 +69,9 @@ class Effects:
         self._inbox, self._counters, self._agent = inbox, counters, agent
         self._base_port = settings.probe.port
         names = [node.name for node in settings.mesh.node]
-        keys = MeshKeys(self._node, [MeshSecret(secret=secret)])
+        keys = MeshKeys(self._node, secrets)
         # This node is a peer of its own: SELF probes are signed with a key that no other node has a use for.
-        peers = Peers(keys, names)
+        self._peers = peers = Peers(keys, names, budgets_of(settings))
         dictionary = translate.Dictionary(names)
         own = translate.own_state(Banner(), node=self._node, epoch=epoch)
         self._switch = RuleSwitch(settings.kernel.protocol)
@@ -133,6 +136,18 @@ class Effects:
         """Send the probes that were commanded; they leave together, which is what makes them cheap."""
         self._prober.flush()
 
+    def state(self, fact: Fact) -> None:
+        """Tell a fact that is not the core's."""
+        self.carry_out(fact, monotonic_ns())
+
+    def use_secrets(self, secrets: Sequence[MeshSecret]) -> tuple[int, tuple[int, ...]]:
+        """Sign and believe by these from here on; what is under way keeps the keys it was made with.
+
+        Returns:
+            The key id that signs, and those that are accepted.
+        """
+        return self._peers.use(secrets)
+
     def take_reconfigured(self) -> bool:
         """Whether the table of sessions was replaced since the last call."""
         taken, self._is_reconfigured = self._is_reconfigured, False
@@ -159,6 +174,7 @@ class Effects:
             "probes-open": self._prober.open_probes,
             "source-ports-open": self._prober.open_ports,
             "requests-filtered": self._reflector.filtered(),
+            "key-id-signing": self._peers.signing_id,
         }
 
     def close(self) -> None:

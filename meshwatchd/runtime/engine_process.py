@@ -4,48 +4,52 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections import Counter, deque
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from meshwatchd.adapters import sdnotify
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import (
     InstanceLock,
     go_realtime,
+    lock_memory,
     next_epoch,
     raise_file_limit,
+    release_memory,
     settle_memory,
 )
 from meshwatchd.core.engine import Engine
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import TIMERS, Settings
+from meshwatchd.model.settings import TIMERS
 from meshwatchd.profiles import PROFILES
 from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_NOT_ALONE, EXIT_OK, Boot, take_over
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
+from meshwatchd.runtime.reload import Reloader, spawn_reader
 from meshwatchd.runtime.stderr import say
 from meshwatchd.runtime.supervise import spawn_agent
-
-EXIT_OK: Final = 0
-EXIT_NOT_ALONE: Final = 1
+from meshwatchd.wire.auth import SECRET_BYTES, MeshSecret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
-    """What was read before the engine starts.
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run on what `runtime.main` has read and handed over in a descriptor; returns the exit status."""
+    (fd,) = sys.argv[1:] if argv is None else argv
+    try:
+        return run(take_over(int(fd)))
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_CONFIG
+    # The one place where everything is caught: whoever supervises us must see a status and one line.
+    except Exception as error:  # noqa: BLE001
+        import traceback  # noqa: PLC0415 - half a MiB that an engine in health never needs
 
-    Attributes:
-        config: the file the settings came from; the agent reads it again.
-        secret: the mesh key, 32 bytes.
-    """
-
-    config: Path
-    settings: Settings
-    secret: bytes
+        say("engine.crashed", level="error", error=repr(error), trace=traceback.format_exc())
+        return EXIT_BUG
 
 
 def run(boot: Boot) -> int:
@@ -66,7 +70,7 @@ def run(boot: Boot) -> int:
     finally:
         lock.release()
     if effects.refusal:
-        raise ConfigError(str(boot.config), "kernel", effects.refusal, "nothing was changed")
+        raise ConfigError(boot.config, "kernel", effects.refusal, "nothing was changed")
     return EXIT_OK
 
 
@@ -80,14 +84,15 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
     if not go_realtime():
         say("priority.refused", remedy="allow CAP_SYS_NICE or LimitRTPRIO=1; timers are late under load")
     agent = AgentLink(
-        spawn=spawn_agent(boot.config),
+        spawn=spawn_agent(Path(boot.config)),
         poller=poller,
         counters=counters,
         inbox=inbox,
     )
     effects = Effects(
         settings=settings,
-        secret=boot.secret,
+        # Without a mesh there is nobody to share a secret with, and nobody is answered.
+        secrets=boot.secrets or (MeshSecret(secret=os.urandom(SECRET_BYTES)),),
         epoch=epoch,
         poller=poller,
         inbox=inbox,
@@ -102,6 +107,13 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         epoch=epoch,
         profiles=PROFILES,
     )
+    reloader = Reloader(
+        poller=poller,
+        boot=boot,
+        spawn=spawn_reader(boot.config),
+        use_secrets=effects.use_secrets,
+        tell=effects.state,
+    )
     loop = Loop(
         engine=engine,
         poller=poller,
@@ -111,6 +123,22 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         counters=counters,
         interval_ns=TIMERS[settings.probe.profile].interval_ns,
         notify=sdnotify.notify,
+        reload=reloader.start,
+        settle=lambda: _settle(counters),
     )
     settle_memory()
     return loop, effects
+
+
+def _settle(counters: Counter[str]) -> None:
+    """Everything that is needed is here: give back what only the start needed, and keep the rest from being paged."""
+    settle_memory()
+    release_memory()
+    counters["memory-locked"] = int(lock_memory())
+
+
+if __name__ == "__main__":
+    # What is buffered is written; what is left of the heap is the kernel's to reclaim.
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)

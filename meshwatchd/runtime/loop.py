@@ -19,13 +19,13 @@ from typing import Final, Protocol
 from meshwatchd.adapters.clock import Timer, monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
-from meshwatchd.model.events import Event, ReplyReceived, SendFailed, Stalled, Tick
+from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
+from meshwatchd.runtime.lateness import Lateness
 from meshwatchd.runtime.signals import SignalPipe
-from meshwatchd.runtime.stderr import say
 
 STALL_NS: Final = 20_000_000
 """Later than this the process was stopped or starved: the shortest detection time is 20 ms."""
@@ -69,6 +69,8 @@ class Loop:
         counters: shared with the adapters.
         interval_ns: between probes of a session; sets how long packets may wait for each other.
         notify: tells systemd (see `adapters.sdnotify`).
+        reload: reads the configuration again; called on SIGHUP.
+        settle: called once, when everything stands and probing has begun.
     """
 
     def __init__(
@@ -82,9 +84,13 @@ class Loop:
         counters: Counter[str],
         interval_ns: int,
         notify: Callable[[str], None],
+        reload: Callable[[], None],
+        settle: Callable[[], None],
     ) -> None:
         self._engine, self._poller, self._effects = engine, poller, effects
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
+        self._reload, self._settle_down = reload, settle
+        self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
         self._rested_ns = 0
         self._timer = Timer()
@@ -135,7 +141,7 @@ class Loop:
             self._counters["loop-stalls"] += 1
             self._inbox.append(Stalled(late_ns=late_ns))
             self._settle()
-        self._counters["loop-lateness-max-ns"] = max(self._counters["loop-lateness-max-ns"], late_ns)
+        self._lateness.note(late_ns)
         is_stuck = self._tick()
         self._housekeep()
         self._arm(pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
@@ -176,6 +182,7 @@ class Loop:
         if not self._is_ready and self._agent.has_reported:
             self._is_ready = True
             self._notify("READY=1")
+            self._settle_down()
 
     def _forget_probe_events(self) -> None:
         """Session ids of the table before this one mean nothing any more."""
@@ -189,6 +196,7 @@ class Loop:
         if now_ns >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._housekeepings += 1
+            self._measure_lateness()
             self._effects.expire(now_ns)
             self._effects.retry()
             if self._agent.is_alive(now_ns) and self._housekeepings % 2 == 0:
@@ -198,6 +206,15 @@ class Loop:
         if now_ns >= self._status_due_ns:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
             self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
+
+    def _measure_lateness(self) -> None:
+        told_ns = self._lateness.p99_ns
+        self._lateness.turn_over()
+        for name, value_ns in self._lateness.export().items():
+            self._counters[name] = value_ns
+        if self._lateness.p99_ns != told_ns:
+            self._inbox.append(LatenessMeasured(p99_ns=self._lateness.p99_ns))
+            self._settle()
 
     def _arm(self, pause_ns: int = 0) -> None:
         due = [self._housekeeping_ns, self._status_due_ns]
@@ -211,7 +228,7 @@ class Loop:
     def _on_signals(self, signals: SignalPipe) -> None:
         for number in signals.take():
             if number is signal.SIGHUP:
-                say("signal.ignored", signal=number.name, remedy="restart the daemon to load a changed file")
+                self._reload()
             else:
                 self.stop()
 

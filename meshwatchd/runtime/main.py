@@ -6,39 +6,44 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from meshwatchd import __version__
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Settings
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, encode, hand_over
 from meshwatchd.runtime.stderr import say
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
 
-EXIT_OK: Final = 0
-EXIT_CONFIG: Final = 2
-EXIT_BUG: Final = 70
-"""EX_SOFTWARE of sysexits.h."""
+ENGINE = "meshwatchd.runtime.engine_process"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Load the configuration and run the engine.
+def become_engine(boot: Boot) -> int:
+    """Replace this program by the engine, which then has nothing in memory of how its configuration was read."""
+    command = [sys.executable, "-m", ENGINE, str(hand_over(boot))]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)  # noqa: S606 - ourselves, with arguments of our own
+
+
+def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = become_engine) -> int:
+    """Load the configuration and become the engine.
 
     Returns:
-        0 after an orderly stop, 1 when another meshwatchd runs here, 2 for a configuration that cannot be
-        used, 70 for an error nobody expected.
+        only when there is nothing to run: 0 when that was the wish, 2 for a configuration that cannot be
+        used, 70 for an error nobody expected. The engine's own status is 0 after an orderly stop and 1 when
+        another meshwatchd runs here.
     """
     arguments = _parse(argv)
     try:
-        settings = load(arguments.config)
+        if arguments.hand_over is not None:
+            return _hand_over(arguments.config, arguments.hand_over)
         if arguments.dump_config:
-            return _dump(settings)
-        secret = _read_secret(settings)
-        if arguments.check:
-            return EXIT_OK
-        return _run(arguments.config, settings, secret)
+            return _dump(load(arguments.config))
+        boot = read_boot(arguments.config)
+        return EXIT_OK if arguments.check else become(boot)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CONFIG
@@ -54,14 +59,51 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--config", type=Path, default=DEFAULT_PATH, help="configuration file (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="check the configuration and the key, then exit")
     parser.add_argument("--dump-config", action="store_true", help="print the effective configuration")
+    # For the engine, which lets a program of its own read the file again on SIGHUP.
+    parser.add_argument("--hand-over", type=int, metavar="FD", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"meshwatchd {__version__}")
     return parser.parse_args(argv)
 
 
-def _read_secret(settings: Settings) -> bytes:
-    """The mesh key. Without a mesh there is nobody to authenticate: a daemon fresh from its package starts without."""
-    path = Path(settings.auth.key_file)
-    return read_mesh_key(path) if settings.mesh.location or path.exists() else os.urandom(32)
+def read_boot(config: Path) -> Boot:
+    """Read and check everything the engine runs on.
+
+    Raises:
+        ConfigError: the first thing wrong, with the file, the key's path and the remedy.
+    """
+    settings = load(config)
+    secrets = _read_secrets(settings)
+    if secrets:
+        try:
+            MeshKeys(settings.daemon.node, secrets)
+        except ValueError as error:
+            problem, _, remedy = str(error).partition("; ")
+            raise ConfigError(str(config), "auth", problem, remedy) from error
+    return Boot(config=str(config), settings=settings, secrets=secrets)
+
+
+def _read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
+    """The mesh keys. Without a mesh there is nobody to authenticate: a daemon fresh from its package starts without."""
+    auth = settings.auth
+    if not settings.mesh.location and not Path(auth.key_file).exists():
+        return ()
+    signing = MeshSecret(secret=read_mesh_key(Path(auth.key_file)))
+    if not auth.accepted_key_file:
+        return (signing,)
+    accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
+    return signing, MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY)
+
+
+def _hand_over(config: Path, fd: int) -> int:
+    """Tell an engine that runs what the file says at present."""
+    word: Boot | Refusal
+    try:
+        word, status = read_boot(config), EXIT_OK
+    except ConfigError as error:
+        word, status = Refusal(reason=str(error)), EXIT_CONFIG
+    with open(fd, "wb") as pipe:
+        pipe.write(encode(word))
+    return status
 
 
 def _dump(settings: Settings) -> int:
@@ -70,13 +112,6 @@ def _dump(settings: Settings) -> int:
 
     sys.stdout.write(dump_effective(settings))
     return EXIT_OK
-
-
-def _run(config: Path, settings: Settings, secret: bytes) -> int:
-    # --check needs no engine.
-    from meshwatchd.runtime.engine_process import Boot, run  # noqa: PLC0415
-
-    return run(Boot(config=config, settings=settings, secret=secret))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
     CollisionFound,
+    ConfigRefused,
+    ConfigReloaded,
     DaemonReady,
     DaemonStarted,
     Fact,
@@ -37,6 +39,7 @@ from meshwatchd.model.outputs import (
     FailoverProposed,
     FailoverRolledBack,
     FailoverVerified,
+    KeyMismatched,
     ObjectReasserted,
     OverrideAdopted,
     PlanRefused,
@@ -80,6 +83,9 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ObjectReasserted: EventKind("object.reasserted", "warning"),
         ClockStalled: EventKind("clock.stalled", "warning"),
         AgentRestarted: EventKind("agent.restarted", "warning"),
+        ConfigReloaded: EventKind("config.reloaded", "info"),
+        ConfigRefused: EventKind("config.refused", "error"),
+        KeyMismatched: EventKind("key.mismatched", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""

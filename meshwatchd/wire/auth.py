@@ -133,46 +133,85 @@ class PairKey:
 
 
 class MeshKeys:
-    """All keys of this node: one active secret, at most one more that is only accepted."""
+    """All keys of this node: one secret that signs, at most one more that is only accepted.
+
+    Keys of a pair are derived when they are first asked for: a mesh of 1 000 nodes costs tens of milliseconds of
+    hashing, and a rotation must not stop the engine for that long. A stranger who knows names and key ids can
+    cause each derivation once, no more.
+    """
 
     def __init__(self, own_name: str, secrets: Sequence[MeshSecret]) -> None:
         """Raises ValueError when the secrets cannot be used together; the text names the remedy."""
-        _check(secrets)
         self._own_name = own_name
-        self._secrets = tuple(secrets)
-        self._active: dict[str, PairKey] = {}
+        self._names: dict[int, str] = {}
+        self._secrets: dict[int, bytes] = {}
+        self._signing_id = 0
+        self._sending: dict[str, PairKey] = {}
         self._by_ids: dict[tuple[int, int], PairKey] = {}
+        self.replace(secrets)
+
+    @property
+    def signing_id(self) -> int:
+        """The key id of what this node signs its probes with."""
+        return self._signing_id
+
+    @property
+    def accepted_ids(self) -> tuple[int, ...]:
+        """The key ids of all packets that are believed, in rising order."""
+        return tuple(sorted(self._secrets))
+
+    def replace(self, secrets: Sequence[MeshSecret]) -> None:
+        """Use these secrets from here on; what was derived from one that stays is kept.
+
+        Raises:
+            ValueError: they cannot be used together, and nothing has changed.
+        """
+        _check(secrets)
+        before, self._secrets = self._secrets, {key_id(secret.secret): secret.secret for secret in secrets}
+        # Compared by secret: another one may have the same key id as one that was dropped.
+        kept = {number for number, secret in self._secrets.items() if before.get(number) == secret}
+        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if ids[1] in kept}
+        self._signing_id = next(key_id(each.secret) for each in secrets if each.role is KeyRole.ACTIVE)
+        self._sending.clear()
 
     def add_peer(self, peer: str) -> PairKey:
-        """Derive the keys towards a node, once; returns the one for own probes."""
-        if peer in self._active:
-            return self._active[peer]
-        for secret in self._secrets:
-            pair = self._derive(secret.secret, peer)
-            self._by_ids[pair.peer_id, pair.key_id] = pair
-            if secret.role is KeyRole.ACTIVE:
-                self._active[peer] = pair
-        return self._active[peer]
+        """Admit a node; returns the key for own probes."""
+        self._names[node_id(peer)] = peer
+        return self.sending(peer)
 
     def remove_peer(self, peer: str) -> None:
         """Forget a node; its packets are refused from here on."""
-        if self._active.pop(peer, None) is not None:
-            for secret in self._secrets:
-                del self._by_ids[node_id(peer), key_id(secret.secret)]
+        peer_id = node_id(peer)
+        self._names.pop(peer_id, None)
+        self._sending.pop(peer, None)
+        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if ids[0] != peer_id}
+
+    def name(self, peer_id: int) -> str | None:
+        """The admitted node that a packet claims to come from, whatever it is signed with."""
+        return self._names.get(peer_id)
 
     def sending(self, peer: str) -> PairKey:
         """The key for own probes to a peer that was added."""
-        return self._active[peer]
+        pair = self._sending.get(peer)
+        if pair is None:
+            pair = self.receiving(node_id(peer), self._signing_id)
+            assert pair is not None, "sending to a node that was not added"
+            self._sending[peer] = pair
+        return pair
 
     def receiving(self, peer_id: int, key_id: int) -> PairKey | None:
         """The key a packet claims (see `seal.peek`); None for strangers and dropped secrets."""
-        return self._by_ids.get((peer_id, key_id))
+        pair = self._by_ids.get((peer_id, key_id))
+        if pair is None and peer_id in self._names and key_id in self._secrets:
+            pair = self._by_ids[peer_id, key_id] = self._derive(key_id, peer_id)
+        return pair
 
-    def _derive(self, secret: bytes, peer: str) -> PairKey:
+    def _derive(self, key_id: int, peer_id: int) -> PairKey:
+        secret, peer = self._secrets[key_id], self._names[peer_id]
         return PairKey(
-            key_id=key_id(secret),
+            key_id=key_id,
             peer=peer,
-            peer_id=node_id(peer),
+            peer_id=peer_id,
             send=MacKey(derive_key(secret, signer=self._own_name, receiver=peer)),
             receive=MacKey(derive_key(secret, signer=peer, receiver=self._own_name)),
         )

@@ -201,6 +201,10 @@ class Daemons:
         engine.wait()
         del self._engines[node]
 
+    def reload(self, node: str) -> None:
+        """SIGHUP to the engine, as the unit's ExecReload sends it."""
+        self._engines[node].send_signal(signal.SIGHUP)
+
     def restart(self, node: str) -> None:
         """Stop the daemon of a node if it runs, and start it."""
         self.stop(node)

@@ -97,11 +97,11 @@ def test_probes_under_a_wrong_key_are_counted_and_ignored(mesh):
         target_node_id=node_id(VICTIM),
     )
     template = forged(bytes(32), coordination=order)
-    before = counter(mesh, "requests-unknown-peer")
+    before = counter(mesh, "requests-unknown-key")
 
     send_from_pod(mesh, [bytes(template.seal(n, time.time_ns())) for n in range(COPIES)], PATH_PORT)
 
-    wait_counted(mesh, "requests-unknown-peer", before, COPIES)
+    wait_counted(mesh, "requests-unknown-key", before, COPIES)
 
 
 def test_probes_altered_on_their_way_are_counted_and_ignored(mesh):

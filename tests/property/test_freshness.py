@@ -87,8 +87,9 @@ def test_through_a_quarter_of_an_hour_and_more_no_flow_comes_twice(profile):
         if turn % 14 == 13:
             node.restart()
 
-    assert node.sent > 20_000
-    assert node.shortest_ns is None or node.shortest_ns >= parse_duration("15min")
+    assert node.sent > 15_000
+    assert node.shortest_ns is not None, "the walk has gone round"
+    assert node.shortest_ns >= parse_duration("15min")
 
 
 STEPS = st.lists(

@@ -33,7 +33,7 @@ from meshwatchd.wire.stamp import (
     encode_reflector,
     encode_sender,
 )
-from meshwatchd.wire.tlv import Tlv
+from meshwatchd.wire.tlv import Tlv, TlvType
 from tests.support.wire_pair import A1, REFLECTOR, TO_A1, TO_B1, answer, answered, received, request
 
 BOUNDED = settings(derandomize=True, max_examples=150, deadline=None)
@@ -175,6 +175,32 @@ def test_open_answers_are_never_longer_and_never_raise(area, cut, data):
 
     assert isinstance(reply, bytes)
     assert len(packet) == len(reply)
+
+
+KNOWN_TYPES = st.sampled_from(TlvType)
+"""Every TLV the RFCs and this mesh define, at whatever length: the right one is among those that are tried often."""
+SIZES = st.sampled_from([0, 1, 4, 8, 12, 16, 20, 24, 32, 40]) | st.integers(0, 60)
+asked = st.lists(st.tuples(KNOWN_TYPES, u8, SIZES, u8), max_size=6)
+
+
+@BOUNDED
+@given(asked=asked, cut=st.integers(0, 8))
+def test_no_combination_of_tlvs_makes_an_answer_longer(asked, cut):
+    """Signed and open, whole and cut short: nobody gets more bytes out of a reflector than were put in."""
+    parts = [Tlv(type=kind, value=bytes([fill]) * size, flags=flags) for kind, flags, size, fill in asked]
+    area = b"".join(part.encode() for part in parts)
+    area = area[: len(area) - cut]
+    opened = reflect_open(
+        bytes(44) + area, reflector=REFLECTOR, reflector_sequence=1, rx_ntp=1, tx_ntp=2, tlv_key=TO_B1.receive
+    )
+    assert isinstance(opened, bytes)
+    assert 44 + len(area) == len(opened)
+
+    whole = request()
+    packet = bytearray(whole[:MESH_END] + area + whole[-HMAC_TLV_BYTES:])
+    sign(packet, TO_B1.send)
+    if not isinstance(verify_and_parse(bytes(packet), TO_A1), RejectReason):
+        assert len(packet) == len(answer(bytes(packet)))
 
 
 @BOUNDED

@@ -13,7 +13,7 @@ from tests.support.lab_mesh import NAMES
 
 RELAYS = ("a1", "a2", "b1", "b2")
 LIMIT_NS = 5 * SECOND
-OBSERVED_NS = 20 * SECOND
+OBSERVED_NS = 5 * SECOND
 
 
 class Times(NamedTuple):

@@ -148,6 +148,7 @@ class FlowTable:
         Args:
             rates: new inner flows a second, by the node at the other end.
             probed_ns: how long there has been probing.
+            rng: the world's.
         """
         window_ns = min(probed_ns, self._memory_ns)
         for peer, rate in rates.items():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model import outputs as out
+from meshwatchd.model.events import LatenessMeasured
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
-from tests.sim.world import healthy_world
+from tests.sim.world import Delivery, Reply, World, healthy_world
 from tests.support.lab_mesh import NAMES
 
 IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
@@ -187,3 +188,33 @@ def test_a_dead_daemon_does_not_rename_a_fault():
     words = {world.verdicts()[name] for name in ("a1", "a2", "a3")}
     assert {"overlay-new-flows@b1"} == words, world.story(since=since)
     assert [] == [told for told in world.facts(out.VerdictChanged, since=since) if told.node in ("a1", "a2", "a3")]
+
+
+class LateReader(World):
+    """One node reads its answers late. The kernel's stamps say when they came: its estimate of delay learns nothing."""
+
+    late: str = ""
+
+    def _post(self, delay_ns: int, name: str, delivery: Delivery) -> None:
+        own_ns = self.rng.randrange(LATE_NS) if name == self.late and isinstance(delivery, Reply) else 0
+        super()._post(delay_ns + own_ns, name, delivery)
+
+
+LATE_NS = 60 * MS
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_a_process_that_is_late_itself_waits_longer(is_measured):
+    """Its own lateness makes it doubt everybody, unless it knows of it: then it doubts and blames nobody."""
+    world = LateReader(seed=3)
+    world.run(2 * SECOND)
+    if is_measured:
+        world.nodes["a3"].engine.handle(LatenessMeasured(p99_ns=LATE_NS), world.now)
+    world.run(SECOND)
+    world.late, since = "a3", world.now
+    world.run(5 * SECOND)
+
+    doubts = world.facts(out.SessionSuspected, node="a3", since=since)
+    assert is_measured is (doubts == [])
+    assert not is_measured or world.accusations() == set()
+    assert [] == world.switches

@@ -375,6 +375,7 @@ class World:
             path=plan.path,
             flow=plan.flow,
             is_fresh_epoch=True,
+            is_confirm=probe.is_confirm,
             banner=request.banner,
             coordination=probe.coordination,
         )

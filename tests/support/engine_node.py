@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import LocationName
@@ -79,6 +80,7 @@ class EngineNode:
 
     Attributes:
         notices: what was told to systemd.
+        reloads, settled: when the loop asked for either.
         peer: b1.
     """
 
@@ -87,6 +89,8 @@ class EngineNode:
         self.counters: Counter[str] = Counter()
         self.inbox: deque[Event] = deque()
         self.notices: list[str] = []
+        self.reloads: list[int] = []
+        self.settled: list[int] = []
         self.peer = PacketNode("b1", self.poller)
         port = free_port()
         self.peer.reflector.listen((port,))
@@ -94,7 +98,7 @@ class EngineNode:
         self.agent = AgentLink(spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox)
         self.effects = Effects(
             settings=settings(),
-            secret=SECRET.secret,
+            secrets=(SECRET,),
             epoch=5,
             poller=self.poller,
             inbox=self.inbox,
@@ -111,6 +115,8 @@ class EngineNode:
             inbox=self.inbox,
             counters=self.counters,
             notify=self.notices.append,
+            reload=lambda: self.reloads.append(monotonic_ns()),
+            settle=lambda: self.settled.append(monotonic_ns()),
         )
 
     def begin(self, now_ns: int) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.address import family_of, pack_address
 from meshwatchd.adapters.packet.mmsg import ReceiveBatch
-from meshwatchd.adapters.packet.peers import Peers
+from meshwatchd.adapters.packet.peers import Budgets, Peers
 from meshwatchd.adapters.packet.prober import Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, arrival_wall_ns
@@ -24,6 +24,7 @@ from meshwatchd.wire.tlv import Tlv
 
 NAMES = (NodeName("a1"), NodeName("b1"), NodeName("b2"))
 SECRET = MeshSecret(secret=bytes(range(32)))
+BUDGETS = Budgets(peer_per_s=2_000, all_per_s=20_000)
 ADDRESS = "127.0.0.1"
 WAIT_NS = 10_000_000
 """How long a packet waits in its socket before it is read."""
@@ -37,12 +38,19 @@ class PacketNode:
     """
 
     def __init__(
-        self, name: str, poller: Poller, *, routed_port: int = 1, max_open: int = 8, max_outstanding: int = 100
+        self,
+        name: str,
+        poller: Poller,
+        *,
+        routed_port: int = 1,
+        max_open: int = 8,
+        max_outstanding: int = 100,
+        budgets: Budgets | None = None,
     ) -> None:
         self.name = NodeName(name)
         self.events: list[Event] = []
         self.counters: Counter[str] = Counter()
-        self.peers = Peers(MeshKeys(name, [SECRET]), NAMES)
+        self.peers = Peers(MeshKeys(name, [SECRET]), NAMES, budgets or BUDGETS)
         self.dictionary = translate.Dictionary(NAMES)
         self.prober = Prober(
             poller=poller,
@@ -75,10 +83,10 @@ class PacketNode:
 
 
 @contextmanager
-def nodes(*names: str) -> Iterator[tuple[Poller, list[PacketNode]]]:
+def nodes(*names: str, budgets: Budgets | None = None) -> Iterator[tuple[Poller, list[PacketNode]]]:
     """Some nodes on one poller; everything is closed at the end."""
     poller = Poller()
-    made = [PacketNode(name, poller) for name in names]
+    made = [PacketNode(name, poller, budgets=budgets) for name in names]
     try:
         yield poller, made
     finally:
@@ -161,8 +169,10 @@ def request(
     epoch: int = 7,
     address: str = ADDRESS,
     extra_tlvs: tuple[Tlv, ...] = (),
+    signed: PairKey | None = None,
 ) -> bytes:
-    """A valid probe."""
+    """A valid probe, unless it is signed with another key than the mesh's."""
     own = translate.own_state(Banner(), node=NodeName(signer), epoch=epoch)
     spec = ProbeSpec(ssid=1, path=1, layer=layer, destination=pack_address(address), extra_tlvs=extra_tlvs)
-    return bytes(ProbeTemplate(spec, key=key(signer, receiver), own=own).seal(sequence, 10_000 + sequence))
+    template = ProbeTemplate(spec, key=signed or key(signer, receiver), own=own)
+    return bytes(template.seal(sequence, 10_000 + sequence))

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from meshwatchd.model.ids import NodeName
-from meshwatchd.wire import MeshKeys, PairKey, ReplayGuard
+from meshwatchd.model.settings import TIMERS, Settings
+from meshwatchd.wire import MeshKeys, MeshSecret, PairKey, ReplayGuard, peek
 
-PEER_ANSWERS_PER_S: Final = 2_000
-"""A peer sends some 20 probes a second for each session and path, and ten times that in a confirm burst."""
-ALL_ANSWERS_PER_S: Final = 20_000
-"""About a third of one core: what a flood of valid requests may cost."""
+PEER_SESSIONS: Final = 200
+"""Sessions one peer may have towards this node: ten times what all layers, paths and classes of two locations make."""
+HONEST_FACTOR: Final = 2
+"""Confirm bursts and answers to operators come on top of the regular probes."""
+ALL_ANSWERS_PER_S: Final = 50_000
+"""More than one core can answer: 1 000 peers with 4 sessions at 10 Hz, and a quarter for bursts."""
 _BURST_S: Final = 0.25
 _SECOND_NS: Final = 1_000_000_000
 
 
+class Budgets(NamedTuple):
+    """How many answers a second there are, for one peer and in all."""
+
+    peer_per_s: int
+    all_per_s: int
+
+
+def budgets_of(settings: Settings) -> Budgets:
+    """What the mesh's timers can honestly ask for: twice the regular probes of all sessions a peer may have.
+
+    The mesh's nodes share one configuration, so this node's interval is theirs. In all: the sum over the peers, but
+    no more than a core can do.
+    """
+    per_s = PEER_SESSIONS * HONEST_FACTOR * _SECOND_NS // TIMERS[settings.probe.profile].interval_ns
+    return Budgets(per_s, min(ALL_ANSWERS_PER_S, max(1, len(settings.mesh.node) - 1) * per_s))
+
+
 class TokenBucket:
-    """At most so many a second, with room for a quarter of a second's worth at once."""
+    """At most so many a second, with room for a burst: a quarter of a second's worth unless told otherwise."""
 
     __slots__ = ("_burst", "_last_ns", "_rate_per_ns", "_tokens")
 
-    def __init__(self, rate_per_s: int) -> None:
+    def __init__(self, rate_per_s: int, *, burst: float | None = None) -> None:
         self._rate_per_ns = rate_per_s / _SECOND_NS
-        self._burst = rate_per_s * _BURST_S
+        self._burst = rate_per_s * _BURST_S if burst is None else burst
         self._tokens = self._burst
         self._last_ns = 0
+
+    def is_empty(self, now_ns: int) -> bool:
+        """Whether `take` would refuse."""
+        return self._tokens + (now_ns - self._last_ns) * self._rate_per_ns < 1
 
     def take(self, now_ns: int) -> bool:
         """Whether one more is allowed; `now_ns` never runs backwards."""
@@ -44,26 +68,28 @@ class Peer:
         guard: which of its requests may be acted on.
         bucket: how many answers it gets.
         answered: this reflector's count of answers, by the peer's SSID; the answers carry it, which tells
-        the peer
-            lost requests from lost answers.
+            the peer lost requests from lost answers.
+        other_keys: how often to tell of requests in its name that are signed with another key than ours.
     """
 
-    __slots__ = ("answered", "bucket", "guard", "name")
+    __slots__ = ("answered", "bucket", "guard", "name", "other_keys")
 
-    def __init__(self, name: NodeName) -> None:
+    def __init__(self, name: NodeName, answers_per_s: int) -> None:
         self.name = name
         self.guard = ReplayGuard()
-        self.bucket = TokenBucket(PEER_ANSWERS_PER_S)
+        self.bucket = TokenBucket(answers_per_s)
         self.answered: dict[int, int] = {}
+        # Once a second is enough to see that it goes on; anybody can send such requests.
+        self.other_keys = TokenBucket(1, burst=1)
 
 
 class Peers:
     """The nodes of the mesh, this one included, found by name or by what a packet claims."""
 
-    def __init__(self, keys: MeshKeys, names: Iterable[NodeName]) -> None:
+    def __init__(self, keys: MeshKeys, names: Iterable[NodeName], budgets: Budgets) -> None:
         self._keys = keys
-        self._peers = {name: Peer(name) for name in names}
-        self.bucket = TokenBucket(ALL_ANSWERS_PER_S)
+        self._peers = {name: Peer(name, budgets.peer_per_s) for name in names}
+        self.bucket = TokenBucket(budgets.all_per_s)
         for name in self._peers:
             keys.add_peer(name)
 
@@ -77,6 +103,34 @@ class Peers:
     def sending_key(self, name: NodeName) -> PairKey:
         """The key for probes to a node of the mesh."""
         return self._keys.sending(name)
+
+    @property
+    def signing_id(self) -> int:
+        """The key id that own probes carry."""
+        return self._keys.signing_id
+
+    def use(self, secrets: Sequence[MeshSecret]) -> tuple[int, tuple[int, ...]]:
+        """Change the secrets and nothing else: windows, epochs and budgets go on.
+
+        Returns:
+            The key id that signs, and those that are accepted.
+
+        Raises:
+            ValueError: they cannot be used together, and nothing has changed.
+        """
+        self._keys.replace(secrets)
+        return self._keys.signing_id, self._keys.accepted_ids
+
+    def answering_key(self, name: NodeName, packet: bytes) -> PairKey | None:
+        """The key that an answer of this peer claims; the probe it answers may have been signed before a rotation."""
+        claim = peek(packet)
+        key = None if claim is None else self._keys.receiving(*claim)
+        return key if key is not None and key.peer == name else None
+
+    def named(self, node_id: int) -> Peer | None:
+        """The node a packet claims to come from, whatever it is signed with."""
+        name = self._keys.name(node_id)
+        return None if name is None else self._peers[NodeName(name)]
 
     def claimed(self, node_id: int, key_id: int) -> tuple[Peer, PairKey] | None:
         """The node that a packet says it comes from, unverified; None for strangers."""

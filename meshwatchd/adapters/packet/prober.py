@@ -31,7 +31,7 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import OwnState, ParsedProbe, verify_and_parse
+from meshwatchd.wire import OwnState, ParsedProbe, RejectReason, verify_and_parse
 
 PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""
@@ -190,7 +190,7 @@ class Prober:
         """Number, date, sign and send everything that waits at one port."""
         queue, outstanding, sequences = port.queue, self._outstanding, self._sequences
         self._make_room(len(queue))
-        own, dictionary, send_to = self._own, self._dictionary, port.send_to
+        own, dictionary, peers, send_to = self._own, self._dictionary, self._peers, port.send_to
         ntp, failed = self._clock.stamp(len(queue)), 0
         port.used_ns = monotonic_ns()
         flight = _Flight(port, port.used_ns)
@@ -199,6 +199,7 @@ class Prober:
             number = command.session
             sequence = sequences[number]
             sequences[number] = sequence + 1
+            session.use_key(peers.sending_key(session.plan.peer))
             packet = session.template(command, own, dictionary).seal(sequence, ntp)
             key = session.ssid << _SSID_SHIFT | sequence
             flight.keys.append(key)
@@ -266,6 +267,10 @@ class Prober:
             counters["replies-misdirected"] += 1
             return
         answer = verify_and_parse(data, session.key)
+        if answer is RejectReason.WRONG_KEY_ID:
+            # The probe was signed before a rotation, and its answer with what it was signed with.
+            former = self._peers.answering_key(session.plan.peer, data)
+            answer = answer if former is None else verify_and_parse(data, former)
         if not isinstance(answer, ParsedProbe):
             counters[f"replies-{answer}"] += 1
         elif not answer.is_reply:

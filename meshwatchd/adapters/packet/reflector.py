@@ -25,8 +25,9 @@ from meshwatchd.adapters.packet.peers import Peer, Peers
 from meshwatchd.adapters.packet.sockets import PACKET_BYTES, filtered_packets, open_listener
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.events import RequestReceived
+from meshwatchd.model.events import OtherKeySeen, RequestReceived
 from meshwatchd.wire import (
+    FLAG_CONFIRM_BURST,
     MeshFields,
     OwnState,
     PairKey,
@@ -45,7 +46,7 @@ MAX_SESSIONS: Final = 4096
 MAX_TOLD: Final = 16_384
 """Sessions of all peers of which the last request is remembered; some 300 bytes each."""
 
-Emit = Callable[[RequestReceived], None]
+Emit = Callable[[RequestReceived | OtherKeySeen], None]
 
 
 class _Listener:
@@ -176,8 +177,12 @@ class Reflector:
             return "not-mesh"
         claimed = self._peers.claimed(*claim)
         if claimed is None:
-            return "unknown-peer"
+            return self._refuse(*claim)
         peer, key = claimed
+        now_ns = monotonic_ns()
+        if peer.bucket.is_empty(now_ns):
+            # Whoever has used up its share costs no hashing either: its flood must not take others' time.
+            return "rate-limited"
         parsed = verify_and_parse(data, key)
         if not isinstance(parsed, ParsedProbe):
             return parsed
@@ -189,7 +194,18 @@ class Reflector:
         # Charged behind the signature: forged packets must not use up what honest peers are entitled to.
         if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
+        if key.key_id != self._peers.signing_id and peer.other_keys.take(now_ns):
+            self._emit(OtherKeySeen(peer=peer.name, key_id=key.key_id, is_known=True))
         return peer, key, parsed, verdict
+
+    def _refuse(self, node_id: int, key_id: int) -> str:
+        """Why there is no key for a request; a peer's name under an unknown key is worth telling."""
+        peer = self._peers.named(node_id)
+        if peer is None:
+            return "unknown-peer"
+        if peer.other_keys.take(monotonic_ns()):
+            self._emit(OtherKeySeen(peer=peer.name, key_id=key_id))
+        return "unknown-key"
 
     def _answer(
         self,
@@ -237,6 +253,7 @@ class Reflector:
             path=mesh.path,
             flow=translate.flow_of(mesh.flags),
             is_fresh_epoch=is_fresh,
+            is_confirm=bool(mesh.flags & FLAG_CONFIRM_BURST),
             banner=translate.banner_of(mesh),
             coordination=self._dictionary.decode(message) if message is not None else None,
         )

@@ -76,6 +76,12 @@ class ProbeSession:
                 index = _NO_DEVICE
             self.control = leave_by(index, pack_address(self.plan.source))
 
+    def use_key(self, key: PairKey) -> None:
+        """Sign with this from here on; answers to what was signed before still come under the key of then."""
+        if self.key is not key:
+            self.key, self._coordinated = key, None
+            self._template.rekey(key)
+
     def template(self, command: SendProbe, own: OwnState, dictionary: translate.Dictionary) -> ProbeTemplate:
         """The packet for a probe, ready to be sealed.
 

@@ -14,10 +14,13 @@ import pytest
 from meshwatchd.adapters.process import (
     WANTED_FILES,
     InstanceLock,
+    _clean_file_mappings,
     collect_young,
     go_realtime,
+    lock_memory,
     next_epoch,
     raise_file_limit,
+    release_memory,
     settle_memory,
 )
 
@@ -129,3 +132,49 @@ def test_settled_memory_is_not_collected():
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+SMAPS = """\
+00400000-00500000 r-xp 00000000 08:01 1234                       /usr/bin/python3
+Rss:                 900 kB
+Anonymous:             0 kB
+00500000-00600000 r--p 00100000 08:01 1234                       /usr/bin/python3
+Anonymous:             4 kB
+00600000-00700000 rw-p 00200000 08:01 1234                       /usr/bin/python3
+Anonymous:             0 kB
+00700000-00800000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+00800000-00900000 r-xp 00000000 00:00 0                          [vdso]
+Anonymous:             0 kB
+00900000-00a00000 r--p 00000000 08:01 99                         /usr/lib/a file.so
+Anonymous:             0 kB
+""".splitlines()
+
+
+def test_only_pages_that_the_file_still_has_are_dropped():
+    """Not what was written to, not relocated data, not memory without a file."""
+    assert [(0x400000, 0x500000), (0x900000, 0xA00000)] == list(_clean_file_mappings(SMAPS))
+
+
+def test_released_and_locked_memory_still_works():
+    """A process that has dropped its own text goes on, is smaller, and loads what it has not loaded before."""
+    script = (
+        "import hashlib\n"
+        "from pathlib import Path\n"
+        "from meshwatchd.adapters.process import lock_memory, release_memory\n"
+        "def resident(): return int(Path('/proc/self/statm').read_text().split()[1])\n"
+        "before = resident()\n"
+        "assert release_memory() > 0\n"
+        "assert resident() < before\n"
+        "allowed = lock_memory()\n"
+        "locked = 'VmLck:\\t       0 kB' not in Path('/proc/self/status').read_text()\n"
+        "assert allowed is locked\n"
+        "import decimal, json\n"
+        "bytearray(50_000_000)\n"
+        "assert '5feceb66' == hashlib.sha256(b'0').hexdigest()[:8]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert callable(release_memory)
+    assert callable(lock_memory)

@@ -56,6 +56,21 @@ def test_the_probe_band_holds_every_path_before_the_ports_of_known_flows():
         ("port = 18618", 'source_ports = "9-1"', "probe.source_ports: '9-1' is no port range; write first-last"),
         ("port = 18618", 'source_ports = "80-30000"', "probe.source_ports: 80 is privileged; start at 1024"),
         ('node = "b3"', 'node = "b3"\nlog_format = "xml"', "daemon.log_format: 'xml' is none of the choices; write"),
+        (
+            "port = 18618",
+            'port = 18618\n[auth]\nkey_file = "mesh.key"',
+            "auth.key_file: 'mesh.key' is no absolute path",
+        ),
+        (
+            "port = 18618",
+            'port = 18618\n[auth]\naccepted_key_file = "next.key"',
+            "auth.accepted_key_file: 'next.key' is no absolute path; start it with",
+        ),
+        (
+            "port = 18618",
+            'port = 18618\n[auth]\naccepted_key_file = "/etc/meshwatchd/mesh.key"',
+            "auth.accepted_key_file: /etc/meshwatchd/mesh.key is auth.key_file again; name the other file of",
+        ),
         ('node = "b3"', 'node = "b3"\nstate_dir = "x"', "daemon.state_dir: 'x' is no absolute path; start it with"),
     ],
 )

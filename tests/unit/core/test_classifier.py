@@ -28,6 +28,7 @@ HEALTHY = Evidence(
     silent_nodes=(),
     silent_ip6=(),
     silent_canaries=(),
+    mismatched_nodes=(),
     log_likelihood=0.0,
     **LEGS,
 )
@@ -36,6 +37,11 @@ LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
+    (
+        "nobody answers, and others sign with another key",
+        replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
+        "b3",
+    ),
     ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD), "b3"),
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
@@ -94,6 +100,7 @@ CASES = [
     ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
     ("the own leader answers and forwards nothing", MEMBER, "b1"),
     ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
+    ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
@@ -145,7 +152,7 @@ def test_without_a_good_standby_all_paths_are_down(index):
     evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
-    if plain.fault is FaultCode.LOCAL:
+    if not evidence.is_anything_alive or plain.fault is FaultCode.LOCAL:
         assert plain == verdict
         return
     assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (

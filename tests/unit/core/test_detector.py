@@ -28,15 +28,6 @@ DEATH = 15
 """Misses in a row that condemn."""
 
 
-def _probes_until_trip(loss_ratio, rng, *, limit=10_000):
-    cusum = Cusum()
-    for count in range(1, limit):
-        (cusum.miss if rng.random() < loss_ratio else cusum.hit)(0)
-        if cusum.is_tripped:
-            return count
-    return math.inf
-
-
 def test_the_stated_rate_is_kept_where_a_twentieth_is_lost_each_way():
     """By the exact chain and not by Lorden's bound alone; with 2 % each way it is hardly ever, and less below."""
     assert pytest.approx(1 - 0.95**2) == LOSS_HEALTHY
@@ -192,6 +183,21 @@ def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
         cusum.miss(150)
 
     assert not cusum.is_tripped
+
+
+def test_what_the_arm_of_a_half_condemns_recovers_by_its_measure():
+    """The other arm has doubted for longer, and its hold-off is over first: that must not cost 32 answers."""
+    cusum = Cusum(hold_off_ns=100)
+    cusum.miss(0)
+    for _ in range(3):
+        cusum.hit(10)
+    for now in range(50, 120):
+        cusum.miss(now)
+    assert cusum.tripped_by is None
+    for now in range(120, 160):
+        cusum.miss(now)
+
+    assert HALF is cusum.tripped_by
 
 
 def test_a_trip_for_a_broken_quarter_is_not_over_after_ten_answers():

@@ -245,6 +245,23 @@ def test_a_stall_forgets_what_is_outstanding():
     assert [] == bench.said(out.VerdictChanged)
 
 
+def test_own_lateness_widens_every_wait():
+    """And shrinks it again when the process is in time."""
+    bench = ready("a3")
+    for late_ns, expected_ns in ((20 * MS, 20 * MS), (MS, 0)):
+        assert [] == bench.feed(ev.LatenessMeasured(p99_ns=late_ns))
+        assert expected_ns == bench.engine.schedule._widening_ns
+
+
+def test_an_unknown_key_is_told_once_a_minute_and_a_known_one_never():
+    """Whoever missed a step of a rotation is named in the log, before anything is silent."""
+    bench = ready("a3")
+    for is_known in (True, False, False):
+        bench.feed(ev.OtherKeySeen(peer=NodeName("b2"), key_id=7, is_known=is_known))
+
+    assert [out.KeyMismatched(peer=NodeName("b2"), key_id=7)] == bench.said(out.KeyMismatched)
+
+
 def test_the_path_in_use_is_probed_at_full_rate():
     """After a move the standby is what counts; the own path is watched as closely, for the way home."""
     bench = ready("b3")
@@ -263,6 +280,19 @@ def test_the_path_in_use_is_probed_at_full_rate():
     assert all(counts[FlowClass.PINNED, path] <= 24 for path in (2, 3)), counts
     assert all(counts[FlowClass.FRESH, path] >= 11 for path in (0, 1)), counts
     assert all(counts.get((FlowClass.FRESH, path), 0) <= 3 for path in (2, 3)), counts
+
+
+def test_source_ports_follow_from_the_name_of_the_node():
+    """Not from chance: a daemon that is started again goes on where it was, and two nodes walk differently."""
+
+    def ports(name, seed):
+        bench = Bench(name, seed=seed)
+        bench.run(SECOND)
+        plans = {p.session for p in bench.plans.values() if p.flow is FlowClass.FRESH and p.layer is Layer.UNDERLAY}
+        return {probe.source_port for probe in bench.said(out.SendProbe) if probe.session in plans}
+
+    assert ports("a2", 1) & ports("a2", 2)
+    assert not ports("a2", 1) & ports("a3", 1)
 
 
 # -- peers ------------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import pytest
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.detector import MISS_NATS
-from meshwatchd.core.pair import VIEW_SETTLE_NS, leg
+from meshwatchd.core.pair import RECENT_NS, VIEW_SETTLE_NS, leg
 from meshwatchd.core.session import Outcome
-from meshwatchd.core.views import View, encode
-from meshwatchd.model.events import Banner
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.core.views import KEY_NEWS_NS, View, encode
+from meshwatchd.model.events import Banner, OtherKeySeen
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import primary_is_silent, ready
 
@@ -135,6 +135,19 @@ def test_one_silent_node_is_named():
     assert ("b3",) == _evidence(bench).silent_nodes
 
 
+def test_a_silent_node_that_signs_with_another_key_is_told_apart():
+    """b2 answers nothing while its packets arrive; of nodes that answer, or are not probed, the claim means nothing."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b2"
+    bench.run(RECENT_NS + MS)
+    for peer in ("b2", "b3", "nobody"):
+        bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
+
+    assert ("b2",) == _evidence(bench).mismatched_nodes
+    bench.run(KEY_NEWS_NS + 1)
+    assert () == _evidence(bench).mismatched_nodes
+
+
 def test_a_silent_remote_leader_is_named_while_its_path_is_good():
     """Its daemon is gone, its forwarding is not."""
     bench = ready("a3")
@@ -182,3 +195,15 @@ def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
         group.observe(session, Outcome.MISS, bench.now)
 
     assert expected is watch.legs()[0, View.RELAY_PATH]
+
+
+@pytest.mark.parametrize(("gap_ms", "expected"), [(200, ALIVE), (2_000, DEAD)])
+def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
+    """Three probes a second came before the suspicion; what comes since is measured by that, not by our own timers."""
+    bench = ready("a3")
+    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    for at in (*range(bench.now, since, 300 * MS), *range(since, since + 3 * SECOND, gap_ms * MS)):
+        watch.note_heard("a1", Layer.OVERLAY, at)
+
+    assert expected is watch._inbound(since, since + 3 * SECOND)
+    assert UNKNOWN is watch._inbound(since, since + 500 * MS)

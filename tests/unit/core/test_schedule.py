@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.layout import kinds_of, lay_out
-from meshwatchd.core.schedule import GRID_NS, MAX_TRIES, Schedule
+from meshwatchd.core.schedule import GRID_NS, LATENESS_SHARE, MAX_TRIES, MAX_WIDENING_NS, Schedule
 from meshwatchd.core.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -64,6 +64,22 @@ def test_sessions_of_one_leg_are_phased_evenly():
     assert all(abs(gap - even_ns) <= jitter_ns + GRID_NS for gap in _gaps(together))
 
 
+def test_own_lateness_widens_waits_once_it_is_no_longer_small():
+    """An answer that is read late must not count as missing; from a quarter of the shortest wait on."""
+    quarter_ns = TIMERS_DEFAULT.miss_ns // LATENESS_SHARE
+    waits_ns = []
+    for late_ns in (0, quarter_ns, quarter_ns + 1, 20 * MS, 5 * SECOND, 0):
+        schedule = _schedule()
+        schedule.widen(20 * MS)
+        schedule.widen(late_ns)
+        session = schedule.sessions[0]
+        schedule.probe(session, START)
+        waits = schedule._waits[session.plan.session]
+        waits_ns.append(waits.queue[0][0] - START - TIMERS_DEFAULT.miss_ns)
+
+    assert [0, 0, quarter_ns + 1, 20 * MS, MAX_WIDENING_NS, 0] == waits_ns
+
+
 def test_jitter_does_not_add_up():
     """Every probe lies within a tenth before its place on a grid: after 5 s there have been 5 s worth of probes."""
     schedule = _schedule()
@@ -108,7 +124,7 @@ def test_each_kind_of_session_has_its_rate():
         assert all(abs(found - expected) <= 0.1 for found in count(**wanted)), (wanted, count(**wanted))
 
 
-@pytest.mark.parametrize(("name", "before"), [("a1", 132.5), ("a3", 135.0), ("b3", 145.0)])
+@pytest.mark.parametrize(("name", "before"), [("a1", 132.5), ("a3", 135.0), ("b3", 135.0)])
 def test_nodes_of_a_small_mesh_send_no_more_than_with_fresh_probes_at_full_rate(name, before):
     """Three nodes with three: packets a second, against what fresh sessions at the profile's interval cost."""
     rates = _schedule(name=name).rates()
@@ -137,6 +153,19 @@ def test_what_missed_an_answer_is_watched_closely():
     assert [session] == missed
     assert 8 <= len(close[session.plan.session]) <= 11
     assert 9 <= len(rest[session.plan.session]) <= 11
+
+
+def test_who_is_suspected_is_not_left_to_rest():
+    """Seven misses on a slow session: twelve answers do not acquit it, and the rest must not take half a minute."""
+    schedule = _schedule()
+    _instants(schedule, 20 * SECOND)
+    session = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH, peer="b3")[0]
+    for _ in range(7):
+        schedule.probe(session, START + 20 * SECOND)
+    _instants(schedule, 26 * SECOND)
+
+    assert session.is_good
+    assert session.lost == 7
 
 
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():

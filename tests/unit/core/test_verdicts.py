@@ -55,6 +55,7 @@ def test_a_layer_that_is_named_is_stated_at_once(fault):
     [
         (FaultCode.UNDETERMINED, SETTLE_NS),
         (FaultCode.NODE_UNREACHABLE, SIDE_ISSUE_NS),
+        (FaultCode.KEY_MISMATCH, SIDE_ISSUE_NS),
         (FaultCode.STANDBY_DOWN, SIDE_ISSUE_NS),
     ],
 )

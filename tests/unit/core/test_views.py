@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.views import VIEW_PAIRS, PeerViews, View, encode
+from meshwatchd.core.views import KEY_NEWS_NS, KEY_REPEAT_NS, VIEW_PAIRS, PeerViews, View, encode
 from meshwatchd.model.events import Banner
 
 
@@ -32,6 +32,21 @@ def test_what_is_said_is_what_is_read(pair, view, leg):
     assert leg is views.read("b1", pair, view, since=0)
     others = [(p, v) for p in (0, 1, 5) for v in View if (p, v) != (pair, view)]
     assert {Leg.UNKNOWN} == {views.read("b1", p, v, since=0) for p, v in others}
+
+
+def test_another_key_is_told_now_and_then_and_remembered_for_a_while():
+    """It goes on for as long as somebody does not reload; another key is news."""
+    views = PeerViews()
+
+    assert not views.note_other_key("b1", 7, 0, is_known=True)
+    assert ("b1",) == views.other_keys(0)
+    assert views.note_other_key("b1", 7, 0)
+    assert not views.note_other_key("b1", 7, KEY_REPEAT_NS - 1)
+    assert views.note_other_key("b1", 8, KEY_REPEAT_NS - 1)
+    assert views.note_other_key("b1", 8, 2 * KEY_REPEAT_NS)
+    assert views.note_other_key("a3", 8, 2 * KEY_REPEAT_NS)
+    assert ("a3", "b1") == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS)
+    assert () == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
 
 
 def test_a_seventh_pair_is_not_spoken_of():

@@ -13,6 +13,7 @@ from meshwatchd.model.events import ActivePath, Banner, ReplyReceived, RequestRe
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
+    ConfigRefused,
     ConfigureSessions,
     DaemonReady,
     EnsureProvision,
@@ -20,9 +21,11 @@ from meshwatchd.model.outputs import (
     SetBanner,
 )
 from meshwatchd.model.plan import Provision, Rule, Switch
+from meshwatchd.wire import KeyRole, MeshSecret
+from meshwatchd.wire.auth import key_id
 from tests.support.engine_node import EngineNode, engine_node, no_agent
 from tests.support.netns import namespace
-from tests.support.packet_node import send
+from tests.support.packet_node import SECRET, send
 from tests.support.pump import pump
 
 
@@ -46,6 +49,26 @@ def test_sessions_are_configured_probed_and_listened_for():
         [reply] = node.inbox
         assert isinstance(reply, ReplyReceived)
         assert 4 == reply.seq
+
+
+def test_secrets_are_changed_while_probes_fly():
+    """What signs is counted; the next probe carries it."""
+    new = MeshSecret(secret=bytes(range(1, 33)))
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        assert key_id(SECRET.secret) == node.effects.counters()["key-id-signing"]
+
+        both = (new, MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY))
+        expected = (key_id(new.secret), tuple(sorted(key_id(each.secret) for each in both)))
+        assert expected == node.effects.use_secrets(both)
+        assert key_id(new.secret) == node.effects.counters()["key-id-signing"]
+
+
+def test_fact_of_the_runtime_is_told_like_one_of_the_core():
+    """It waits for the agent, dated."""
+    with engine_node() as node:
+        node.effects.state(ConfigRefused(reason="no"))
+        assert node.effects.take_stated()
 
 
 def test_banner_is_on_the_next_probe():

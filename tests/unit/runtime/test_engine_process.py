@@ -17,7 +17,8 @@ import pytest
 
 from meshwatchd.adapters.process import InstanceLock
 from meshwatchd.model.settings import DaemonSettings, Settings
-from meshwatchd.runtime.engine_process import EXIT_NOT_ALONE, Boot, run
+from meshwatchd.runtime.boot import EXIT_NOT_ALONE, Boot
+from meshwatchd.runtime.engine_process import run
 from tests.support.netns import Space, namespace
 
 
@@ -27,7 +28,7 @@ def test_second_daemon_names_the_first(tmp_path, capsys):
     lock.acquire()
     daemon = DaemonSettings(node="a1", runtime_dir=str(tmp_path), state_dir=str(tmp_path / "state"))
 
-    status = run(Boot(config=tmp_path / "none.toml", settings=Settings(daemon=daemon), secret=bytes(32)))
+    status = run(Boot(config=str(tmp_path / "none.toml"), settings=Settings(daemon=daemon)))
     lock.release()
 
     assert EXIT_NOT_ALONE == status

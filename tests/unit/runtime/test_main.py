@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from meshwatchd.runtime import engine_process
-from meshwatchd.runtime.engine_process import Boot
-from meshwatchd.runtime.main import EXIT_BUG, EXIT_CONFIG, EXIT_OK, main
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, decode
+from meshwatchd.runtime.main import main, read_boot
+from meshwatchd.wire import KeyRole, MeshSecret
 
 
 @pytest.fixture
@@ -66,30 +67,115 @@ def test_effective_configuration_is_printed(config, capsys):
     assert "priority_base = 5400" in printed
 
 
-def test_engine_gets_what_was_read(config, monkeypatch):
+def test_engine_gets_what_was_read(config):
     """Its exit status is ours."""
     boots: list[Boot] = []
 
-    def run(boot: Boot) -> int:
+    def become(boot: Boot) -> int:
         boots.append(boot)
         return 3
 
-    monkeypatch.setattr(engine_process, "run", run)
+    assert 3 == main(["--config", str(config)], become)
+    assert (str(config), "a1") == (boots[0].config, boots[0].settings.daemon.node)
+    assert (MeshSecret(secret=bytes(32)),) == boots[0].secrets
 
-    assert 3 == main(["--config", str(config)])
-    assert (config, "a1", bytes(32)) == (boots[0].config, boots[0].settings.daemon.node, boots[0].secret)
 
-
-def test_error_nobody_expected_is_one_line_of_json_and_status_70(config, monkeypatch, capsys):
+def test_error_nobody_expected_is_one_line_of_json_and_status_70(config, capsys):
     """With the trace inside, for whoever has to mend it."""
 
     def break_down(_boot: Boot) -> int:
         raise RuntimeError("unheard of")
 
-    monkeypatch.setattr(engine_process, "run", break_down)
-
-    assert EXIT_BUG == main(["--config", str(config)])
+    assert EXIT_BUG == main(["--config", str(config)], break_down)
     [line] = capsys.readouterr().err.splitlines()
     said = json.loads(line)
     assert ("engine.crashed", "RuntimeError('unheard of')") == (said["event"], said["error"])
     assert "break_down" in said["trace"]
+
+
+def _add_accepted_key(config: Path, secret: bytes) -> Path:
+    path = config.parent / "next.key"
+    path.write_text(base64.b64encode(secret).decode())
+    path.chmod(0o400)
+    with config.open("a") as file:
+        file.write(f'accepted_key_file = "{path}"\n')
+    return path
+
+
+def test_second_key_is_accepted_and_never_signs(config):
+    """The first step of a rotation."""
+    _add_accepted_key(config, bytes(range(32)))
+
+    [_, accepted] = read_boot(config).secrets
+    assert MeshSecret(secret=bytes(range(32)), role=KeyRole.RECEIVE_ONLY) == accepted
+
+
+@pytest.mark.parametrize(
+    ("mode", "secret", "complaint"),
+    [
+        (0o644, bytes(range(32)), "auth.accepted_key_file: is open to everybody"),
+        (0o400, bytes(16), "auth.accepted_key_file: is not base64 of 32 bytes"),
+        (0o400, bytes(32), "auth: both mesh secrets have the same key id; make another one"),
+    ],
+)
+def test_second_key_is_held_to_the_rules_of_the_first(config, capsys, *, mode, secret, complaint):
+    """Readable by others, short, or the same again: refused with file, key and remedy."""
+    _add_accepted_key(config, secret).chmod(mode)
+
+    assert EXIT_CONFIG == main(["--config", str(config), "--check"])
+    assert complaint in capsys.readouterr().err
+
+
+def test_missing_key_is_refused_where_there_is_a_mesh(config, capsys):
+    """Fail closed: no key, no daemon, and the remedy is a command."""
+    with config.open("a") as file:
+        file.write(MESH)
+    assert EXIT_OK == main(["--config", str(config), "--check"]), capsys.readouterr().err
+    (config.parent / "mesh.key").unlink()
+
+    assert EXIT_CONFIG == main(["--config", str(config), "--check"])
+    assert "auth.key_file: there is no such file; run: " in capsys.readouterr().err
+
+
+MESH = """
+[[mesh.location]]
+name = "onprem"
+leader = "a1"
+[[mesh.location]]
+name = "cloud"
+leader = "b1"
+[[mesh.node]]
+name = "a1"
+location = "onprem"
+node_ip = "192.168.100.11"
+pod_cidr = "10.244.1.0/24"
+overlay_ip = "10.244.1.0"
+wireguard_ip = "10.4.0.2"
+[[mesh.node]]
+name = "b1"
+location = "cloud"
+node_ip = "10.2.0.11"
+pod_cidr = "10.244.4.0/24"
+overlay_ip = "10.244.4.0"
+wireguard_ip = "10.4.0.1"
+"""
+
+
+def _handed_over(config: Path, path: Path) -> Boot | Refusal:
+    with path.open("wb") as file:
+        main(["--config", str(config), "--hand-over", str(os.dup(file.fileno()))])
+    return decode(path.read_bytes())
+
+
+def test_running_engine_is_handed_what_the_file_says(config, tmp_path):
+    """The same as at a start, but for who takes it."""
+    assert read_boot(config) == _handed_over(config, tmp_path / "pipe")
+
+
+def test_running_engine_is_told_why_a_file_cannot_be_used(config, tmp_path):
+    """Place and remedy travel with it."""
+    config.write_text("[probe]\nprot = 1\n")
+
+    word = _handed_over(config, tmp_path / "pipe")
+    assert isinstance(word, Refusal)
+    assert "probe.prot" in word.reason

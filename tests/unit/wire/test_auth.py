@@ -138,6 +138,52 @@ def test_a_rotation_loses_nothing_at_any_step():
             assert found.receive.is_tag_of(used.send.tag(b"x"), b"x")
 
 
+def test_a_running_node_changes_its_secrets():
+    """Roles are swapped, then the old one is dropped; what stays is not derived again."""
+    keys = MeshKeys("a1", [MeshSecret(secret=OLD)])
+    old = keys.add_peer("b1")
+    keys.replace([MeshSecret(secret=NEW), MeshSecret(secret=OLD, role=KeyRole.RECEIVE_ONLY)])
+
+    assert (key_id(NEW), key_id(NEW)) == (keys.signing_id, keys.sending("b1").key_id)
+    assert old is keys.receiving(node_id("b1"), key_id(OLD))
+    assert tuple(sorted((key_id(OLD), key_id(NEW)))) == keys.accepted_ids
+    new = keys.sending("b1")
+    keys.replace([MeshSecret(secret=NEW)])
+    assert new is keys.sending("b1")
+    assert keys.receiving(node_id("b1"), key_id(OLD)) is None
+
+
+def test_secrets_that_cannot_be_used_change_nothing():
+    """A reload that fails leaves a node that works."""
+    keys = MeshKeys("a1", [MeshSecret(secret=OLD)])
+    pair = keys.add_peer("b1")
+    with pytest.raises(ValueError, match="must be active"):
+        keys.replace([])
+
+    assert pair is keys.sending("b1")
+    assert (key_id(OLD),) == keys.accepted_ids
+
+
+def test_another_secret_with_the_same_key_id_is_another_secret():
+    """One rotation in 256 gets the id of the secret before the last."""
+    twin = _secret_with_the_key_id_of(OLD)
+    keys = MeshKeys("a1", [MeshSecret(secret=OLD)])
+    before = keys.add_peer("b1")
+    keys.replace([MeshSecret(secret=twin)])
+
+    assert before.key_id == keys.sending("b1").key_id
+    assert not before.receive.is_tag_of(keys.sending("b1").receive.tag(b"x"), b"x")
+
+
+def test_a_name_is_found_under_any_key():
+    """For saying who has missed a rotation."""
+    keys = MeshKeys("a1", [MeshSecret(secret=OLD)])
+    keys.add_peer("b1")
+
+    assert "b1" == keys.name(node_id("b1"))
+    assert keys.name(node_id("b2")) is None
+
+
 def test_strangers_and_dropped_peers_have_no_key():
     """Fail closed: no key, no answer."""
     keys = MeshKeys("a1", [MeshSecret(secret=OLD)])

@@ -22,9 +22,9 @@ from meshwatchd.model.events import (
 )
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, ParsedProbe, reflect, verify_and_parse
+from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, KeyRole, MeshSecret, ParsedProbe, reflect, verify_and_parse
 from meshwatchd.wire import Reflector as Answers
-from tests.support.packet_node import PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
+from tests.support.packet_node import SECRET, PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
 from tests.support.pump import pump
 
 
@@ -190,6 +190,33 @@ def test_session_without_a_usable_address_is_no_session(destination):
 
         assert plain.recv(2048)
         assert (1, 1) == (sender.counters["sessions-without-address"], sender.counters["sends-without-session"])
+
+
+@pytest.mark.parametrize("flow", list(FlowClass))
+def test_rotation_under_way_loses_no_answer(flow):
+    """A probe signed with the old key is answered with it after both have moved on; the next is signed anew."""
+    new = MeshSecret(secret=bytes(range(1, 33)))
+    both = [new, MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY)]
+    with nodes("a1", "b1") as (poller, [sender, peer]):
+        port = free_port()
+        peer.reflector.listen((port,))
+        sender.prober.configure((plan(port, flow=flow),))
+        sender.prober.send(send(seq=1))
+        sender.prober.flush()
+        for node in (sender, peer):
+            node.peers.use(both)
+        sender.prober.send(send(seq=2))
+        sender.prober.flush()
+        pump(poller, lambda: len(sender.events) == 2)
+
+        assert {1, 2} == {event.seq for event in sender.events if isinstance(event, ReplyReceived)}
+        assert {"probes-sent", "replies-received"} >= set(sender.counters) - {"peer-epochs-confirmed"}
+        for node in (sender, peer):
+            node.peers.use([new])
+        sender.prober.send(send(seq=3))
+        pump(poller, lambda: len(sender.events) == 3)
+
+        assert {"answers-sent": 3} == peer.counters
 
 
 def test_forged_answer_changes_nothing():

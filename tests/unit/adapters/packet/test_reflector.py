@@ -9,16 +9,16 @@ from ipaddress import ip_address
 import pytest
 
 from meshwatchd.adapters.packet import reflector
-from meshwatchd.adapters.packet.peers import PEER_ANSWERS_PER_S
+from meshwatchd.adapters.packet.peers import Budgets
 from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import open_listener
-from meshwatchd.model.events import ReplyReceived, RequestReceived
+from meshwatchd.model.events import OtherKeySeen, ReplyReceived, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import ParsedProbe, node_id, verify_and_parse
+from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ParsedProbe, node_id, verify_and_parse
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
 from meshwatchd.wire.standard_tlv import ClassOfService, DirectMeasurement, Location, LocationType
 from meshwatchd.wire.tlv import TlvType, decode_tlvs
-from tests.support.packet_node import PacketNode, free_port, key, nodes, plan, request, send, udp
+from tests.support.packet_node import BUDGETS, SECRET, PacketNode, free_port, key, nodes, plan, request, send, udp
 from tests.support.pump import pump
 
 EF = 46
@@ -126,7 +126,7 @@ def test_answer_is_never_answered():
 
 def test_answers_to_one_peer_are_limited():
     """A peer gets its rate and a quarter of a second's burst; the rest is counted."""
-    burst = PEER_ANSWERS_PER_S // 4
+    burst = BUDGETS.peer_per_s // 4
     with nodes("b1") as (poller, [node]), udp() as plain:
         address = _listening(node)
         for sequence in range(burst + 300):
@@ -137,6 +137,49 @@ def test_answers_to_one_peer_are_limited():
 
         assert burst <= node.counters["answers-sent"]
         assert node.counters["answers-sent"] == len(node.events)
+
+
+def test_flood_of_one_peer_starves_no_other():
+    """a1 sends eighty times its burst of valid requests; every request of b2, within its own burst, is answered."""
+    flood, asked = 2_000, 25
+    budgets = Budgets(peer_per_s=4 * asked, all_per_s=8 * asked)
+    with nodes("b1", budgets=budgets) as (poller, [node]), udp() as loud, udp() as quiet:
+        address = _listening(node)
+        for sequence in range(flood):
+            loud.sendto(request(sequence=sequence), address)
+            if sequence % (flood // asked) == 0:
+                quiet.sendto(request("b2", sequence=sequence), address)
+                pump(poller, lambda: sum(node.counters.values()) > sequence)  # noqa: B023 - used at once
+        pump(poller, lambda: sum(node.counters.values()) >= flood + asked)
+
+        assert node.counters["requests-rate-limited"] > 0
+        assert asked == sum(event.peer == "b2" for event in node.events if isinstance(event, RequestReceived))
+
+
+def test_peer_under_an_unknown_key_is_named_once_a_second_and_not_answered():
+    """A missed step of a rotation: b2's requests are signed with another secret."""
+    stale = MeshKeys("b2", [MeshSecret(secret=bytes(32))]).add_peer("b1")
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence in range(5):
+            plain.sendto(request("b2", sequence=sequence, signed=stale), address)
+        pump(poller, lambda: node.counters["requests-unknown-key"] == 5)
+
+        assert [OtherKeySeen(peer=NodeName("b2"), key_id=stale.key_id)] == node.events
+        assert 0 == node.counters["answers-sent"]
+
+
+def test_peer_at_another_step_of_a_rotation_is_answered_and_named():
+    """b2 signs with a key that is accepted here, and not what this node signs with."""
+    new = MeshSecret(secret=bytes(32))
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        node.peers.use([new, MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY)])
+        plain.sendto(request("b2"), _listening(node))
+        pump(poller, lambda: len(node.events) == 2)
+
+        told = next(event for event in node.events if isinstance(event, OtherKeySeen))
+        assert OtherKeySeen(peer=NodeName("b2"), key_id=key("b2", "b1").key_id, is_known=True) == told
+        assert 1 == node.counters["answers-sent"]
 
 
 def test_garbage_is_dropped_before_it_wakes_us():

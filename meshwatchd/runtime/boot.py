@@ -1,0 +1,89 @@
+"""What one process reads and another one runs on: settings and secrets, checked, as bytes in a descriptor.
+
+    meshwatchd (reads, checks) --memory file--> exec: the engine, in the same process id
+    SIGHUP: the engine spawns a reader --pipe--> what the file says at present, or why it cannot be used
+
+Reading loads a TOML parser, validators and their tables, some 1.5 MiB that an interpreter never gives back, and
+takes tens of milliseconds on a large mesh. So whoever probes never reads.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import msgspec
+
+from meshwatchd.model.settings import Settings
+from meshwatchd.wire.auth import MeshSecret
+
+EXIT_OK: Final = 0
+EXIT_NOT_ALONE: Final = 1
+EXIT_CONFIG: Final = 2
+EXIT_BUG: Final = 70
+"""EX_SOFTWARE of sysexits.h."""
+
+
+class Boot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A configuration that can be run.
+
+    Attributes:
+        config: the file the settings came from; the agent reads it again.
+        secrets: one to sign with and at most one to accept; empty where there is no mesh and thus no key.
+    """
+
+    config: str
+    settings: Settings
+    secrets: tuple[MeshSecret, ...] = ()
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A configuration that cannot be run, with its place and remedy."""
+
+    reason: str
+
+
+def encode(word: Boot | Refusal) -> bytes:
+    """As the other process decodes it."""
+    return msgspec.msgpack.encode(word)
+
+
+def decode(data: bytes) -> Boot | Refusal:
+    """What a reader wrote; one that was cut short has not been understood."""
+    try:
+        return msgspec.msgpack.decode(data, type=Boot | Refusal)
+    except msgspec.MsgspecError as error:
+        return Refusal(reason=f"the reader of the configuration ended early: {error}")
+
+
+def hand_over(boot: Boot) -> int:
+    """Put a boot where the program that replaces this one finds it; returns the inherited descriptor.
+
+    Memory, not a file: the secrets must not come to lie on a disk.
+    """
+    fd = os.memfd_create("meshwatchd-boot", 0)
+    os.write(fd, encode(boot))
+    return fd
+
+
+def take_over(fd: int) -> Boot:
+    """The boot in an inherited descriptor, which is closed."""
+    with open(fd, "rb") as file:
+        file.seek(0)
+        boot = decode(file.read())
+    assert isinstance(boot, Boot), "only a boot that was checked is handed over"
+    return boot
+
+
+def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
+    """The dotted keys whose values differ, but for those of the files that a reload applies."""
+    changed = []
+    for section in old.__struct_fields__:
+        before, after = getattr(old, section), getattr(new, section)
+        if section != "auth" and before != after:
+            changed += [
+                f"{section}.{field}"
+                for field in before.__struct_fields__
+                if getattr(before, field) != getattr(after, field)
+            ]
+    return tuple(changed)
