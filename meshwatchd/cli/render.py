@@ -12,7 +12,7 @@ from meshwatchd.adapters.control.explain import name_path
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
 from meshwatchd.model.units import render_duration
 
 STALE_NS = 5_000_000_000
@@ -36,6 +36,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
     if status.pairs:
         lines += ["", *_render_paths(status, paint)]
+    if status.canaries:
+        lines += ["", *_render_canaries(status, paint)]
     if is_verbose and status.sessions:
         lines += ["", *_render_sessions(status, paint)]
     if is_verbose and status.rates:
@@ -134,20 +136,43 @@ def _render_sessions(status: Status, paint: Paint) -> list[str]:
     names = {path.number: name_path(path) for pair in status.pairs for path in pair.paths}
     ordered = sorted(status.sessions, key=lambda one: (-int(one.layer), one.path, one.peer, one.flow))
     rows = [_session_row(session, names, status.at_ns) for session in ordered]
-    return columns(("LAYER", "PEER", "PATH", "FLOW", "STATE", "LOSS", "RTT", "HEARD"), rows, paint)
+    return columns(("LAYER", "PEER", "ADDRESS", "PATH", "FLOW", "STATE", "LOSS", "RTT", "HEARD"), rows, paint)
+
+
+def _render_canaries(status: Status, paint: Paint) -> list[str]:
+    rows = [_canary_row(canary, status.at_ns) for canary in sorted(status.canaries, key=lambda canary: canary.name)]
+    return columns(("CANARY", "NODE", "ASKED", "STATE", "LOSS", "RTT", "HEARD", ""), rows, paint)
+
+
+def _canary_row(canary: CanaryStatus, at_ns: int) -> list[Cell]:
+    address = f"[{canary.address}]" if ":" in canary.address else canary.address
+    return [
+        (canary.name, ""),
+        (canary.node, ""),
+        (f"{canary.kind} {address}:{canary.port}", ""),
+        (canary.state, canary.state),
+        (_render_loss(canary), "" if canary.lost == 0 else "warning"),
+        (render_rtt(canary.rtt_ns), ""),
+        (_render_heard(canary, at_ns), ""),
+        (f"in consequence of {canary.depends_on}" if canary.depends_on else "", "dim"),
+    ]
+
+
+def _render_heard(asked: SessionStatus | CanaryStatus, at_ns: int) -> str:
+    return render_age(at_ns - asked.last_heard_ns) if asked.last_heard_ns > 0 else "never"
 
 
 def _session_row(session: SessionStatus, names: dict[int, str], at_ns: int) -> list[Cell]:
-    heard = render_age(at_ns - session.last_heard_ns) if session.last_heard_ns > 0 else "never"
     return [
         (session.layer.name.lower(), ""),
         (session.peer, ""),
+        (session.address, ""),
         (names.get(session.path, "-"), ""),
         (session.flow.value, ""),
         (session.state, session.state),
         (_render_loss(session), "" if session.lost == 0 else "warning"),
         (render_rtt(session.rtt_ns), ""),
-        (heard, ""),
+        (_render_heard(session, at_ns), ""),
     ]
 
 
@@ -167,10 +192,10 @@ def _render_rates(status: Status, paint: Paint) -> list[str]:
     return columns(("LAYER", "PATH", "FLOW", "SESSIONS", "EVERY", "STRETCH"), rows, paint)
 
 
-def _render_loss(session: SessionStatus) -> str:
-    if session.sent == 0:
+def _render_loss(asked: SessionStatus | CanaryStatus) -> str:
+    if asked.sent == 0:
         return "-"
-    return f"{100 * session.lost / session.sent:.1f} % of {session.sent}"
+    return f"{100 * asked.lost / asked.sent:.1f} % of {asked.sent}"
 
 
 def _render_counters(status: Status, paint: Paint) -> list[str]:

@@ -11,6 +11,7 @@ from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
     Finding,
     check_address,
+    check_address6,
     check_endpoint,
     check_name,
     check_prefix,
@@ -20,12 +21,15 @@ from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import Location, Mesh, Node, Path, build_mesh
 
+_FIELDS6 = ("node_ip6", "overlay_ip6", "wireguard_ip6")
+
 
 def check_mesh(settings: Settings) -> Iterator[Finding]:
     """Everything under [mesh]; nothing when no mesh is declared."""
     mesh = settings.mesh
     if not mesh.location and not mesh.node:
         return
+    yield from _check_family(mesh)
     yield from _check_names(mesh)
     yield from _check_membership(mesh)
     for index, node in enumerate(mesh.node):
@@ -39,6 +43,16 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
         yield Finding(key="mesh", problem=str(error), remedy="correct the declaration of the mesh")
         return
     yield from _check_paths(mesh, built)
+
+
+def _check_family(mesh: MeshSettings) -> Iterator[Finding]:
+    """One IPv6 address is a slip, all of them are another kind of mesh."""
+    if mesh.node and all(":" in node.node_ip for node in mesh.node):
+        yield Finding(
+            key="mesh.node",
+            problem="every node_ip is IPv6, and our routes, rules and standby links are IPv4: nothing could be moved",
+            remedy="a mesh without IPv4 is not supported; write IPv4 addresses as node_ip, and these as node_ip6",
+        )
 
 
 def _node_key(index: int, node: Node) -> str:
@@ -111,6 +125,10 @@ def _check_node(key: str, node: Node) -> Iterator[Finding]:
     yield from check_address(f"{key}.overlay_ip", node.overlay_ip)
     if node.wireguard_ip is not None:
         yield from check_address(f"{key}.wireguard_ip", node.wireguard_ip)
+    for field in _FIELDS6:
+        address = getattr(node, field)
+        if address is not None:
+            yield from check_address6(f"{key}.{field}", address)
     if node.standby_public_key is not None:
         yield from check_public_key(f"{key}.standby_public_key", node.standby_public_key)
     if node.standby_endpoint is not None:
@@ -119,7 +137,7 @@ def _check_node(key: str, node: Node) -> Iterator[Finding]:
 
 def _check_unique(mesh: MeshSettings) -> Iterator[Finding]:
     """Addresses and keys that identify one node; a copied block is the usual mistake."""
-    for field in ("node_ip", "overlay_ip", "wireguard_ip", "standby_public_key"):
+    for field in ("node_ip", "overlay_ip", "wireguard_ip", *_FIELDS6, "standby_public_key"):
         first: dict[str, str] = {}
         for index, node in enumerate(mesh.node):
             value = getattr(node, field)

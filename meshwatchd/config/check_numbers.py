@@ -30,8 +30,8 @@ PROBE_BAND_PORTS = RESERVED_PORTS
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
 
-MAX_PAIRS = 8
-"""Pairs of locations one probe can tell its view of: 32 bits, 4 for each (model.events.Banner)."""
+MAX_PAIRS = 6
+"""Pairs of locations one probe can tell its view of: 32 bits, 5 for each (model.events.Banner)."""
 
 BAND = 100
 """Tables and priorities we take, from the base on."""
@@ -153,10 +153,10 @@ def _check_kernel(settings: Settings) -> Iterator[Finding]:
             problem=f"{kernel.device_prefix!r} is no prefix for devices",
             remedy="write 1 to 8 lower-case letters and digits, a letter first, such as mw",
         )
-    for key, device in (
-        ("mesh.wireguard_device", mesh.wireguard_device),
-        ("mesh.overlay_device", mesh.overlay_device),
-    ):
+    devices = [("mesh.wireguard_device", mesh.wireguard_device), ("mesh.overlay_device", mesh.overlay_device)]
+    if mesh.ipip_device:
+        devices.append(("mesh.ipip_device", mesh.ipip_device))
+    for key, device in devices:
         yield from check_device(key, device)
         if re.fullmatch(rf"{re.escape(kernel.device_prefix)}\d+", device):
             yield Finding(

@@ -18,7 +18,7 @@ import msgspec
 import tomli_w
 
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.settings import Canary, CanaryKind, MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
 
 _WIDTH = 100
@@ -31,6 +31,9 @@ _HEADER = """\
 Configuration of meshwatchd. Every value below is the default, so the file may as well be empty.
 Check it with `meshwatchd --check`; every complaint names the key and what to write instead.
 Generated from the program's own settings: `python -m meshwatchd.config.dump`.
+"""
+_CANARY_HEADER = """\
+A canary; up to 16 may be declared. {summary} Remove the # in front of the lines below and replace them by yours.
 """
 _EXAMPLE_HEADER = """\
 The mesh, the same on every node. Without it the daemon only watches. Remove the # in front of the lines below
@@ -46,7 +49,7 @@ def dump_effective(settings: Settings) -> str:
 def sample() -> str:
     """The commented sample: all defaults, their reasons, and an example of a mesh."""
     parts = [_comment(_HEADER), *(_section(field) for field in msgspec.structs.fields(Settings)), _example()]
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+    return "\n\n".join(part.rstrip() for part in (*parts[:-1], _canary(), parts[-1])) + "\n"
 
 
 def _prune(table: Mapping[str, object]) -> dict[str, object]:
@@ -66,7 +69,7 @@ def _section(section: msgspec.structs.FieldInfo) -> str:
     defaults = msgspec.to_builtins(section.default)
     lines = [_comment(summary), f"[{section.name}]"]
     for field in msgspec.structs.fields(section.type):
-        if field.name in {"location", "node"} and section.type is MeshSettings:
+        if isinstance(field.default, tuple):
             continue
         notes = [reasons[field.name]] if field.name in reasons else []
         notes += _choices(f"{section.name}.{field.name}", field.type)
@@ -114,6 +117,17 @@ def _example() -> str:
     return f"{_comment(_EXAMPLE_HEADER)}\n\n{commented}"
 
 
+def _canary() -> str:
+    """One canary, each key under its reason."""
+    summary, reasons = _read_docstring(Canary)
+    values = msgspec.to_builtins(_CANARY)
+    lines = [_comment(_CANARY_HEADER.format(summary=" ".join(summary.split()))), "", "#[[probe.canary]]"]
+    for field in msgspec.structs.fields(Canary):
+        notes = [reasons[field.name], *_choices(f"probe.canary.{field.name}", field.type)]
+        lines += [_comment(" ".join(notes)), f"#{tomli_w.dumps({field.name: values[field.name]}).rstrip()}"]
+    return "\n".join(lines)
+
+
 def _entries(tables: object) -> list[dict[str, object]]:
     assert isinstance(tables, list)
     return tables
@@ -146,6 +160,7 @@ _NODES = (
     _node("b2", "cloud", "10.2.0.12", "10.244.5.0/24", standby_endpoint="198.51.100.22"),
     _node("b3", "cloud", "10.2.0.13", "10.244.6.0/24"),
 )
+_CANARY = Canary(name="web-on-b3", address="10.244.6.10", port=80, node=NodeName("b3"), kind=CanaryKind.TCP)
 
 
 if __name__ == "__main__":

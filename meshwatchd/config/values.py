@@ -47,10 +47,30 @@ def check_address(key: str, text: str) -> Iterator[Finding]:
         remedy = "write four numbers, as in 10.2.0.11"
         if "/" in text:
             remedy = f"write the address alone: {text.partition('/')[0]}"
+        elif ":" in text and key.endswith("_ip"):
+            remedy = f"our routes are IPv4; an IPv6 address goes into {key.rpartition('.')[2]}6 beside it"
         yield Finding(key=key, problem=f"{text!r} is no IPv4 address", remedy=remedy)
         return
     if address.is_unspecified or address.is_loopback or address.is_multicast:
         yield Finding(key=key, problem=f"{text} is no address of a host", remedy="write the address others reach")
+
+
+def check_address6(key: str, text: str) -> Iterator[Finding]:
+    """An IPv6 address of a host in its canonical form (RFC 5952), without prefix length or zone."""
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        remedy = "write it as in fd00:2::11"
+        if "/" in text:
+            remedy = f"write the address alone: {text.partition('/')[0]}"
+        yield Finding(key=key, problem=f"{text!r} is no IPv6 address", remedy=remedy)
+        return
+    if address.is_link_local:
+        yield Finding(key=key, problem=f"{text} means another host on each link", remedy="write a routable address")
+    elif address.is_unspecified or address.is_loopback or address.is_multicast or address.ipv4_mapped:
+        yield Finding(key=key, problem=f"{text} is no address of a host", remedy="write the address others reach")
+    elif str(address) != text:
+        yield Finding(key=key, problem=f"{text} has a shorter form", remedy=f"write {address}")
 
 
 def check_prefix(key: str, text: str) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
 
 
 class Leg(StrEnum):
@@ -38,14 +39,20 @@ class Evidence:
         pinned: old flows over the primary path to nodes that fresh flows do not reach.
         underlay, overlay, overlay_pinned: this node to its own leader (members only).
         members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
+        own_loop: this node to itself over loopback.
+        ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
+        members_ipip: what this leader's members say of the same leg (leaders only).
         wireguard: this leader to the remote leader's tunnel address (leaders only).
         own_view_wireguard: what the own leader says of its tunnel (members only).
         remote_view_overlay: what the remote leader says of its overlay to its members.
         remote_view_leader: what the remote leader's neighbours say of its underlay.
+        remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
         mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
         is_unproven: whether the primary path has never answered, long after the start.
         is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
+        silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
+        silent_canaries: names and nodes of the canaries that do not answer.
         log_likelihood: of the primary path's test.
     """
 
@@ -60,6 +67,9 @@ class Evidence:
     underlay: Leg
     overlay: Leg
     overlay_pinned: Leg
+    own_loop: Leg
+    ipip: Leg
+    members_ipip: Leg
     members_overlay: Leg
     members_underlay: Leg
     members_pinned: Leg
@@ -67,12 +77,15 @@ class Evidence:
     own_view_wireguard: Leg
     remote_view_overlay: Leg
     remote_view_leader: Leg
+    remote_view_ipip: Leg
     is_anything_alive: bool
     is_active_down: bool
     is_unproven: bool
     is_standby_missing: bool
     has_good_standby: bool
     silent_nodes: tuple[str, ...]
+    silent_ip6: tuple[tuple[Layer, str], ...]
+    silent_canaries: tuple[tuple[str, str], ...]
     mismatched_nodes: tuple[str, ...]
     inbound: Leg
     log_likelihood: float
@@ -130,6 +143,17 @@ def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     )
 
 
+def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
+    layers: dict[Layer, list[str]] = {}
+    for layer, peer in evidence.silent_ip6:
+        layers.setdefault(layer, []).append(peer)
+    return (
+        *(f"silent by IPv6 on layer {layer.name.lower()}: {', '.join(peers)}" for layer, peers in layers.items()),
+        "by IPv4 the same nodes answer on the same layers",
+        "no traffic is moved: standby routes are IPv4",
+    )
+
+
 TABLE: tuple[Rule, ...] = (
     Rule(
         fault=FaultCode.KEY_MISMATCH,
@@ -142,10 +166,19 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.LOCAL,
+        matches=lambda e: e.own_loop is Leg.DEAD,
+        culprit=lambda e: e.self_name,
+        because=lambda _: (
+            "this node's own reflector does not answer it over loopback",
+            "who does not hear himself cannot tell who is silent",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.LOCAL,
         matches=lambda e: _is_alone(e) and not e.mismatched_nodes,
         culprit=lambda e: e.self_name,
         because=lambda _: (
-            "no session to any node on any layer answers",
+            "no session to any other node on any layer answers",
             "everything at once is one cause, and it is here",
         ),
     ),
@@ -202,6 +235,24 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.IPIP_BLACK_HOLE,
+        matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.ALIVE and e.ipip is Leg.DEAD,
+        culprit=_own,
+        because=lambda e: (
+            f"nothing that goes to {e.own_leader} through the IPIP device is answered",
+            f"{e.own_leader} answers on its underlay and on its overlay",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.IPIP_BLACK_HOLE,
+        matches=lambda e: e.is_leader and e.members_overlay is not Leg.DEAD and e.members_ipip is Leg.DEAD,
+        culprit=lambda e: e.self_name,
+        because=lambda e: (
+            "all nodes of its location that can tell say that their IPIP leg to this leader is dead",
+            f"the overlay to them is {e.members_overlay}",
+        ),
+    ),
+    Rule(
         fault=FaultCode.LEADER_DEAD,
         matches=lambda e: _is_broken(e) and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD,
         culprit=_remote,
@@ -255,8 +306,27 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.IPIP_BLACK_HOLE,
+        matches=lambda e: (
+            _beyond_remote(e)
+            and e.pinned is Leg.DEAD
+            and e.remote_view_overlay is not Leg.DEAD
+            and e.remote_view_ipip is Leg.DEAD
+        ),
+        culprit=_remote,
+        because=lambda e: (
+            f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
+            f"its neighbours say that their IPIP leg to {e.remote_leader} is dead",
+        ),
+    ),
+    Rule(
         fault=FaultCode.RELAY_NOT_FORWARDING,
-        matches=lambda e: _beyond_remote(e) and e.pinned is Leg.DEAD and e.remote_view_overlay is Leg.ALIVE,
+        matches=lambda e: (
+            _beyond_remote(e)
+            and e.pinned is Leg.DEAD
+            and e.remote_view_overlay is Leg.ALIVE
+            and e.remote_view_ipip is not Leg.DEAD
+        ),
         culprit=_remote,
         because=lambda e: (
             f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
@@ -269,6 +339,7 @@ TABLE: tuple[Rule, ...] = (
             _member_lost_leader(e)
             and e.path_to_relay is Leg.DEAD
             and e.overlay is Leg.ALIVE
+            and e.ipip is not Leg.DEAD
             and e.own_view_wireguard is Leg.ALIVE
         ),
         culprit=_own,
@@ -308,6 +379,21 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (f"{', '.join(e.silent_nodes)} silent while other nodes answer over the same path",),
     ),
     Rule(
+        fault=FaultCode.ADDRESS_FAMILY_BROKEN,
+        matches=lambda e: bool(e.silent_ip6),
+        culprit=lambda e: e.silent_ip6[0][1],
+        because=_ip6_because,
+    ),
+    Rule(
+        fault=FaultCode.POD_UNREACHABLE,
+        matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE,
+        culprit=lambda e: e.silent_canaries[0][1],
+        because=lambda e: (
+            *(f"canary {name} on {node} does not answer" for name, node in e.silent_canaries),
+            "every layer of the mesh below answers",
+        ),
+    ),
+    Rule(
         fault=FaultCode.STANDBY_DOWN,
         matches=lambda e: e.is_standby_missing,
         culprit=_nobody,
@@ -326,21 +412,44 @@ def classify(evidence: Evidence) -> Verdict:
     """The verdict of the first rule that matches."""
     rule = next(rule for rule in TABLE if rule.matches(evidence))
     fault, because = rule.fault, rule.because(evidence)
-    if evidence.is_active_down and not evidence.has_good_standby and not _is_alone(evidence):
+    if evidence.is_active_down and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
         because = (f"the path in use is broken ({fault}) and no standby is good", *because)
         fault = FaultCode.ALL_PATHS_DOWN
+    if fault is not FaultCode.NONE and rule.fault is not FaultCode.POD_UNREACHABLE:
+        because = (*because, *_consequences(rule, evidence))
     severity = CATALOGUE[fault].severity
     if severity is Severity.CRITICAL and not evidence.is_active_down:
         severity = Severity.WARNING
     return Verdict(
         fault=fault,
-        layer=CATALOGUE[fault].layer,
+        layer=evidence.silent_ip6[0][0] if fault is FaultCode.ADDRESS_FAMILY_BROKEN else CATALOGUE[fault].layer,
         severity=severity,
         pair=evidence.pair,
         culprit=rule.culprit(evidence),
         direction=_direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
         because=tuple(sentence for sentence in because if sentence),
         log_likelihood=evidence.log_likelihood,
+    )
+
+
+def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
+    """Whether the verdict says that the fault is here: then nothing is known of any path."""
+    return rule.fault is FaultCode.LOCAL or _is_alone(evidence)
+
+
+def explains(fault: FaultCode, culprit: str, node: str) -> bool:
+    """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
+    if fault is FaultCode.NODE_UNREACHABLE:
+        return culprit == node
+    return fault not in (FaultCode.NONE, FaultCode.POD_UNREACHABLE, FaultCode.STANDBY_DOWN)
+
+
+def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
+    culprit = rule.culprit(evidence)
+    return tuple(
+        f"canary {name} on {node} is silent in consequence"
+        for name, node in evidence.silent_canaries
+        if explains(rule.fault, culprit, node)
     )
 
 

@@ -147,7 +147,7 @@ class Conductor:
         if self.is_ready:
             return
         is_late = now - self._started > START_GRACE_NS
-        is_proven = all(session.is_proven for session in self.context.schedule.sessions)
+        is_proven = all(session.is_proven for session in self.context.schedule.select())
         if is_proven or (is_late and self.watch.group(self.watch.primary).is_proven):
             self.is_ready = True
             yield DaemonReady(pair=self.watch.index)
@@ -174,6 +174,8 @@ class Conductor:
             yield FailoverHeld(pair=self.watch.index, reason=reason)
 
     def _decide(self, now: int) -> Decision:
+        if self.watch.is_deaf(now):
+            return Stay("this node does not hear its own reflector: nobody is accused on its word")
         banned = self.execution.banned_until
         situation = Situation(
             paths=tuple(path for path in self.watch.paths if banned.get(path.number, 0) <= now),

@@ -29,7 +29,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.model import events as ev
-from meshwatchd.model.ids import FlowClass, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile, Unrecognised
 from meshwatchd.model.outputs import (
     AgentRestarted,
@@ -190,7 +190,8 @@ class Engine:
         outcome = session.answered(event.seq, event.rtt_ns, now)
         if outcome is Outcome.UNKNOWN:
             return []
-        outputs = self._learn(session.plan.peer, event.banner, now)
+        is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
+        outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         outputs += self._changed(session, before)
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
         for conductor in due:
@@ -240,7 +241,7 @@ class Engine:
     # -- peers -------------------------------------------------------------------------------------------------
 
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
-        if not event.is_fresh_epoch:
+        if not event.is_fresh_epoch or event.peer == self.node:
             return
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self._by_path.get(event.path, ()):

@@ -10,6 +10,7 @@ from meshwatchd.core.rates import Kind
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Mesh, Node, Path
+from meshwatchd.model.units import parse_duration
 
 NO_PATH = 0xFFFF
 """Path number of sessions that belong to no path."""
@@ -28,8 +29,14 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         planner: knows the topology and the ports.
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
     """
-    plans = [*_relay_plans(planner, has_standby=has_standby), *_segment_plans(planner)]
-    return tuple(
+    plans = [
+        *_relay_plans(planner, has_standby=has_standby),
+        *_segment_plans(planner),
+        *_self_plans(planner),
+        *_ipip_plans(planner),
+        *_ip6_plans(planner),
+    ]
+    own = tuple(
         SessionPlan(
             session=SessionId(index),
             peer=peer.name,
@@ -39,9 +46,11 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
             source=source,
             destination=destination,
             port=port,
+            device=planner.settings.mesh.ipip_device if layer is Layer.IPIP else "",
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
+    return (*own, *_canary_plans(planner, first=len(own)))
 
 
 def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
@@ -76,9 +85,17 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         is_relay = plan.peer == path.relay_in(remote)
         if plan.layer is not Layer.WIREGUARD:
             share = _share(topology.mesh, topology.local.location, remote, plan.peer)
-    elif plan.layer is Layer.OVERLAY:
+    elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
         share = 2
-    return Kind(plan.layer, plan.path, plan.flow, share if plan.flow is FlowClass.FRESH else 0, is_relay)
+    return Kind(
+        plan.layer,
+        plan.path,
+        plan.flow,
+        share if plan.flow is FlowClass.FRESH else 0,
+        is_relay,
+        is_advisory=plan.is_advisory,
+        interval_ns=0 if plan.canary is None else parse_duration(plan.canary.interval),
+    )
 
 
 def _share(mesh: Mesh, here: str, there: str, peer: str) -> int:
@@ -156,3 +173,69 @@ def _wireguard_plans(planner: Planner, path: Path) -> Iterator[_Row]:
                 peer.wireguard_ip,
                 planner.settings.probe.port,
             )
+
+
+def _self_plans(planner: Planner) -> Iterator[_Row]:
+    """This node's own reflector, over loopback: who does not hear himself accuses nobody."""
+    local = planner.topology.local
+    yield local, Layer.SELF, NO_PATH, FlowClass.FRESH, local.node_ip, local.node_ip, planner.settings.probe.port
+
+
+def _ipip_plans(planner: Planner) -> Iterator[_Row]:
+    """A member to its leader's overlay address, out of the IPIP device whatever the routes say.
+
+    None of the leader's addresses is routed through IPIP but its WireGuard address, and that one is often local: a
+    member's kilo0 is down and mostly keeps the address of its location, which the kernel then answers itself. Out of
+    the device and without a route the kernel takes the destination for the next hop, hence for the outer destination:
+    the gateway of Kilo's own routes, so that the outer packets are those of real traffic. The reflector answers out of
+    the device the request came in by, in the same way.
+    """
+    topology = planner.topology
+    local = topology.local
+    leader = topology.mesh.node(topology.mesh.location(local.location).leader)
+    if planner.settings.mesh.ipip_device and leader.name != local.name:
+        port = planner.settings.probe.port
+        yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.overlay_ip, port
+
+
+def _ip6_plans(planner: Planner) -> Iterator[_Row]:
+    """The IPv6 twins of the fresh sessions that need no tables of ours, where both ends have an address."""
+    for node, layer, path, (source, destination), port in _ip6_candidates(planner):
+        if source and destination:
+            yield node, layer, path, FlowClass.FRESH, source, destination, port
+
+
+def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
+    topology, port = planner.topology, planner.settings.probe.port
+    local = topology.local
+    primary = [path for path in topology.local_paths() if path.is_primary]
+    chosen = watched(topology.mesh, local.name, local.location)
+    for path in primary:
+        for node in _reached(planner, path):
+            yield node, Layer.RELAY, path.number, (local.node_ip6, node.node_ip6), planner.probe_port(path)
+    for node in topology.mesh.members(local.location):
+        if node.name in chosen:
+            yield node, Layer.UNDERLAY, NO_PATH, (local.node_ip6, node.node_ip6), port
+            yield node, Layer.OVERLAY, NO_PATH, (local.overlay_ip6, node.overlay_ip6), port
+    for path in primary:
+        if topology.is_relay(path):
+            peer = topology.mesh.node(path.relay_in(path.other_location(local.location)))
+            yield peer, Layer.WIREGUARD, path.number, (local.wireguard_ip6, peer.wireguard_ip6), port
+
+
+def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
+    """The canaries of the other locations; the mesh is not on the way to those of the own."""
+    mesh, home = planner.topology.mesh, planner.topology.local.location
+    remote = (canary for canary in planner.settings.probe.canary if mesh.node(canary.node).location != home)
+    for session, canary in enumerate(remote, first):
+        yield SessionPlan(
+            session=SessionId(session),
+            peer=canary.node,
+            layer=Layer.POD,
+            path=NO_PATH,
+            flow=FlowClass.FRESH,
+            source="",
+            destination=canary.address,
+            port=canary.port,
+            canary=canary,
+        )

@@ -11,8 +11,10 @@ from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
+from meshwatchd.core.side import SideIssues
 from meshwatchd.core.views import PeerViews, View
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
 
 ALIVE_AFTER_HITS = 3
@@ -53,7 +55,9 @@ class PairWatch:
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
         self._local = local
-        self._witnesses = tuple(n.name for n in topology.mesh.members(self.remote) if n.name != self.remote_leader)
+        self._members = tuple(node.name for node in topology.mesh.members(self.remote))
+        self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
+        self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
 
@@ -63,7 +67,9 @@ class PairWatch:
 
         self.groups: dict[int, Group] = {}
         self._judges: dict[SessionId, Group] = {}
-        self._everything = schedule.sessions
+        self.loop = schedule.select(layer=Layer.SELF)
+        # Neither this node's own voice nor a canary's, which may be anybody's.
+        self._others = tuple(s for s in schedule.sessions if s.plan.layer not in (Layer.SELF, Layer.POD))
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
             beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
@@ -79,13 +85,23 @@ class PairWatch:
         self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
         segments = schedule.select(path=NO_PATH)
         self.segments = (*segments, *self.wireguard)
+        self.side = SideIssues(schedule, self._concerns)
         to_leader = tuple(s for s in segments if s.plan.peer == self.own_leader)
         self.underlay = _pick(to_leader, Layer.UNDERLAY, FlowClass.FRESH)
+        self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
         self.overlay = _pick(to_leader, Layer.OVERLAY, FlowClass.FRESH)
         self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
         self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
         self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
         self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
+
+    def _concerns(self, plan: SessionPlan) -> bool:
+        """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
+        if plan.layer is Layer.POD:
+            return plan.peer in self._members
+        if plan.path == NO_PATH:
+            return self.is_leader or plan.peer == self.own_leader
+        return plan.path == self.primary.number
 
     def group(self, path: Path) -> Group:
         """The group that judges a path."""
@@ -103,11 +119,12 @@ class PairWatch:
     def light_sessions(self, active: Path) -> tuple[Session, ...]:
         """What a confirm burst asks beside the suspected path: everything that could explain or replace it."""
         others = [s for path in self.paths if path is not active for s in self.group(path).sessions]
-        segments = (*self.underlay, *self.overlay, *self.overlay_pinned) if not self.is_leader else self.wireguard
+        to_leader = (*self.underlay, *self.overlay, *self.overlay_pinned, *self.ipip)
+        segments = to_leader if not self.is_leader else self.wireguard
         members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
         suspected = self.group(active).controls
         pinned = [session for session in self.pinned if session not in suspected]
-        return *pinned, *self.to_relay, *segments, *members, *others
+        return *pinned, *self.to_relay, *segments, *members, *self.loop, *others
 
     def evidence(
         self,
@@ -138,6 +155,9 @@ class PairWatch:
             underlay=leg(self.underlay, since),
             overlay=leg(self.overlay, since),
             overlay_pinned=leg(self.overlay_pinned, since),
+            own_loop=leg(self.loop, since),
+            ipip=leg(self.ipip, since),
+            members_ipip=self._members_ipip(views, now),
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
             members_overlay=leg(self.members_overlay, since) if self.is_leader else Leg.UNKNOWN,
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
@@ -145,12 +165,15 @@ class PairWatch:
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
             remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY),
-            is_anything_alive=any(s.since(since)[0] > 0 for s in self._everything) if since else True,
+            remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
+            is_anything_alive=any(s.since(since)[0] > 0 for s in self._others) if since else True,
             is_active_down=self._carries(active).is_down,
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
             silent_nodes=silent,
+            silent_ip6=self.side.silent_ip6(),
+            silent_canaries=self.side.silent_canaries(),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
@@ -161,8 +184,8 @@ class PairWatch:
         claimed = views.other_keys(now)
         if not claimed:
             return ()
-        talking = {s.plan.peer for s in self._everything if s.last_heard and now - s.last_heard <= RECENT_NS}
-        asked = {s.plan.peer for s in self._everything}
+        talking = {s.plan.peer for s in self._others if s.last_heard and now - s.last_heard <= RECENT_NS}
+        asked = {s.plan.peer for s in self._others}
         return tuple(peer for peer in claimed if peer in asked and peer not in talking)
 
     def _carries(self, active: Path) -> Group:
@@ -178,6 +201,7 @@ class PairWatch:
             legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
         else:
             legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
+            legs[self.index, View.LEADER_IPIP] = _standing(self.ipip)
         return legs
 
     def _doubt(self) -> Leg:
@@ -196,6 +220,20 @@ class PairWatch:
             return Leg.DEAD
         is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
         return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
+
+    def _members_ipip(self, views: PeerViews, now: int) -> Leg:
+        """What this leader's members agree on: one of them alone may have a fault of its own."""
+        if not self.is_leader:
+            return Leg.UNKNOWN
+        said = {views.read(peer, self.index, View.LEADER_IPIP, since=now - RECENT_NS) for peer in self._neighbours}
+        said.discard(Leg.UNKNOWN)
+        return said.pop() if len(said) == 1 else Leg.UNKNOWN
+
+    def is_deaf(self, now: int) -> bool:
+        """Whether this node does not hear itself: then its word about others is worth nothing."""
+        primary = self.group(self.primary)
+        since = primary.suspect_since or primary.down_since
+        return leg(self.loop, max(since, now - RECENT_NS) if since else 0) is Leg.DEAD
 
     def _pinned_leg(self, since: int) -> Leg:
         """Pinned flows to the nodes whose fresh flows are lost; the others' say nothing about the fault.

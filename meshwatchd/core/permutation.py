@@ -54,12 +54,13 @@ class FreshPorts:
     Args:
         regular, burst: the walks of regular probes and of confirm bursts, shared by all sessions of the node.
         now: when the process began to probe.
+        is_apart: half a walk away from everybody else's place, for whoever needs a socket of its own.
     """
 
     __slots__ = ("_burst", "_regular")
 
-    def __init__(self, regular: PortWalk, burst: PortWalk, now: int) -> None:
-        self._regular, self._burst = _Lane(regular, now), _Lane(burst, now)
+    def __init__(self, regular: PortWalk, burst: PortWalk, now: int, *, is_apart: bool = False) -> None:
+        self._regular, self._burst = _Lane(regular, now, is_apart=is_apart), _Lane(burst, now, is_apart=is_apart)
 
     def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:
         """The port of the next probe.
@@ -82,9 +83,10 @@ class _Lane:
     may be ahead of that place by as much again.
     """
 
-    __slots__ = ("_first", "_index", "_lead", "_round_ns", "_walk")
+    __slots__ = ("_first", "_index", "_lead", "_round_ns", "_shift", "_walk")
 
-    def __init__(self, walk: PortWalk, now: int) -> None:
+    def __init__(self, walk: PortWalk, now: int, *, is_apart: bool) -> None:
+        self._shift = walk.band.count // 2 if is_apart else 0
         self._walk, self._lead, self._round_ns = walk, walk.band.lead, walk.band.round_ns
         self._first = self._index = now // self._round_ns + self._lead
 
@@ -94,7 +96,7 @@ class _Lane:
         if index > max(clock, self._first) + self._lead and not is_forced:
             return None
         self._index = index
-        return self._walk.port(index)
+        return self._walk.port(index + self._shift)
 
 
 class KnownPorts:

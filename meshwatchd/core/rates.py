@@ -59,6 +59,8 @@ class Kind(NamedTuple):
     Attributes:
         share: fresh sessions whose probes cross one overlay leg, both ways; 0 without an overlay in between.
         is_relay: they lead to the far relay of their path.
+        is_advisory: they move no traffic.
+        interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
     """
 
     layer: Layer
@@ -66,6 +68,8 @@ class Kind(NamedTuple):
     flow: FlowClass
     share: int = 0
     is_relay: bool = False
+    is_advisory: bool = False
+    interval_ns: int = 0
 
 
 class Rate(NamedTuple):
@@ -117,16 +121,18 @@ class Rates:
 
     def _wished_ns(self, kind: Kind, used: frozenset[int]) -> int:
         """The interval without the packet budget."""
-        timers, is_used = self.timers, kind.layer is Layer.RELAY and kind.path in used
+        if kind.interval_ns:
+            return kind.interval_ns
+        timers, is_used = self.timers, _is_used(kind, used)
         if kind.flow is FlowClass.PINNED:
             if is_used:
                 return timers.interval_ns
             return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR
-        if kind.layer is Layer.WIREGUARD:
+        if kind.layer is Layer.WIREGUARD and not kind.is_advisory:
             return self._fresh_ns
         if is_used:
             return max(self._fresh_ns, kind.share * self._flow_gap_ns)
-        part = EFFECTIVE_PART if kind.layer is Layer.EFFECTIVE else STANDBY_PART
+        part = EFFECTIVE_PART if kind.layer is Layer.EFFECTIVE or kind.is_advisory else STANDBY_PART
         return max(SLOW_NS, self._fresh_ns, part * kind.share * self._flow_gap_ns)
 
 
@@ -154,8 +160,14 @@ def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:
 
 def _rank(kind: Kind, used: frozenset[int]) -> int:
     """What gives last comes first: relays of the path in use and the leaders' tunnel, the path in use, standbys."""
+    if kind.is_advisory:
+        return 3
     if kind.layer is Layer.WIREGUARD:
         return 0
     if kind.layer is Layer.RELAY:
         return (0 if kind.is_relay else 1) if kind.path in used else 2
     return 3
+
+
+def _is_used(kind: Kind, used: frozenset[int]) -> bool:
+    return kind.layer is Layer.RELAY and kind.path in used and not kind.is_advisory

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from meshwatchd.model.faults import Severity
-from meshwatchd.model.status import PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.core.classifier import explains
+from meshwatchd.core.side import is_silent
+from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.settings import Canary
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
@@ -35,7 +38,13 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
         is_ready=bool(conductors) and all(conductor.is_ready for conductor in conductors),
         severity=worst,
         pairs=pairs,
-        sessions=tuple(_session(session) for session in engine.schedule.sessions),
+        sessions=tuple(_session(session) for session in engine.schedule.sessions if session.plan.canary is None),
+        canaries=tuple(
+            _canary(session, session.plan.canary, conductor.verdicts.current)
+            for conductor in conductors
+            for session in conductor.watch.side.canaries
+            if session.plan.canary is not None
+        ),
         rates=tuple(_rate(rate) for rate in engine.schedule.rates()),
         counters=dict(counters),
     )
@@ -101,11 +110,29 @@ def _session(session: Session) -> SessionStatus:
         layer=plan.layer,
         path=plan.path,
         flow=plan.flow,
+        address=plan.destination,
         state=session.state,
         rtt_ns=session.rtt_ns,
         sent=session.sent,
         lost=session.lost,
         last_heard_ns=session.last_heard,
+    )
+
+
+def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
+    is_explained = is_silent(session) and explains(verdict.fault, verdict.culprit, canary.node)
+    return CanaryStatus(
+        name=canary.name,
+        node=canary.node,
+        kind=canary.kind,
+        address=canary.address,
+        port=canary.port,
+        state=session.state,
+        rtt_ns=session.rtt_ns,
+        sent=session.sent,
+        lost=session.lost,
+        last_heard_ns=session.last_heard,
+        depends_on=verdict.fault if is_explained else "",
     )
 
 

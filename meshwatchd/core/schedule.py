@@ -26,6 +26,10 @@ from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.source_ports import known_ports, split_ports
+from meshwatchd.model.units import parse_duration
+
+CANARY_WAIT_NS = 500 * MS
+"""A service may take its time; its answer is no measure of the network's delay."""
 
 GRID_NS = 1 * MS
 """Regular probes leave on multiples of this, early rather than late: a wake-up costs more than a probe."""
@@ -69,8 +73,8 @@ class _Turn:
         self.step_ns = max(1, interval_ns // len(self.sessions))
 
     def watch_closely(self, interval_ns: int) -> None:
-        """For some rounds, where the interval of rest is longer."""
-        if interval_ns < self.rest_ns:
+        """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
+        if interval_ns < self.rest_ns and not self.kind.interval_ns:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
 
@@ -142,13 +146,12 @@ class Schedule:
         """
         self._heap.clear()
         ordered = sorted(plans, key=lambda plan: plan.session)
-        delays: dict[tuple[int, int], tuple[DelayEstimator, _Waits]] = {}
+        delays: dict[tuple[int, ...], tuple[DelayEstimator, _Waits]] = {}
         ports: dict[tuple[str, str, int], FreshPorts] = {}
         turns: dict[Kind, list[Session]] = {}
         sessions, self._waits = [], []
         for plan in ordered:
-            # One estimator for all sessions of a layer and path: what delays one of them delays the others.
-            delay, waits = delays.setdefault((plan.layer, plan.path), (self._estimator(), _Waits()))
+            delay, waits = delays.setdefault(_leg(plan), (self._estimator(plan), _Waits()))
             session = Session(plan, self._ports(ports, plan, now), delay, self.timers.silence_ns)
             sessions.append(session)
             self._waits.append(waits)
@@ -269,10 +272,13 @@ class Schedule:
         return self.sessions[identity] if 0 <= identity < len(self.sessions) else None
 
     def select(self, **wanted: object) -> tuple[Session, ...]:
-        """The sessions whose plans have all the given attribute values."""
+        """The sessions whose plans have all the given attribute values; advisory ones only when asked for."""
+        wanted.setdefault("is_advisory", False)
         return tuple(s for s in self.sessions if all(getattr(s.plan, name) == value for name, value in wanted.items()))
 
-    def _estimator(self) -> DelayEstimator:
+    def _estimator(self, plan: SessionPlan) -> DelayEstimator:
+        if plan.canary is not None:
+            return DelayEstimator(min(CANARY_WAIT_NS, parse_duration(plan.canary.interval)))
         return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
 
     def _ask(self, turn: _Turn, now: int, probes: list[SendProbe]) -> None:
@@ -350,9 +356,18 @@ class Schedule:
             return KnownPorts(self._known, plan.session)
         address = plan.source, plan.destination, plan.port
         if address not in ports:
-            ports[address] = FreshPorts(*self._walks, now)
+            # A canary's socket would keep a port from all others, which share it.
+            ports[address] = FreshPorts(*self._walks, now, is_apart=plan.canary is not None)
         return ports[address]
 
     def _push(self, at: int, item: _Turn | _Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
+
+
+def _leg(plan: SessionPlan) -> tuple[int, ...]:
+    """Sessions of one layer, path and family share an estimator: what delays one of them delays the others.
+
+    Canaries have nothing in common.
+    """
+    return (plan.layer, plan.path, plan.is_ip6, -1 if plan.canary is None else plan.session)

@@ -20,8 +20,16 @@ has to last as long as a side issue.
 SIDE_ISSUE_NS = 3_000 * MS
 """A lone silent node or standby is stated only when it lasts: often it is the first sign of something bigger."""
 
-_SIDE_ISSUES = frozenset({FaultCode.NODE_UNREACHABLE, FaultCode.KEY_MISMATCH, FaultCode.STANDBY_DOWN})
-_VAGUE = frozenset({FaultCode.UNDETERMINED, *_SIDE_ISSUES})
+_SIDE_ISSUES = frozenset(
+    {
+        FaultCode.NODE_UNREACHABLE,
+        FaultCode.KEY_MISMATCH,
+        FaultCode.ADDRESS_FAMILY_BROKEN,
+        FaultCode.POD_UNREACHABLE,
+        FaultCode.STANDBY_DOWN,
+    }
+)
+_VAGUE = _SIDE_ISSUES | {FaultCode.UNDETERMINED}
 
 
 class VerdictKeeper:

@@ -1,7 +1,8 @@
 """What nodes tell each other about their own legs, as bits in every packet's banner.
 
-Bit `BITS_PER_PAIR * pair + Leg` of `view_up` says that the leg is good, of `view_known` that the sender knows. Eight
-pairs fit in 32 bits; a bigger mesh keeps quiet about the rest, and verdicts there rest on local evidence alone.
+Bit `BITS_PER_PAIR * pair + Leg` of `view_up` says that the leg is good, of `view_known` that the sender knows. Six
+pairs, those of four locations, fit in 32 bits; a bigger mesh keeps quiet about the rest, and verdicts there rest on
+local evidence alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from meshwatchd.core.classifier import Leg
 from meshwatchd.model.events import Banner
 from meshwatchd.model.settings import MINUTE, SECOND
 
-BITS_PER_PAIR = 4
+BITS_PER_PAIR = 5
 VIEW_BITS = 32
+VIEW_PAIRS = VIEW_BITS // BITS_PER_PAIR
 
 
 class View(IntEnum):
@@ -23,15 +25,16 @@ class View(IntEnum):
     MEMBERS_OVERLAY = 1
     RELAY_PATH = 2
     LEADER_UNDERLAY = 3
+    LEADER_IPIP = 4
 
 
 def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
     """Turn legs, by pair and kind, into the (up, known) bit masks."""
     up = known = 0
     for (pair, view), leg in legs.items():
-        bit = pair * BITS_PER_PAIR + view
-        if bit >= VIEW_BITS or leg is Leg.UNKNOWN:
+        if pair >= VIEW_PAIRS or leg is Leg.UNKNOWN:
             continue
+        bit = pair * BITS_PER_PAIR + view
         known |= 1 << bit
         if leg is Leg.ALIVE:
             up |= 1 << bit
@@ -79,6 +82,6 @@ class PeerViews:
         """What a peer says of one leg; nothing when it was not heard since the given instant."""
         banner, heard_at = self._latest.get(peer, (Banner(), -1))
         bit = pair * BITS_PER_PAIR + view
-        if heard_at < since or bit >= VIEW_BITS or not banner.view_known >> bit & 1:
+        if heard_at < since or pair >= VIEW_PAIRS or not banner.view_known >> bit & 1:
             return Leg.UNKNOWN
         return Leg.ALIVE if banner.view_up >> bit & 1 else Leg.DEAD

@@ -22,7 +22,8 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     """What every packet of a node carries about itself.
 
     Attributes:
-        view_up: bit `4*pair + k` set: WireGuard leg (k=0), own overlay to the members (k=1), relay path (k=2) is good.
+        view_up: bit `5*pair + k` set: WireGuard leg (k=0), own overlay to the members (k=1), relay path (k=2), own
+            leader's underlay (k=3), IPIP leg to the own leader (k=4) is good.
         view_known: the same bits, set where `view_up` means anything.
         active: the path in use, for each pair of locations.
     """

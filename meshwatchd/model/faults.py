@@ -19,8 +19,11 @@ class FaultCode(StrEnum):
     WIREGUARD_BLOCKED = "wireguard-blocked"
     OVERLAY_NEW_FLOWS = "overlay-new-flows"
     OVERLAY_BLACK_HOLE = "overlay-black-hole"
+    IPIP_BLACK_HOLE = "ipip-black-hole"
     RELAY_NOT_FORWARDING = "relay-not-forwarding"
     NODE_UNREACHABLE = "node-unreachable"
+    ADDRESS_FAMILY_BROKEN = "address-family-broken"
+    POD_UNREACHABLE = "pod-unreachable"
     KEY_MISMATCH = "key-mismatch"
     STANDBY_DOWN = "standby-down"
     ALL_PATHS_DOWN = "all-paths-down"
@@ -57,8 +60,8 @@ _LINES = (
         code=FaultCode.LOCAL,
         layer=Layer.SELF,
         severity=Severity.CRITICAL,
-        title="this node reaches nobody: the fault is here",
-        remedy="look at this node's NIC, firewall and load; no route is moved on its word",
+        title="this node does not hear itself or reaches nobody: the fault is here",
+        remedy="look at this node's NIC, firewall, loopback and load; no route is moved on its word",
     ),
     Fault(
         code=FaultCode.LEADER_DEAD,
@@ -89,6 +92,13 @@ _LINES = (
         remedy="look at the overlay device, its FDB and neighbours, and filters for its UDP port on the leader",
     ),
     Fault(
+        code=FaultCode.IPIP_BLACK_HOLE,
+        layer=Layer.IPIP,
+        severity=Severity.CRITICAL,
+        title="no IPIP packet passes the leader while its overlay answers",
+        remedy="look at the IPIP device, its rp_filter, and filters for IP protocol 4 on the leader",
+    ),
+    Fault(
         code=FaultCode.RELAY_NOT_FORWARDING,
         layer=Layer.RELAY,
         severity=Severity.CRITICAL,
@@ -101,6 +111,20 @@ _LINES = (
         severity=Severity.WARNING,
         title="one remote node is silent while its neighbours answer over the same path",
         remedy="look at that node; no path is to blame",
+    ),
+    Fault(
+        code=FaultCode.ADDRESS_FAMILY_BROKEN,
+        layer=Layer.UNDERLAY,
+        severity=Severity.WARNING,
+        title="only IPv6 is lost: IPv4 between the same nodes answers",
+        remedy="look at IPv6 addresses, neighbours, routes and ip6tables; nothing is moved, standby routes are IPv4",
+    ),
+    Fault(
+        code=FaultCode.POD_UNREACHABLE,
+        layer=Layer.POD,
+        severity=Severity.WARNING,
+        title="a canary is silent while every layer of the mesh below it answers",
+        remedy="look at the pod, its CNI link and network policies; no path is to blame",
     ),
     Fault(
         code=FaultCode.KEY_MISMATCH,

@@ -25,7 +25,10 @@ Instant = NewType("Instant", int)
 
 
 class Layer(IntEnum):
-    """The layer a probe exercises; the value travels in the private TLV of every probe."""
+    """The layer a probe exercises; the value travels in the private TLV of every probe.
+
+    POD never does: what a canary is sent is whatever it understands, and no peer reflects it.
+    """
 
     SELF = 0
     UNDERLAY = 1
@@ -34,6 +37,7 @@ class Layer(IntEnum):
     OVERLAY = 4
     RELAY = 5
     EFFECTIVE = 6
+    POD = 7
 
 
 class FlowClass(StrEnum):

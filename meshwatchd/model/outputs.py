@@ -8,14 +8,18 @@ from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Provision, Switch
+from meshwatchd.model.settings import Canary
 
 
 class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the packet adapter must know to send the probes of one session.
 
     Attributes:
-        source, destination: addresses of one family, IPv4 or IPv6, not link-local.
-        port: destination UDP port.
+        source, destination: addresses of one family, IPv4 or IPv6, not link-local; the source of a canary is the
+            kernel's to choose, and empty.
+        port: destination port.
+        device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
+        canary: what a session of Layer.POD asks, None for all others.
     """
 
     session: SessionId
@@ -26,6 +30,18 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     destination: str
     port: int
+    device: str = ""
+    canary: Canary | None = None
+
+    @property
+    def is_ip6(self) -> bool:
+        """Whether its probes are IPv6."""
+        return ":" in self.destination
+
+    @property
+    def is_advisory(self) -> bool:
+        """Whether it may warn only: canaries are not the mesh, and no route of ours is IPv6."""
+        return self.canary is not None or self.is_ip6
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):

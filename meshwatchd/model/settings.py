@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
 
@@ -44,6 +45,20 @@ class LinkImplementation(StrEnum):
     USERSPACE = "userspace"
 
 
+class CanaryKind(StrEnum):
+    """How a canary is asked."""
+
+    UDP = "udp"
+    TCP = "tcp"
+
+
+class CanaryExpect(StrEnum):
+    """What counts as an answer of a canary."""
+
+    ANSWER = "answer"
+    SERVICE = "service"
+
+
 class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who and where the daemon is.
 
@@ -77,6 +92,32 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     accepted_key_file: str = ""
 
 
+class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pod, or anything behind a node, that is asked by every node of the other locations.
+
+    It tells whether the last step works, from the node to its pod; it never moves traffic.
+
+    Attributes:
+        name: what it is called in verdicts and in the status.
+        address: IPv4 or IPv6, as pods see it.
+        port: destination port.
+        node: the node of the mesh it stands for.
+        kind: how it is asked. udp sends a DNS question for the root's name servers and takes any datagram for an
+            answer, so that an echo server will do as well; tcp connects and closes.
+        expect: what satisfies. answer takes whatever proves the way there and back, a refused connection (RST)
+            included, as the host discovery of port scanners does; service wants the connection.
+        interval: between questions.
+    """
+
+    name: str
+    address: str
+    port: int
+    node: NodeName
+    kind: CanaryKind = CanaryKind.UDP
+    expect: CanaryExpect = CanaryExpect.ANSWER
+    interval: str = "1s"
+
+
 class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is sent, and how often.
 
@@ -97,6 +138,7 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     source_ports: str = "10000-29999"
     flow_memory: str = "15min"
     packets_per_second: int = 2000
+    canary: tuple[Canary, ...] = ()
 
 
 class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,11 +192,17 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mesh as the operator declares it."""
+    """The mesh as the operator declares it.
+
+    Attributes:
+        ipip_device: through which non-leaders reach their leader with traffic to other locations, where Kilo
+            encapsulates: tunl0, or cilium_tunl with Cilium 1.15 to 1.17. Empty: there is none (Kilo over flannel).
+    """
 
     profile: str = "kilo"
     wireguard_device: str = "kilo0"
     overlay_device: str = "flannel.1"
+    ipip_device: str = ""
     location: tuple[Location, ...] = ()
     node: tuple[Node, ...] = ()
 

@@ -9,17 +9,43 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName
 
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One session."""
+    """One session.
+
+    Attributes:
+        address: where its probes go.
+    """
 
     peer: NodeName
     layer: Layer
     path: int
     flow: FlowClass
+    address: str
     state: str
     rtt_ns: int
     sent: int
     lost: int
     last_heard_ns: int
+
+
+class CanaryStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One canary as seen from this node.
+
+    Attributes:
+        state: of its session.
+        depends_on: the fault that explains its silence; empty when it answers or is to blame itself.
+    """
+
+    name: str
+    node: NodeName
+    kind: str
+    address: str
+    port: int
+    state: str
+    rtt_ns: int
+    sent: int
+    lost: int
+    last_heard_ns: int
+    depends_on: str
 
 
 class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +98,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_ready: every primary path has been judged.
+        canaries: those that this node asks; they are no part of `sessions`.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -86,3 +113,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[SessionStatus, ...]
     rates: tuple[RateStatus, ...] = ()
     counters: dict[str, int]
+    canaries: tuple[CanaryStatus, ...] = ()

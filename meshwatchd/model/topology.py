@@ -36,6 +36,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         pod_cidr: the prefix of its pods.
         overlay_ip: the address of its overlay device, the gateway its neighbours use for its pods.
         wireguard_ip: its address on the mesh's WireGuard device; leaders have one.
+        node_ip6, overlay_ip6, wireguard_ip6: the same places by IPv6; a layer is probed by IPv6 where both ends have
+            an address. Routes of ours are IPv4: what only IPv6 loses is told and never moves traffic.
         standby_public_key: base64 of 32 bytes; nodes that may relay have one.
         standby_endpoint: host part of where its standby links can be reached; None behind NAT, where it initiates.
     """
@@ -46,6 +48,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pod_cidr: str
     overlay_ip: str
     wireguard_ip: str | None = None
+    node_ip6: str | None = None
+    overlay_ip6: str | None = None
+    wireguard_ip6: str | None = None
     standby_public_key: str | None = None
     standby_endpoint: str | None = None
 

@@ -38,7 +38,9 @@ class KiloProfile:
         overlay = snapshot.link(declared.overlay_device)
         if overlay is None:
             return Unrecognised(reason=f"no overlay device {declared.overlay_device} on this node; is the CNI running?")
-        gateway_device = _gateway_device(snapshot, declared.overlay_device)
+        if declared.ipip_device and snapshot.link(declared.ipip_device) is None:
+            return Unrecognised(reason=f"no IPIP device {declared.ipip_device} on this node; does Kilo encapsulate?")
+        gateway_device = _gateway_device(snapshot, declared)
         if gateway_device is None:
             return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
         return Topology(
@@ -52,9 +54,11 @@ class KiloProfile:
         )
 
 
-def _gateway_device(snapshot: Snapshot, overlay_device: str) -> str | None:
-    if overlay_device != COLLECT_METADATA_DEVICE:
-        return overlay_device
+def _gateway_device(snapshot: Snapshot, declared: MeshSettings) -> str | None:
+    if declared.overlay_device != COLLECT_METADATA_DEVICE:
+        return declared.overlay_device
+    if declared.ipip_device:
+        return declared.ipip_device
     return next((name for name in IPIP_DEVICES if snapshot.link(name) is not None), None)
 
 

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final
 
+from meshwatchd.adapters.canary import CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.netlink.switch import RuleSwitch
 from meshwatchd.adapters.packet import translate
@@ -72,7 +73,8 @@ class Effects:
         self._base_port = settings.probe.port
         names = [node.name for node in settings.mesh.node]
         keys = MeshKeys(self._node, secrets)
-        self._peers = peers = Peers(keys, (name for name in names if name != self._node), budgets_of(settings))
+        # This node is a peer of its own: SELF probes are signed with a key that no other node has a use for.
+        self._peers = peers = Peers(keys, names, budgets_of(settings))
         dictionary = translate.Dictionary(names)
         own = translate.own_state(Banner(), node=self._node, epoch=epoch)
         self._switch = RuleSwitch(settings.kernel.protocol)
@@ -95,6 +97,7 @@ class Effects:
             routed_port=self._base_port + 1,
         )
         self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
+        self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
         self._is_acting = settings.daemon.mode is Mode.ENFORCE
         self._has_provisioned = False
@@ -105,17 +108,21 @@ class Effects:
     def carry_out(self, output: Output, now_ns: int) -> None:
         """Do one thing the core wants; what comes of it goes to the inbox."""
         match output:
+            case SendProbe() if output.session in self._canaries:
+                self._canaries.send(output)
             case SendProbe():
                 self._prober.send(output)
             case SetBanner():
-                own = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
-                self._prober.announce(own)
-                self._reflector.announce(own)
+                state = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
+                self._prober.announce(state)
+                self._reflector.announce(state)
             case ApplySwitch():
                 self._inbox.append(self._apply(output))
             case ConfigureSessions():
-                self._prober.configure(output.sessions)
-                ports = {plan.port for plan in output.sessions}
+                own = tuple(plan for plan in output.sessions if plan.canary is None)
+                self._prober.configure(own)
+                self._canaries.configure(plan for plan in output.sessions if plan.canary is not None)
+                ports = {plan.port for plan in own}
                 self._reflector.listen(ports | {self._base_port, self._base_port + 1})
                 self._is_reconfigured = True
             case EnsureProvision():
@@ -158,6 +165,7 @@ class Effects:
     def expire(self, now_ns: int) -> None:
         """Forget probes that nobody waits for any more, and close their ports."""
         self._prober.expire(now_ns)
+        self._canaries.expire(now_ns)
 
     def retry(self) -> None:
         """Try again what could not be opened."""
@@ -180,6 +188,7 @@ class Effects:
     def close(self) -> None:
         """Stop probing and answering. Rules and routes stay: traffic must not move because we go."""
         self._prober.close()
+        self._canaries.close()
         self._reflector.close()
         if self._standard is not None:
             self._standard.close()

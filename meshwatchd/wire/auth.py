@@ -8,6 +8,10 @@
 A node that is broken into can thus forge its own packets only, and a packet sent back to its maker does not
 verify. The secret itself is the exception: whoever reads the file can be anybody.
 
+A node has a key with itself too, for probes to its own reflector. Both names in it are its own, so that no packet
+between two nodes verifies under it. Both directions are one there: what keeps a request from being taken for
+its own answer is the reply flag, and what keeps it from being answered twice the window of `replay`.
+
 To change the secret without losing a packet: every node first gets the new one as receive-only, then, node
 by node, the roles are swapped, then the old one is dropped. Own probes are signed with the active secret;
 an answer is signed with whichever secret its request used, because that one the peer provably has.

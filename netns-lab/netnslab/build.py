@@ -182,6 +182,7 @@ def _write_daemon_files(blueprint: Blueprint) -> None:
             topology,
             node,
             overlay_device=blueprint.overlay.relay_device,
+            ipip_device=blueprint.overlay.ipip_device,
             standby_keys=standby_keys,
             mesh_key=mesh_key,
         )

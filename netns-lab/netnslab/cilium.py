@@ -70,6 +70,7 @@ class Cilium:
 
     needs: Needs = field(default_factory=lambda: Needs(vxlan_external=True, ipip=True))
     relay_device: str = TUNNEL
+    ipip_device: str = TUNNEL
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
         """Devices, Cilium's routes and rules, and the tables that stand for its ipcache."""

@@ -36,7 +36,9 @@ def generate_mesh_key() -> str:
     return base64.b64encode(secrets.token_bytes(MESH_KEY_BYTES)).decode("ascii")
 
 
-def render(topology: Topology, node: Node, *, overlay_device: str, standby_keys: Mapping[str, KeyPair]) -> str:
+def render(
+    topology: Topology, node: Node, *, overlay_device: str, ipip_device: str, standby_keys: Mapping[str, KeyPair]
+) -> str:
     """The configuration file of one node, as TOML."""
     document: Table = {
         "daemon": {"node": node.name, "mode": "enforce"},
@@ -46,6 +48,7 @@ def render(topology: Topology, node: Node, *, overlay_device: str, standby_keys:
             "profile": "kilo",
             "wireguard_device": kilo.DEVICE,
             "overlay_device": overlay_device,
+            "ipip_device": ipip_device,
             "location": [
                 {"name": location.name, "leader": location.leader, "standbys": list(location.standbys)}
                 for location in topology.locations.values()
@@ -57,11 +60,19 @@ def render(topology: Topology, node: Node, *, overlay_device: str, standby_keys:
 
 
 def files(
-    topology: Topology, node: Node, *, overlay_device: str, standby_keys: Mapping[str, KeyPair], mesh_key: str
+    topology: Topology,
+    node: Node,
+    *,
+    overlay_device: str,
+    ipip_device: str = "",
+    standby_keys: Mapping[str, KeyPair],
+    mesh_key: str,
 ) -> dict[Path, str]:
     """What to write inside a node, by path. A node without standby links has no standby key."""
     texts = {
-        CONFIGURATION: render(topology, node, overlay_device=overlay_device, standby_keys=standby_keys),
+        CONFIGURATION: render(
+            topology, node, overlay_device=overlay_device, ipip_device=ipip_device, standby_keys=standby_keys
+        ),
         MESH_KEY: mesh_key + "\n",
     }
     if node.name in standby_keys:

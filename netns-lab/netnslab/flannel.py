@@ -33,6 +33,7 @@ class Flannel:
 
     needs: Needs = field(default_factory=Needs)
     relay_device: str = "flannel.1"
+    ipip_device: str = ""
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
         """The pod's link, the VXLAN device, and route, neighbour and FDB entry of every other node.

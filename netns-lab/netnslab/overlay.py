@@ -41,6 +41,11 @@ class Overlay(Protocol):
         """The device by which a node hands packets to its leader, and a leader to its nodes."""
         ...
 
+    @property
+    def ipip_device(self) -> str:
+        """The IPIP device among them, on a node that is no leader towards its leader; empty where there is none."""
+        ...
+
     def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
         """Everything it programs on a node and in its pod.
 

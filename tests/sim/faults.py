@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.settings import SECOND
 
-Kind = Literal["underlay", "overlay", "tunnel", "forward"]
+Kind = Literal["loop", "underlay", "overlay", "ipip", "tunnel", "forward", "pod"]
 
 Ends = tuple[tuple[str, int], tuple[str, int]]
 """The two (address, port) pairs of a packet."""
@@ -29,6 +29,7 @@ class Leg(NamedTuple):
     target: str
     path: int = 0
     inner: Ends | None = None
+    is_ip6: bool = False
 
 
 Fault = Callable[[Leg, FlowClass, random.Random], bool]
@@ -56,8 +57,28 @@ def not_forwarding(node: str) -> Fault:
 
 
 def dead(node: str) -> Fault:
-    """Nothing enters or leaves the node, and nothing passes through it."""
-    return lambda leg, _flow, _rng: node in (leg.source, leg.target)
+    """Nothing enters or leaves the node, and nothing passes through it; its loopback is untouched."""
+    return lambda leg, _flow, _rng: leg.kind != "loop" and node in (leg.source, leg.target)
+
+
+def deaf(node: str) -> Fault:
+    """The node hears nothing, itself included."""
+    return lambda leg, _flow, _rng: leg.target == node and leg.kind != "forward"
+
+
+def ipip_black_hole(node: str) -> Fault:
+    """The node's IPIP device passes nothing in either direction."""
+    return lambda leg, _flow, _rng: leg.kind == "ipip" and node in (leg.source, leg.target)
+
+
+def without_ip6(node: str) -> Fault:
+    """The node has lost its IPv6."""
+    return lambda leg, _flow, _rng: leg.is_ip6 and node in (leg.source, leg.target)
+
+
+def pod_dead(node: str) -> Fault:
+    """No pod of the node answers."""
+    return lambda leg, _flow, _rng: leg.kind == "pod" and leg.target == node
 
 
 def tunnel_blocked(one: str, other: str) -> Fault:
@@ -72,7 +93,7 @@ def one_way_tunnel(source: str, target: str) -> Fault:
 
 def random_loss(ratio: float) -> Fault:
     """Every packet may be lost on every leg that is a wire."""
-    return lambda leg, _flow, rng: leg.kind != "forward" and rng.random() < ratio
+    return lambda leg, _flow, rng: leg.kind not in {"forward", "loop"} and rng.random() < ratio
 
 
 def lossy_path(one: str, other: str, ratio: float) -> Fault:

@@ -19,7 +19,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
+from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Ends, Fault, Leg
 from tests.sim.routes import LOOP, Routes
@@ -111,6 +111,13 @@ class SimNode:
         return self.engine.conductors[0]
 
 
+Adjust = Callable[[Settings], Settings]
+
+
+def _as_it_is(settings: Settings) -> Settings:
+    return settings
+
+
 class World:
     """Many engines, one clock.
 
@@ -119,6 +126,7 @@ class World:
         mode: of every node.
         modes: of single nodes.
         policy: of every node.
+        adjust: makes more of every node's settings.
     """
 
     def __init__(
@@ -128,6 +136,7 @@ class World:
         mode: Mode = Mode.ENFORCE,
         modes: Mapping[str, Mode] | None = None,
         policy: PolicySettings | None = None,
+        adjust: Adjust = _as_it_is,
     ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
@@ -139,7 +148,9 @@ class World:
         self.sent = 0
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._count = 0
-        self.settings = {name: settings_for(name, mode=(modes or {}).get(name, mode), policy=policy) for name in NAMES}
+        self.settings = {
+            name: adjust(settings_for(name, mode=(modes or {}).get(name, mode), policy=policy)) for name in NAMES
+        }
         self.routes = Routes({name: planner_of(name) for name in NAMES}, lambda name: self.nodes[name].rules)
         self.nodes = {name: SimNode(name, self._engine(name)) for name in NAMES}
         for node in self.nodes.values():
@@ -227,8 +238,8 @@ class World:
 
     def carries(self, source: str, target: str, flow: FlowClass = FlowClass.FRESH) -> bool:
         """Whether a real packet would arrive and its answer come back, by the kernel state of every hop."""
-        there = self.routes.walk(source, target, None)
-        back = self.routes.walk(target, source, None)
+        there = self._walk(source, target, None)
+        back = self._walk(target, source, None)
         return self._passes(there, flow) and self._passes(back, flow)
 
     def story(self, *, since: int = 0) -> str:
@@ -342,10 +353,10 @@ class World:
     def _reflect(self, node: SimNode, request: Request) -> None:
         plan, probe = request.plan, request.probe
         legs = tuple(
-            Leg(leg.kind, leg.target, leg.source, leg.path) for leg in reversed(self._legs(request.sender, plan))
+            leg._replace(source=leg.target, target=leg.source) for leg in reversed(self._legs(request.sender, plan))
         )
         if plan.layer is Layer.EFFECTIVE:
-            legs = self.routes.walk(node.name, request.sender, None)
+            legs = self._walk(node.name, request.sender, None)
         if self._passes(legs, plan.flow, _ends(plan, probe)):
             delay = self._delay(legs)
             reply = ev.ReplyReceived(
@@ -353,9 +364,11 @@ class World:
                 seq=probe.seq,
                 rtt_ns=self.now + delay - request.sent_at,
                 peer_epoch=node.engine.epoch,
-                banner=node.banner,
+                banner=node.banner if plan.canary is None else ev.Banner(),
             )
             self._post(delay, request.sender, Reply(request.epoch, reply))
+        if plan.canary is not None:
+            return
         event = ev.RequestReceived(
             peer=NodeName(request.sender),
             layer=plan.layer,
@@ -378,8 +391,26 @@ class World:
             legs = tuple(leg._replace(inner=ends) for leg in legs)
         return not any(fault(leg, flow, self.rng) for leg in legs for fault in self.faults)
 
+    def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
+        """The way of what crosses locations: where there is an IPIP device, each overlay leg carries IPIP."""
+        legs = self.routes.walk(source, target, path)
+        if not self.settings[source].mesh.ipip_device:
+            return legs
+        wrapped = ((leg, leg._replace(kind="ipip")) if leg.kind == "overlay" else (leg,) for leg in legs)
+        return tuple(leg for pair in wrapped for leg in pair)
+
     def _legs(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
+        legs = self._way(source, plan)
+        return tuple(leg._replace(is_ip6=True) for leg in legs) if plan.is_ip6 else legs
+
+    def _way(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
         match plan.layer:
+            case Layer.SELF:
+                return (Leg("loop", source, source),)
+            case Layer.IPIP:
+                return (Leg("overlay", source, plan.peer), Leg("ipip", source, plan.peer))
+            case Layer.POD:
+                return (*self._walk(source, plan.peer, None), Leg("pod", plan.peer, plan.peer))
             case Layer.UNDERLAY:
                 return (Leg("underlay", source, plan.peer),)
             case Layer.OVERLAY:
@@ -387,9 +418,9 @@ class World:
             case Layer.WIREGUARD:
                 return (Leg("tunnel", source, plan.peer),)
             case Layer.EFFECTIVE:
-                return self.routes.walk(source, plan.peer, None)
+                return self._walk(source, plan.peer, None)
             case _:
-                return self.routes.walk(source, plan.peer, plan.path)
+                return self._walk(source, plan.peer, plan.path)
 
 
 def _ends(plan: out.SessionPlan, probe: out.SendProbe) -> Ends:
@@ -402,9 +433,10 @@ def healthy_world(
     mode: Mode = Mode.ENFORCE,
     modes: Mapping[str, Mode] | None = None,
     policy: PolicySettings | None = None,
+    adjust: Adjust = _as_it_is,
 ) -> World:
     """A world in which every daemon is ready and every session has been up."""
-    world = World(seed=seed, mode=mode, modes=modes, policy=policy)
+    world = World(seed=seed, mode=mode, modes=modes, policy=policy, adjust=adjust)
     world.run(2 * SECOND)
     assert all(node.conductor.is_ready for node in world.nodes.values()), world.story()
     return world

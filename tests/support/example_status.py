@@ -54,6 +54,7 @@ def session(  # noqa: PLR0917 - the columns of the table it stands for
         layer=layer,
         path=number,
         flow=flow,
+        address="10.2.0.11" if layer is Layer.UNDERLAY else "10.244.4.0" if peer == "b1" else "192.168.100.13",
         state=state,
         rtt_ns=0 if state == "init" else 1_840_000,
         sent=0 if state == "init" else 1000,

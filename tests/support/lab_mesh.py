@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.settings import DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.settings import Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import KILO
@@ -57,11 +59,36 @@ def settings_for(name: str, *, mode: Mode = Mode.ENFORCE, policy: PolicySettings
     )
 
 
+def with_ipip(settings: Settings) -> Settings:
+    """The same mesh where Kilo encapsulates on the way to the leader."""
+    return msgspec.structs.replace(settings, mesh=msgspec.structs.replace(settings.mesh, ipip_device="tunl0"))
+
+
+def with_ip6(settings: Settings) -> Settings:
+    """The same mesh with IPv6 addresses beside all others."""
+    nodes = tuple(
+        msgspec.structs.replace(
+            node,
+            node_ip6=f"fd00:2::{number}",
+            overlay_ip6=f"fd00:244::{number}",
+            wireguard_ip6=f"fd00:4::{number}" if node.wireguard_ip else None,
+        )
+        for number, node in enumerate(settings.mesh.node, 1)
+    )
+    return msgspec.structs.replace(settings, mesh=msgspec.structs.replace(settings.mesh, node=nodes))
+
+
+def with_canaries(settings: Settings, *canaries: Canary) -> Settings:
+    """The same mesh with something to ask behind its nodes."""
+    return msgspec.structs.replace(settings, probe=msgspec.structs.replace(settings.probe, canary=canaries))
+
+
 def snapshot_of(name: str, *, rules: Iterable[Rule] = (), collisions: tuple[ForeignObject, ...] = ()) -> Snapshot:
     """What the node's kernel shows while the mesh runs."""
     links = (
         Link(name="kilo0", index=5, kind="wireguard", is_up=name in LEADERS, mtu_bytes=1420),
         Link(name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1450),
+        Link(name="tunl0", index=7, kind="ipip", is_up=True, mtu_bytes=1480),
     )
     return Snapshot(links=links, rules=tuple(sorted(rules, key=repr)), collisions=collisions)
 

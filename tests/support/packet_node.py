@@ -50,8 +50,7 @@ class PacketNode:
         self.name = NodeName(name)
         self.events: list[Event] = []
         self.counters: Counter[str] = Counter()
-        others = (other for other in NAMES if other != name)
-        self.peers = Peers(MeshKeys(name, [SECRET]), others, budgets or BUDGETS)
+        self.peers = Peers(MeshKeys(name, [SECRET]), NAMES, budgets or BUDGETS)
         self.dictionary = translate.Dictionary(NAMES)
         self.prober = Prober(
             poller=poller,

@@ -110,17 +110,33 @@ error ExpectedMore ()
 # Instants are nanoseconds of CLOCK_MONOTONIC, durations are nanoseconds.
 interface io.meshwatch.Control
 
-# One probe session. Layers: 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective.
+# One probe session. Layers: 0 self, 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective, 7 pod.
 type Session (
   peer: string,
   layer: int,
   path: int,
   flow: string,
+  address: string,
   state: string,
   rtt_ns: int,
   sent: int,
   lost: int,
   last_heard_ns: int
+)
+
+# A pod or service that is asked beside the mesh. `depends_on`: the fault that explains its silence, or empty.
+type Canary (
+  name: string,
+  node: string,
+  kind: string,
+  address: string,
+  port: int,
+  state: string,
+  rtt_ns: int,
+  sent: int,
+  lost: int,
+  last_heard_ns: int,
+  depends_on: string
 )
 
 # How often sessions of one kind are probed; stretch: how many times slower than without probe.packets_per_second.
@@ -179,7 +195,8 @@ type Snapshot (
   pairs: []Pair,
   sessions: []Session,
   rates: []Rate,
-  counters: [string]int
+  counters: [string]int,
+  canaries: []Canary
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.

@@ -63,6 +63,9 @@ _IPV6_HOP_LIMIT: Final = (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)
 _IPV6_CLASS: Final = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
 """Level and type of the messages that come of it."""
 
+Ancillary = tuple[tuple[int, int, bytes], ...]
+"""Level, type and value of each message, as sendmsg() of Python's sockets takes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -127,6 +130,17 @@ def read_delivery(control: bytes) -> Delivery:
         routed_answer=_answer(0, local, traffic_class or 0),
         reflector=wire.Reflector(addresses=frozenset((destination,))),
     )
+
+
+def leave_by(interface: int, source: bytes) -> Ancillary:
+    """Ancillary data of an IPv4 probe that leaves by an interface, whatever the routes say.
+
+    The source is said again: in_pktinfo without one takes it from the routes, even where the socket is bound.
+
+    Source: ip_cmsg_send() and ip_route_output_key_hash_rcu() in net/ipv4: without a route out of that interface the
+    destination is taken to be on its link.
+    """
+    return ((*_IPV4_PKTINFO, _IPV4_INFO.pack(interface, source, _NO_ADDRESS)),)
 
 
 def _messages(control: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:

@@ -84,7 +84,7 @@ class Peer:
 
 
 class Peers:
-    """The nodes of the mesh but this one, found by name or by what a packet claims."""
+    """The nodes of the mesh, this one included, found by name or by what a packet claims."""
 
     def __init__(self, keys: MeshKeys, names: Iterable[NodeName], budgets: Budgets) -> None:
         self._keys = keys

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.adapters.packet.delivery import Ancillary
 from meshwatchd.adapters.packet.sockets import open_probe
 from meshwatchd.adapters.poller import Poller, Reader
 
@@ -38,6 +39,10 @@ class SourcePort(Generic[Waiting]):
         self.send_to: Callable[[bytearray, tuple[str, int]], int] = self._socket.sendto
         self.queue: list[Waiting] = []
         self.used_ns = monotonic_ns()
+
+    def send_with(self, packet: bytearray, control: Ancillary, address: tuple[str, int]) -> None:
+        """Send a packet with ancillary data, or raise OSError."""
+        self._socket.sendmsg((packet,), control, 0, address)
 
     def close(self) -> None:
         """Close the socket; its descriptor means nothing any more."""

@@ -207,10 +207,14 @@ class Prober:
             outstanding[key] = _Probe(session, command.seq, ntp, monotonic_ns(), flight)
             ntp += 1
             try:
-                send_to(packet, session.address)
+                if session.control:
+                    port.send_with(packet, session.control, session.address)
+                else:
+                    send_to(packet, session.address)
             except OSError as error:
                 failed += 1
                 del outstanding[key]
+                session.find_device()
                 self._fail(number, command.seq, error.errno or 0)
         self._counters["probes-sent"] += len(queue) - failed
 

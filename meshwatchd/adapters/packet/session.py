@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from typing import Final
+
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.address import pack_address, pack_name
+from meshwatchd.adapters.packet.delivery import Ancillary, leave_by
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.wire import FLAG_CONFIRM_BURST, OwnState, PairKey, ProbeSpec, ProbeTemplate
+
+_NO_DEVICE: Final = -1
+"""An index that no interface has: sending by it fails with ENODEV."""
 
 
 class ProbeSession:
@@ -18,6 +25,7 @@ class ProbeSession:
         ssid: the session identifier on the wire, 1..65535.
         key: what its probes are signed with.
         address, name: to whom they go, as a socket takes it and as a sockaddr.
+        control: ancillary data of its probes: by which device they leave.
         is_kept: its flows are known ones, whose source ports stay open.
     """
 
@@ -29,6 +37,7 @@ class ProbeSession:
         "_own",
         "_template",
         "address",
+        "control",
         "is_kept",
         "key",
         "name",
@@ -44,6 +53,8 @@ class ProbeSession:
         self.address = (plan.destination, plan.port)
         self.name = pack_name(plan.destination, plan.port)
         self.is_kept = plan.flow is FlowClass.PINNED
+        self.control: Ancillary = ()
+        self.find_device()
         self._own = own
         self._destination = pack_address(plan.destination)
         if len(pack_address(plan.source)) != len(self._destination):
@@ -52,6 +63,18 @@ class ProbeSession:
         self._is_confirm = False
         self._template = ProbeTemplate(self._spec(), key=key, own=own)
         self._coordinated: tuple[Coordination, ProbeTemplate] | None = None
+
+    def find_device(self) -> None:
+        """Look up the device by which the probes leave; its index changes when it is made anew.
+
+        Without the device every probe fails, which is the truth: going another way would hide it.
+        """
+        if self.plan.device:
+            try:
+                index = socket.if_nametoindex(self.plan.device)
+            except OSError:
+                index = _NO_DEVICE
+            self.control = leave_by(index, pack_address(self.plan.source))
 
     def use_key(self, key: PairKey) -> None:
         """Sign with this from here on; answers to what was signed before still come under the key of then."""

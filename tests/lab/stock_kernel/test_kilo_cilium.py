@@ -11,6 +11,7 @@ import pytest
 from netnslab import Lab
 from netnslab.capture import Capture, Packet
 from netnslab.cilium import HOST_IDENTITY, POD_IDENTITY
+from netnslab.daemons import Daemons
 from netnslab.waiting import wait_until
 
 IP_AND_ICMP_BYTES = 28
@@ -259,3 +260,25 @@ def test_leader_overlay_fault_bites_both_directions(lab):
     finally:
         lab.wan.run(["nft", "delete table netdev probe"], check=True)
     wait_until(lambda: _ping(lab, 84), timeout_s=30, what="the pods to reach each other again")
+
+
+IPIP_LAYER = 3
+PROBE = ("vxlan 6 10.2.0.13 > 10.2.0.11", CLOUD_IPIP, "udp 10.244.6.76 > 10.244.4.74")
+ANSWER = ("vxlan 6 10.2.0.11 > 10.2.0.13", "ipip 10.244.4.74 > 10.244.6.76", "udp 10.244.4.74 > 10.244.6.76")
+
+
+def test_ipip_probes_and_their_answers_are_ipip_on_the_wire(lab, tmp_path):
+    """As the packets of b3's traffic on their way to b1: IPIP in VXLAN, both ways."""
+    quiet = {"daemon": {"mode": "observe"}, "probe": {"profile": "wan"}}
+
+    def state() -> str:
+        status = daemons.status("b3")
+        sessions = status["sessions"] if status else ()
+        return next((each["state"] for each in sessions if each["layer"] == IPIP_LAYER), "none")
+
+    with Daemons(lab, tmp_path, settings=quiet, nodes=("b1", "b3")) as daemons, Capture(lab.node("b1"), "eth0") as wire:
+        wait_until(lambda: state() == "up", timeout_s=120, what="b3's session through IPIP to be up", poll_s=1)
+        seen = {(packet.is_outgoing, packet.layers) for packet in wire.packets()}
+
+        assert (IN, PROBE) in seen
+        assert (OUT, ANSWER) in seen

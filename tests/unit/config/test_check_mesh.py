@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 
 from meshwatchd.config.check_mesh import check_mesh
+from meshwatchd.config.load import load
+from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
@@ -65,6 +68,26 @@ def test_no_mesh_is_no_fault():
             '"10.4.0.1"',
             '"10.4.0.1/16"',
             "mesh.node[3] (b1).wireguard_ip: '10.4.0.1/16' is no IPv4 address; write the address alone",
+        ),
+        (
+            '"10.2.0.12"',
+            '"fd00:2::12"',
+            "mesh.node[4] (b2).node_ip: 'fd00:2::12' is no IPv4 address; our routes are IPv4; an IPv6 address goes",
+        ),
+        (
+            'overlay_ip = "10.244.5.0"',
+            'overlay_ip = "10.244.5.0"\noverlay_ip6 = "10.244.5.0"',
+            "mesh.node[4] (b2).overlay_ip6: '10.244.5.0' is no IPv6 address; write it as in fd00:2::11",
+        ),
+        (
+            'overlay_ip = "10.244.5.0"',
+            'overlay_ip = "10.244.5.0"\nnode_ip6 = "fd00:2::12/64"',
+            "mesh.node[4] (b2).node_ip6: 'fd00:2::12/64' is no IPv6 address; write the address alone: fd00:2::12",
+        ),
+        (
+            'overlay_ip = "10.244.5.0"',
+            'overlay_ip = "10.244.5.0"\nnode_ip6 = "::1"',
+            "mesh.node[4] (b2).node_ip6: ::1 is no address of a host; write the address others reach",
         ),
     ],
 )
@@ -200,3 +223,24 @@ def test_too_many_locations_are_refused():
     )
     finding = next(check_mesh(Settings(mesh=MeshSettings(location=locations, node=nodes))))
     assert ("mesh.location", "5 locations make 10 pairs") == (finding.key, finding.problem)
+
+
+def test_one_ip6_address_belongs_to_one_node(tmp_path, mesh_toml):
+    """A copied block is the usual mistake."""
+    path = tmp_path / "meshwatchd.toml"
+    text = mesh_toml
+    for overlay in ("10.244.4.0", "10.244.5.0"):
+        text = text.replace(f'overlay_ip = "{overlay}"', f'overlay_ip = "{overlay}"\nnode_ip6 = "fd00:2::12"')
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=r"\(b2\)\.node_ip6: fd00:2::12 is also b1's; give each node its own"):
+        load(path)
+
+
+def test_a_mesh_without_ip4_is_refused_as_a_whole(tmp_path, mesh_toml):
+    """It would watch and could move nothing: routes, rules and standby links are IPv4."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_text(re.sub(r'node_ip = "[0-9.]+\.(\d+)"', r'node_ip = "fd00::\1"', mesh_toml))
+
+    with pytest.raises(ConfigError, match=r"mesh\.node: every node_ip is IPv6, .*; a mesh without IPv4 is not supp"):
+        load(path)

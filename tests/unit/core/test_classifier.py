@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify
+from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify, explains
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
+from meshwatchd.model.ids import Layer
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
-LEGS = {field.name: ALIVE for field in fields(Evidence) if field.type == "Leg"}
+LEGS: dict[str, Any] = {field.name: ALIVE for field in fields(Evidence) if field.type == "Leg"}
 HEALTHY = Evidence(
     pair=0,
     is_leader=False,
@@ -25,6 +26,8 @@ HEALTHY = Evidence(
     is_standby_missing=False,
     has_good_standby=True,
     silent_nodes=(),
+    silent_ip6=(),
+    silent_canaries=(),
     mismatched_nodes=(),
     log_likelihood=0.0,
     **LEGS,
@@ -39,6 +42,7 @@ CASES = [
         replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
         "b3",
     ),
+    ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD), "b3"),
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
         "own leader silent below the overlay",
@@ -62,6 +66,16 @@ CASES = [
         "b1",
     ),
     (
+        "nothing passes to the own leader by IPIP",
+        replace(MEMBER, ipip=DEAD, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    (
+        "members say that nothing passes to this leader by IPIP",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_ipip=DEAD),
+        "b1",
+    ),
+    (
         "the remote leader's neighbours miss it",
         replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD),
         "a1",
@@ -78,12 +92,19 @@ CASES = [
         replace(LEADER, path_to_relay=ALIVE, remote_view_overlay=DEAD),
         "a1",
     ),
+    (
+        "the remote leader's neighbours miss it by IPIP",
+        replace(LEADER, path_to_relay=ALIVE, remote_view_ipip=DEAD),
+        "a1",
+    ),
     ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
     ("the own leader answers and forwards nothing", MEMBER, "b1"),
     ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
     ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
+    ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
+    ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
     ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
     ("all is well", HEALTHY, ""),
 ]
@@ -131,7 +152,7 @@ def test_without_a_good_standby_all_paths_are_down(index):
     evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
-    if not evidence.is_anything_alive:
+    if not evidence.is_anything_alive or plain.fault is FaultCode.LOCAL:
         assert plain == verdict
         return
     assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (
@@ -173,3 +194,34 @@ def test_a_member_does_not_blame_the_far_side_while_its_own_is_doubtful():
     evidence = replace(MEMBER, overlay=UNKNOWN, path_to_relay=ALIVE, pinned=ALIVE)
 
     assert FaultCode.UNDETERMINED is classify(evidence).fault
+
+
+def test_ip6_names_the_lowest_layer_it_is_lost_on():
+    """Where the twin by IPv4 answers on all of them, that is the one to look at."""
+    verdict = classify(replace(HEALTHY, silent_ip6=((Layer.OVERLAY, "b1"), (Layer.RELAY, "a1"), (Layer.RELAY, "a3"))))
+
+    assert (FaultCode.ADDRESS_FAMILY_BROKEN, Layer.OVERLAY, "b1") == (verdict.fault, verdict.layer, verdict.culprit)
+    assert "silent by IPv6 on layer overlay: b1" == verdict.because[0]
+    assert "silent by IPv6 on layer relay: a1, a3" == verdict.because[1]
+
+
+def test_a_silent_canary_is_named_as_consequence_of_what_is_broken_below():
+    """And only of that: another node's silence, or a standby's, explains nothing."""
+    canaries = (("web", "a3"), ("dns", "a2"))
+    broken = classify(replace(MEMBER, overlay=DEAD, silent_canaries=canaries))
+    node = classify(replace(HEALTHY, silent_nodes=("a2",), silent_canaries=canaries))
+
+    assert FaultCode.OVERLAY_NEW_FLOWS is broken.fault
+    assert ("canary web on a3 is silent in consequence", "canary dns on a2 is silent in consequence") == (
+        broken.because[-2:]
+    )
+    assert FaultCode.NODE_UNREACHABLE is node.fault
+    assert ["canary dns on a2 is silent in consequence"] == [s for s in node.because if "canary" in s]
+    assert not explains(FaultCode.STANDBY_DOWN, "", "a3")
+
+
+def test_a_node_that_does_not_hear_itself_accuses_nobody():
+    """Whatever else it takes for dead."""
+    evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, ipip=DEAD, own_loop=DEAD, has_good_standby=False)
+
+    assert (FaultCode.LOCAL, "b3") == (classify(evidence).fault, classify(evidence).culprit)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from meshwatchd.core.layout import BIG_LOCATION, NO_PATH, SUBSET, kinds_of, lay_out, watched
+from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
-from meshwatchd.model.topology import Location, Node, build_mesh
-from tests.support.lab_mesh import NAMES, planner_of, topology_of
+from meshwatchd.model.settings import Canary, CanaryKind
+from meshwatchd.model.topology import Location, Node, Topology, build_mesh
+from meshwatchd.profiles import KILO
+from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of, topology_of
 
 
 def _plans(name, *, has_standby=True, **wanted):
@@ -94,11 +98,79 @@ def test_numbers_are_unique_and_count_up(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_node_never_probes_itself(name):
-    """And every peer exists."""
+def test_a_node_probes_itself_over_loopback_only(name):
+    """One session from its own address to its own reflector; every other peer is another node."""
+    (own,) = _plans(name, layer=Layer.SELF)
     known = {node.name for node in topology_of(name).mesh.nodes} - {name}
 
-    assert {plan.peer for plan in lay_out(planner_of(name), has_standby=True)} <= known
+    assert (name, own.source, 18618) == (own.peer, own.destination, own.port)
+    assert {plan.peer for plan in _plans(name) if plan is not own and plan.layer is not Layer.SELF} <= known
+
+
+def _extended(name, **mesh):
+    """The node's plans in a mesh with more in it; `node` replaces fields of every node by a function of its number."""
+    settings = settings_for(name)
+    change = mesh.pop("node", lambda _number: {})
+    canaries = mesh.pop("canary", ())
+    nodes = tuple(msgspec.structs.replace(node, **change(number)) for number, node in enumerate(settings.mesh.node, 1))
+    settings = msgspec.structs.replace(
+        settings,
+        mesh=msgspec.structs.replace(settings.mesh, node=nodes, **mesh),
+        probe=msgspec.structs.replace(settings.probe, canary=canaries),
+    )
+    topology = KILO.recognise(snapshot_of(name), settings.mesh, name)
+    assert isinstance(topology, Topology), topology
+    return lay_out(Planner(topology, settings), has_standby=True)
+
+
+@pytest.mark.parametrize(("name", "ways"), [("b3", [("10.244.6.0", "10.244.4.0", "b1")]), ("b1", []), ("a1", [])])
+def test_members_reach_their_leader_out_of_the_ipip_device(name, ways):
+    """At the address that is the gateway of Kilo's own routes; a leader uses the device for nothing of its own."""
+    plans = _extended(name, ipip_device="tunl0")
+    ipip = [plan for plan in plans if plan.layer is Layer.IPIP]
+
+    assert ways == [(plan.source, plan.destination, plan.peer) for plan in ipip]
+    assert {""} == {plan.device for plan in plans if plan not in ipip}
+    assert all("tunl0" == plan.device for plan in ipip)
+    assert [] == _plans(name, layer=Layer.IPIP)
+
+
+def test_layers_with_ip6_at_both_ends_have_a_twin():
+    """After all others, fresh, on the same ports, and without any on a path that needs tables of ours."""
+    addresses = {"node_ip6": "fd00:2::{}", "overlay_ip6": "fd00:244::{}", "wireguard_ip6": "fd00:4::{}"}
+    plans = _extended("b1", node=lambda n: {} if n == 6 else {k: v.format(n) for k, v in addresses.items()})
+    twins = [plan for plan in plans if plan.is_ip6]
+    lone = [plan for plan in plans if not plan.is_ip6]
+
+    assert {(Layer.UNDERLAY, "b2"), (Layer.OVERLAY, "b2"), (Layer.WIREGUARD, "a1")} | {
+        (Layer.RELAY, name) for name in ("a1", "a2", "a3")
+    } == {(plan.layer, plan.peer) for plan in twins}
+    assert {FlowClass.FRESH} == {plan.flow for plan in twins}
+    assert {(p.layer, p.peer, p.path, p.flow, p.port) for p in twins} <= {
+        (p.layer, p.peer, p.path, p.flow, p.port) for p in lone
+    }
+    assert all(plan.is_advisory for plan in twins)
+    assert max(plan.session for plan in lone) < min(plan.session for plan in twins)
+
+
+def test_canaries_of_other_locations_are_asked():
+    """The mesh is not on the way to the own location's."""
+    canaries = (
+        Canary(name="near", address="10.244.6.9", port=53, node=NodeName("b3")),
+        Canary(name="far", address="fd00:244:3::9", port=80, node=NodeName("a3"), kind=CanaryKind.TCP),
+    )
+    plans = _extended("b1", canary=canaries)
+    (plan,) = [plan for plan in plans if plan.layer is Layer.POD]
+
+    assert (canaries[1], "a3", "fd00:244:3::9", 80, "") == (
+        plan.canary,
+        plan.peer,
+        plan.destination,
+        plan.port,
+        plan.source,
+    )
+    assert plan.is_advisory
+    assert list(range(len(plans))) == [each.session for each in plans]
 
 
 def test_the_schedule_is_told_how_crowded_a_leg_is():
@@ -108,7 +180,7 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     kinds = kinds_of(planner, plans)
     shares = {plan.layer: kinds[plan.session].share for plan in plans if plan.flow is FlowClass.FRESH}
 
-    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0} == shares
+    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0, Layer.SELF: 0} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
     assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
 

@@ -93,7 +93,7 @@ def test_a_burst_asks_everything_else_lightly():
     group, light = watch.group(watch.primary), watch.light_sessions(watch.primary)
 
     assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in group.sessions}
-    assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in light}
+    assert {Layer.SELF, Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in light}
     assert {1, 2, 3} <= {s.plan.path for s in light}
     assert not {id(s) for s in light} & {id(s) for s in (*group.sessions, *group.controls)}
 
@@ -176,7 +176,9 @@ def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
     assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {
         view for _, view in ready("a1").conductor.watch.legs()
     }
-    assert {View.RELAY_PATH, View.LEADER_UNDERLAY} == {view for _, view in ready("a2").conductor.watch.legs()}
+    assert {View.RELAY_PATH, View.LEADER_UNDERLAY, View.LEADER_IPIP} == {
+        view for _, view in ready("a2").conductor.watch.legs()
+    }
 
 
 def _evidence(bench):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.views import BITS_PER_PAIR, KEY_NEWS_NS, KEY_REPEAT_NS, PeerViews, View, encode
+from meshwatchd.core.views import KEY_NEWS_NS, KEY_REPEAT_NS, VIEW_PAIRS, PeerViews, View, encode
 from meshwatchd.model.events import Banner
 
 
@@ -15,22 +15,22 @@ def _banner(legs):
 
 
 def test_the_bits_lie_where_the_banner_says():
-    """Bit 4 * pair + leg, as everybody's wire format has it."""
+    """Bit 5 * pair + leg, as everybody's wire format has it."""
     up, known = encode({(0, View.WIREGUARD): Leg.ALIVE, (1, View.RELAY_PATH): Leg.DEAD})
 
-    assert (0b1, 0b0100_0001) == (up, known)
+    assert (0b1, 0b1000_0001) == (up, known)
 
 
 @pytest.mark.parametrize("leg", list(Leg))
 @pytest.mark.parametrize("view", list(View))
-@pytest.mark.parametrize("pair", [0, 1, 7])
+@pytest.mark.parametrize("pair", [0, 1, 5])
 def test_what_is_said_is_what_is_read(pair, view, leg):
     """Alive, dead and unknown survive, and touch no other bit."""
     views = PeerViews()
     views.note("b1", _banner({(pair, view): leg}), 10)
 
     assert leg is views.read("b1", pair, view, since=0)
-    others = [(p, v) for p in (0, 1, 7) for v in View if (p, v) != (pair, view)]
+    others = [(p, v) for p in (0, 1, 5) for v in View if (p, v) != (pair, view)]
     assert {Leg.UNKNOWN} == {views.read("b1", p, v, since=0) for p, v in others}
 
 
@@ -49,13 +49,13 @@ def test_another_key_is_told_now_and_then_and_remembered_for_a_while():
     assert () == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
 
 
-def test_a_ninth_pair_is_not_spoken_of():
+def test_a_seventh_pair_is_not_spoken_of():
     """It has no bits; verdicts there rest on local evidence alone."""
-    assert (0, 0) == encode({(32 // BITS_PER_PAIR, View.WIREGUARD): Leg.ALIVE})
+    assert (0, 0) == encode({(VIEW_PAIRS, View.WIREGUARD): Leg.ALIVE})
     views = PeerViews()
     views.note("b1", Banner(view_up=2**32 - 1, view_known=2**32 - 1), 10)
 
-    assert Leg.UNKNOWN is views.read("b1", 8, View.WIREGUARD, since=0)
+    assert Leg.UNKNOWN is views.read("b1", 6, View.WIREGUARD, since=0)
 
 
 def test_old_words_are_no_words():

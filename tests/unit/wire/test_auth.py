@@ -229,3 +229,19 @@ def test_a_secret_does_not_show_in_its_repr():
     """Tracebacks and logs print reprs."""
     assert OLD.hex() not in repr(MeshSecret(secret=OLD))
     assert repr(OLD) not in repr(MeshSecret(secret=OLD))
+
+
+def test_a_node_has_a_key_with_itself_that_fits_nothing_else():
+    """Packets of other pairs do not verify under it, whoever they claim to come from, nor its own under theirs."""
+    secret = MeshSecret(secret=OLD)
+    own = MeshKeys("a1", [secret]).add_peer("a1")
+    theirs = [
+        MeshKeys(signer, [secret]).add_peer(receiver) for signer in ("a1", "b1") for receiver in ("a1", "b1", "a1a1")
+    ]
+    others = [pair for pair in theirs if (pair.send.tag(b"x"), pair.peer) != (own.send.tag(b"x"), "a1")]
+
+    assert own.receive.is_tag_of(own.send.tag(b"data"), b"data")
+    assert 5 == len(others)
+    for pair in others:
+        assert not own.receive.is_tag_of(pair.send.tag(b"data"), b"data")
+        assert not pair.receive.is_tag_of(own.send.tag(b"data"), b"data")

@@ -10,7 +10,7 @@ import pytest
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.faults import Verdict
-from meshwatchd.model.status import PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 TYPES: dict[str, type[msgspec.Struct]] = {
     "Session": SessionStatus,
@@ -19,6 +19,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Verdict": Verdict,
     "Pair": PairStatus,
     "Snapshot": Status,
+    "Canary": CanaryStatus,
     "Explanation": Explanation,
     "Deed": Deed,
 }

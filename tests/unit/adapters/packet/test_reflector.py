@@ -12,13 +12,13 @@ from meshwatchd.adapters.packet import reflector
 from meshwatchd.adapters.packet.peers import Budgets
 from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import open_listener
-from meshwatchd.model.events import OtherKeySeen, RequestReceived
+from meshwatchd.model.events import OtherKeySeen, ReplyReceived, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ParsedProbe, verify_and_parse
+from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ParsedProbe, node_id, verify_and_parse
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
 from meshwatchd.wire.standard_tlv import ClassOfService, DirectMeasurement, Location, LocationType
 from meshwatchd.wire.tlv import TlvType, decode_tlvs
-from tests.support.packet_node import BUDGETS, SECRET, PacketNode, free_port, key, nodes, request, udp
+from tests.support.packet_node import BUDGETS, SECRET, PacketNode, free_port, key, nodes, plan, request, send, udp
 from tests.support.pump import pump
 
 EF = 46
@@ -322,3 +322,34 @@ def test_kernel_without_ipv6_listens_to_ipv4(monkeypatch):
         pump(poller, lambda: bool(node.events))
 
         assert 0 == node.counters["listen-failed"]
+
+
+def test_a_node_answers_itself():
+    """Prober, kernel, reflector and back: the session that proves this process able to judge."""
+    with nodes("a1") as (poller, [node]):
+        _host, port = _listening(node)
+        node.prober.configure((plan(port, peer="a1"),))
+        node.prober.send(send(seq=3))
+        node.prober.flush()
+        pump(poller, lambda: len(node.events) == 2)
+
+        [heard] = [event for event in node.events if isinstance(event, RequestReceived)]
+        [reply] = [event for event in node.events if isinstance(event, ReplyReceived)]
+        assert ("a1", 3) == (heard.peer, reply.seq)
+
+
+def test_what_others_signed_does_not_pass_as_our_own():
+    """A captured packet of b1, its node id replaced by ours; and our own request, once more."""
+    captured = bytearray(request("b1", "a1"))
+    theirs, ours = (node_id(name).to_bytes(8, "big") for name in ("b1", "a1"))
+    assert 1 == captured.count(theirs)
+    with nodes("a1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        plain.sendto(captured.replace(theirs, ours), address)
+        pump(poller, lambda: bool(node.counters["requests-bad-base-tag"]))
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        for _ in range(2):
+            plain.sendto(request("a1", "a1"), address)
+        pump(poller, lambda: bool(node.counters["requests-replayed"]))
+
+        assert 1 == len(node.events)

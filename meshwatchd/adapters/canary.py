@@ -1,0 +1,165 @@
+"""Asks canaries: one datagram and whatever comes back, or one TCP connection.
+
+A canary is no node of the mesh and knows nothing of us, so an answer carries no proof of who gave it. It is reported
+like a probe's, with an empty banner, and the core lets it warn only.
+
+    udp    a DNS question from a fresh source port     any datagram from there is the answer
+    tcp    connect() from a port of the kernel's       established, or with expect = "answer" also refused
+
+A refusal is a segment that acknowledges our SYN (RFC 9293 section 3.10.7.3), so somebody at that address has seen it.
+ICMP errors prove nothing: anybody can send them. The kernel reports one of them, port unreachable, for a TCP connection
+as it reports a refusal; canaries are pods' addresses, where no service's REJECT rule is in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
+from meshwatchd.model.ids import SessionId
+from meshwatchd.model.outputs import SendProbe, SessionPlan
+from meshwatchd.model.settings import CanaryExpect, CanaryKind
+
+QUESTION_LIFE_NS: Final = 1_000_000_000
+"""How long an answer is waited for; the core gives up no later. The kernel's first repetition of a SYN is due then."""
+
+_ANSWER_BYTES: Final = 64
+"""Whatever is behind it is of no interest."""
+
+_NO_BANNER: Final = Banner()
+_DNS_HEADER: Final = struct.Struct(">6H")
+_DNS_ROOT_NS: Final = b"\0" + struct.pack(">2H", 2, 1)
+"""The root's name, type NS, class IN (RFC 1035 section 4.1.2)."""
+
+Emit = Callable[[ReplyReceived | SendFailed], None]
+
+
+class _Question:
+    """One question that may still be answered."""
+
+    __slots__ = ("plan", "sent_ns", "seq", "socket")
+
+    def __init__(self, plan: SessionPlan, seq: int, opened: socket.socket) -> None:
+        self.plan = plan
+        self.seq = seq
+        self.socket = opened
+        self.sent_ns = 0
+
+
+class CanaryProber:
+    """All sessions of Layer.POD."""
+
+    def __init__(self, *, poller: Poller, counters: Counter[str], emit: Emit) -> None:
+        self._poller, self._counters, self._emit = poller, counters, emit
+        self._plans: dict[SessionId, SessionPlan] = {}
+        # In the order of asking, so that the oldest is the first.
+        self._open: dict[int, _Question] = {}
+
+    def configure(self, plans: Iterable[SessionPlan]) -> None:
+        """Replace the table of sessions; whatever was asked is forgotten."""
+        self.close()
+        self._plans = {plan.session: plan for plan in plans}
+
+    def __contains__(self, session: SessionId) -> bool:
+        return session in self._plans
+
+    def send(self, command: SendProbe) -> None:
+        """Ask once; what keeps the question from leaving becomes SendFailed."""
+        plan = self._plans[command.session]
+        assert plan.canary is not None, "sessions of Layer.POD ask a canary"
+        is_tcp = plan.canary.kind is CanaryKind.TCP
+        family = socket.AF_INET6 if plan.is_ip6 else socket.AF_INET
+        kind = (socket.SOCK_STREAM if is_tcp else socket.SOCK_DGRAM) | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        question = _Question(plan, command.seq, socket.socket(family, kind))
+        self._open[question.socket.fileno()] = question
+        self._poller.add(question.socket.fileno(), self._on_connected if is_tcp else self._on_datagram)
+        question.sent_ns = monotonic_ns()
+        try:
+            if is_tcp:
+                self._connect(question)
+            else:
+                _ask(question, command.source_port)
+        except OSError as error:
+            self._fail(question, error.errno or 0)
+            return
+        self._counters["canaries-asked"] += 1
+
+    def expire(self, now_ns: int) -> None:
+        """Close what is older than QUESTION_LIFE_NS."""
+        limit_ns = now_ns - QUESTION_LIFE_NS
+        while self._open and (oldest := next(iter(self._open.values()))).sent_ns < limit_ns:
+            self._close(oldest)
+
+    def close(self) -> None:
+        """Close every socket and forget every session."""
+        for question in [*self._open.values()]:
+            self._close(question)
+        self._plans = {}
+
+    def _connect(self, question: _Question) -> None:
+        result = question.socket.connect_ex((question.plan.destination, question.plan.port))
+        if result == errno.EINPROGRESS:
+            self._poller.set_writing(question.socket.fileno(), is_wanted=True)
+        else:
+            self._conclude(question, result)
+
+    def _on_connected(self, fd: int) -> None:
+        question = self._open[fd]
+        self._conclude(question, question.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+    def _conclude(self, question: _Question, result: int) -> None:
+        """Judge a connection by the errno it ended with; 0 stands for established."""
+        assert question.plan.canary is not None, "sessions of Layer.POD ask a canary"
+        is_refusal_enough = question.plan.canary.expect is CanaryExpect.ANSWER
+        if result == 0 or (result == errno.ECONNREFUSED and is_refusal_enough):
+            self._accept(question)
+        else:
+            self._fail(question, result)
+
+    def _on_datagram(self, fd: int) -> None:
+        question = self._open[fd]
+        try:
+            question.socket.recv(_ANSWER_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._counters["icmp-errors"] += 1
+            return
+        self._accept(question)
+
+    def _accept(self, question: _Question) -> None:
+        self._close(question)
+        self._counters["canaries-answered"] += 1
+        self._emit(
+            ReplyReceived(
+                session=question.plan.session,
+                seq=question.seq,
+                rtt_ns=max(0, monotonic_ns() - question.sent_ns),
+                peer_epoch=0,
+                banner=_NO_BANNER,
+            )
+        )
+
+    def _fail(self, question: _Question, reason: int) -> None:
+        self._close(question)
+        self._counters["canaries-failed"] += 1
+        self._emit(SendFailed(session=question.plan.session, seq=question.seq, errno=reason))
+
+    def _close(self, question: _Question) -> None:
+        fd = question.socket.fileno()
+        del self._open[fd]
+        self._poller.forget(fd)
+        question.socket.close()
+
+
+def _ask(question: _Question, source_port: int) -> None:
+    question.socket.bind(("", source_port))
+    question.socket.connect((question.plan.destination, question.plan.port))
+    question.socket.send(_DNS_HEADER.pack(question.seq & 0xFFFF, 0, 1, 0, 0, 0) + _DNS_ROOT_NS)

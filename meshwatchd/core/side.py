@@ -1,0 +1,66 @@
+"""What only warns: IPv6 beside IPv4, and canaries. Neither moves traffic; each is named when it alone is silent.
+
+The standby routes are IPv4, and so are all sessions that judge a path. An IPv6 session shares its leg with an IPv4
+twin: while the twin is dead its silence says nothing new, and while the twin lives it says that only IPv6 is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.session import Session, SessionState
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import SessionPlan
+
+NEVER_ANSWERED = 10
+"""Questions in vain since the start after which a session that never was up counts as silent."""
+
+_LADDER = (Layer.UNDERLAY, Layer.WIREGUARD, Layer.OVERLAY, Layer.RELAY)
+"""From the lowest on: the layer that is named is the one to look at first."""
+
+
+class SideIssues:
+    """The advisory sessions of one pair of locations.
+
+    Args:
+        concerns: whether a session belongs to the pair.
+    """
+
+    def __init__(self, schedule: Schedule, concerns: Callable[[SessionPlan], bool]) -> None:
+        self.canaries = tuple(s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan))
+        self._twins = tuple(
+            (session, twin)
+            for layer in _LADDER
+            for session in schedule.select(layer=layer, is_advisory=True)
+            if concerns(session.plan)
+            for twin in _twins(schedule, session.plan)
+        )
+
+    def silent_ip6(self) -> tuple[tuple[Layer, str], ...]:
+        """Layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first."""
+        return tuple(
+            (session.plan.layer, session.plan.peer)
+            for session, twin in self._twins
+            if is_silent(session) and twin.is_proven and twin.state is not SessionState.DOWN
+        )
+
+    def silent_canaries(self) -> tuple[tuple[str, str], ...]:
+        """Names and nodes of the canaries that do not answer."""
+        return tuple(_place(session.plan) for session in self.canaries if is_silent(session))
+
+
+def is_silent(session: Session) -> bool:
+    """Whether a session is down, or was asked often enough and never came up."""
+    if session.is_proven:
+        return session.state is SessionState.DOWN
+    return session.last_heard == 0 and session.lost >= NEVER_ANSWERED
+
+
+def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:
+    yield from schedule.select(layer=plan.layer, peer=plan.peer, path=plan.path, flow=plan.flow)
+
+
+def _place(plan: SessionPlan) -> tuple[str, str]:
+    assert plan.canary is not None, "sessions of Layer.POD ask a canary"
+    return plan.canary.name, plan.peer

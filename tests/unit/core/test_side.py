@@ -1,0 +1,127 @@
+"""IPv6 beside IPv4, and canaries: named when they alone are silent, and never more than a warning."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.side import NEVER_ANSWERED
+from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
+from meshwatchd.model.settings import SECOND, Canary, Settings
+from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import settings_for, with_canaries, with_ip6
+
+WEB = Canary(name="web", address="10.244.3.9", port=53, node=NodeName("a3"))
+SLOW = Canary(name="slow", address="10.244.2.9", port=53, node=NodeName("a2"), interval="5s")
+
+
+def _ready(name: str, settings: Settings) -> Bench:
+    bench = ready(name, settings=settings)
+    bench.run(6 * SECOND)
+    return bench
+
+
+def _named(bench):
+    verdict = bench.conductor.verdicts.current
+    return verdict.fault, verdict.layer, verdict.culprit, verdict.severity
+
+
+@pytest.mark.parametrize("name", ["a3", "b1", "b3"])
+def test_a_loss_of_ip6_alone_is_named_and_moves_nothing(name):
+    """The lowest layer that lost it; IPv4 goes on."""
+    bench = _ready(name, with_ip6(settings_for(name)))
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    bench.silent = lambda plan: plan.is_ip6
+    bench.run(20 * SECOND)
+    leader = {"a3": "a1", "b1": "b2", "b3": "b1"}[name]
+
+    assert (FaultCode.ADDRESS_FAMILY_BROKEN, Layer.UNDERLAY, leader, Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+    bench.silent = lambda _plan: False
+    bench.run(20 * SECOND)
+
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+
+
+def test_ip6_that_never_worked_is_named():
+    """A mesh that declares addresses wants them used."""
+    bench = Bench("b3", settings=with_ip6(settings_for("b3")))
+    bench.silent = lambda plan: plan.is_ip6 and plan.layer is Layer.RELAY
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.ADDRESS_FAMILY_BROKEN, Layer.RELAY, "a1", Severity.WARNING) == _named(bench)
+
+
+def test_a_fault_of_both_families_is_called_by_its_own_name():
+    """IPv6 shares the leg; its silence says nothing new."""
+    bench = _ready("b3", with_ip6(settings_for("b3")))
+    bench.silent = lambda plan: plan.peer == "b1" or primary_is_silent(plan)
+    bench.run(20 * SECOND)
+    told = {change.verdict.fault for change in bench.said(VerdictChanged)}
+
+    assert FaultCode.LEADER_DEAD in told
+    assert FaultCode.ADDRESS_FAMILY_BROKEN not in told
+
+
+def test_a_silent_canary_is_a_warning_of_its_own():
+    """While the mesh answers nothing else is to blame; it is good again as soon as it answers."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    bench.silent = lambda plan: plan.canary is WEB
+    bench.run(30 * SECOND)
+    (status,) = bench.engine.status(bench.now, {}).canaries
+
+    assert (FaultCode.POD_UNREACHABLE, Layer.POD, "a3", Severity.WARNING) == _named(bench)
+    assert ("web", "a3", "down", "") == (status.name, status.node, status.state, status.depends_on)
+    assert [] == bench.said(ApplySwitch)
+
+    bench.silent = lambda _plan: False
+    bench.run(20 * SECOND)
+
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+
+
+def test_a_canary_that_depends_on_what_is_broken_is_no_verdict():
+    """Its silence is told as a consequence."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE, Layer.POD)
+    bench.run(30 * SECOND)
+    verdict = bench.conductor.verdicts.current
+    (status,) = bench.engine.status(bench.now, {}).canaries
+
+    assert FaultCode.ALL_PATHS_DOWN is verdict.fault
+    assert "canary web on a3 is silent in consequence" in verdict.because
+    assert FaultCode.ALL_PATHS_DOWN == status.depends_on
+
+
+def test_a_canary_that_never_answered_is_named_after_some_questions():
+    """Ten of them, whatever their interval; being ready does not wait for it."""
+    bench = Bench("b3", settings=with_canaries(settings_for("b3"), SLOW))
+    bench.silent = lambda plan: plan.canary is SLOW
+    bench.run(2 * SECOND)
+    assert bench.conductor.is_ready
+    bench.run((NEVER_ANSWERED - 2) * 5 * SECOND)
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    bench.run(4 * 5 * SECOND)
+
+    assert (FaultCode.POD_UNREACHABLE, Layer.POD, "a2", Severity.WARNING) == _named(bench)
+
+
+def test_canaries_are_asked_at_their_own_interval():
+    """And know no confirm burst."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, SLOW))
+    sent = {one.name: one.sent for one in bench.engine.status(bench.now, {}).canaries}
+
+    assert 7 <= sent["web"] <= 9
+    assert 1 <= sent["slow"] <= 2
+
+
+def test_what_a_canary_answers_says_nothing_of_the_node_it_stands_for():
+    """An empty banner is no word of a peer's: it must not wipe out what the peer itself said."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    told = bench.engine.views._latest["a3"][1]
+    bench.silent = lambda plan: plan.canary is None
+    bench.run(3 * SECOND)
+
+    assert bench.engine.views._latest["a3"][1] <= told + SECOND
