@@ -65,7 +65,8 @@ class PairWatch:
 
         self.groups: dict[int, Group] = {}
         self.loop = schedule.select(layer=Layer.SELF)
-        self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF)
+        # Neither this node's own voice nor a canary's, which may be anybody's.
+        self._others = tuple(s for s in schedule.sessions if s.plan.layer not in (Layer.SELF, Layer.POD))
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
             beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
