@@ -108,7 +108,6 @@ class Conductor:
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
-        self.suspicion.heard(peer, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)

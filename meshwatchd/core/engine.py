@@ -260,6 +260,10 @@ class Engine:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""
         self.views.note(peer, banner, now)
         outputs: list[Output] = []
+        is_doubtful = bool(banner.view_known & ~banner.view_up)
+        for conductor in self.conductors.values():
+            if is_doubtful or conductor.suspicion.has_doubters:
+                conductor.suspicion.heard(peer, now)
         if banner.active != self._banner.active:
             for active in banner.active:
                 if active.pair in self.conductors:

@@ -104,6 +104,11 @@ class Suspicion:
         self._slice(self._context.watch.group(self._context.mover.active), now)
         self._ask_the_others(now, rounds=LIGHT_ROUNDS)
 
+    @property
+    def has_doubters(self) -> bool:
+        """Whether a peer's own probes speak against the path."""
+        return bool(self._doubters)
+
     def heard(self, peer: str, now: int) -> None:
         """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""
         context = self._context

@@ -14,7 +14,7 @@ from meshwatchd.core.views import KEY_NEWS_NS, View, encode
 from meshwatchd.model.events import Banner, OtherKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
-from tests.support.bench import primary_is_silent, ready
+from tests.support.bench import RTT_NS, primary_is_silent, ready
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -139,7 +139,8 @@ def test_a_silent_node_that_signs_with_another_key_is_told_apart():
     """b2 answers nothing while its packets arrive; of nodes that answer, or are not probed, the claim means nothing."""
     bench = ready("a3")
     bench.silent = lambda plan: plan.peer == "b2"
-    bench.run(RECENT_NS + MS)
+    # Answers are still on their way when it falls silent.
+    bench.run(RTT_NS + RECENT_NS + MS)
     for peer in ("b2", "b3", "nobody"):
         bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
 
