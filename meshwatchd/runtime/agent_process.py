@@ -1,7 +1,7 @@
 """The agent: everything that may be slow or may crash, in a process of its own.
 
     engine --EnsureProvision--> worker: standing objects --Provisioned--> engine
-    kernel --notifications----> mirror: SnapshotReceived (at most every 100 ms), ObjectLost (at once) --> engine
+    kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
 The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --config PATH`. It ends when the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import assert_never
 
 from meshwatchd.adapters.control.server import ControlServer
+from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
@@ -46,9 +48,10 @@ from meshwatchd.model.frames import (
 )
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.operator_desk import OperatorDesk
@@ -56,8 +59,12 @@ from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 
 ALIVE_INTERVAL_S = 1.0
-COALESCE_S = 0.1
-"""Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all."""
+QUIET_S, LIMIT_S = 0.05, 0.5
+"""Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all, when nothing has changed
+for a moment or the limit is reached."""
+
+QUIET_FACTOR = 20
+"""On a node of a large mesh a snapshot takes milliseconds; the quiet is so many times as long."""
 
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
@@ -82,13 +89,15 @@ class Agent:
         self._link = link
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
-        self._mirror = Mirror(self._kernel, settings.kernel, self._devices.is_ours)
+        self._dumper = Dumper()
+        self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._snapshot: Snapshot | None = None
+        self._snapshot_s = 0.0
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -132,6 +141,7 @@ class Agent:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
             self._mirror.close()
+            self._dumper.close()
             self._kernel.close()
             self._link.close()
             self._sinks.events.close()
@@ -195,23 +205,35 @@ class Agent:
             await asyncio.sleep(ALIVE_INTERVAL_S)
 
     async def _watch(self) -> None:
-        """Send a snapshot whenever the kernel has changed; whatever may be missing is looked at again."""
+        """Send a snapshot whenever the kernel has changed, and look anew where the mirror has doubts."""
         while True:
-            await self._mirror.is_dirty.wait()
-            await asyncio.sleep(COALESCE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._mirror.next_reading_in_ns() / SECOND):
+                    await self._mirror.is_dirty.wait()
+            await settle(self._mirror.is_dirty, quiet_s=max(QUIET_S, QUIET_FACTOR * self._snapshot_s), limit_s=LIMIT_S)
             try:
                 await self._show_kernel()
             except MeshwatchError as error:
                 self._log.warning("snapshot.failed", error=str(error))
                 self._mirror.is_dirty.set()
                 await asyncio.sleep(ALIVE_INTERVAL_S)
-            self._has_work.set()
 
     async def _show_kernel(self) -> None:
+        """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
+        started_ns = time.monotonic_ns()
         snapshot = await self._mirror.snapshot()
-        if snapshot != self._snapshot:
-            self._snapshot = snapshot
+        self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
+        before, self._snapshot = self._snapshot, snapshot
+        if before is None or self._own(before) != self._own(snapshot):
+            self._has_work.set()
+        if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
+
+    def _own(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """What of a snapshot standing objects may be missing from."""
+        prefix = self._settings.kernel.device_prefix
+        devices = tuple(link for link in snapshot.links if link.name.startswith(prefix))
+        return devices, snapshot.rules, snapshot.routes, snapshot.collisions
 
     async def _report_losses(self) -> None:
         """Tell the engine of a removal before anything is done about it."""

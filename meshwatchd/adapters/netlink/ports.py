@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.snapshot import Link
@@ -34,15 +35,11 @@ class LinkReader(Protocol):
         ...
 
 
-class StateReader(RuleReader, LinkReader, Protocol):
-    """All that a snapshot is made of."""
+class DumpSource(Protocol):
+    """Where the mirror's dumps come from."""
 
-    async def addresses(self) -> list[tuple[int, str]]:
-        """Interface index and address of all IPv4 addresses."""
-        ...
-
-    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
-        """All IPv4 routes of one table."""
+    async def dump(self, kind: int, header: bytes, what: str, pack: Callable[[bytes], Packed | None]) -> list[Packed]:
+        """Everything of one kind, as `pack` makes it of a message's body."""
         ...
 
 
