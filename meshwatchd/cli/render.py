@@ -14,6 +14,9 @@ from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
 
+KEY_CHARACTERS = 8
+"""Of a public key: enough to tell peers apart."""
+
 STALE_NS = 5_000_000_000
 """The engine reports each second; after five it has a reason not to."""
 
@@ -35,6 +38,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
     if status.pairs:
         lines += ["", *_render_paths(status, paint)]
+    if status.tunnels:
+        lines += ["", *_render_tunnels(status, paint)]
     if is_verbose and status.sessions:
         lines += ["", *_render_sessions(status, paint)]
     if is_verbose and status.counters:
@@ -125,6 +130,19 @@ def _typical_rtt(status: Status, path: PathStatus) -> int:
         if session.state in {"up", "suspect"}
     ]
     return round(median(measured)) if measured else 0
+
+
+def _render_tunnels(status: Status, paint: Paint) -> list[str]:
+    rows: list[list[Cell]] = [
+        [
+            (tunnel.device, ""),
+            (f"{tunnel.peer[:KEY_CHARACTERS]}...", ""),
+            (tunnel.endpoint or "-", ""),
+            ("never" if tunnel.handshake_age_ns is None else render_age(tunnel.handshake_age_ns), ""),
+        ]
+        for tunnel in status.tunnels
+    ]
+    return columns(("DEVICE", "PEER", "ENDPOINT", "HANDSHAKE"), rows, paint)
 
 
 def _render_sessions(status: Status, paint: Paint) -> list[str]:

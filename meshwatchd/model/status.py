@@ -50,11 +50,29 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[PathStatus, ...]
 
 
+class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer of a WireGuard device.
+
+    Attributes:
+        peer: its public key.
+        endpoint: where packets to it go, empty where that is unknown.
+        handshake_age_ns: None before the first handshake.
+    """
+
+    device: str
+    peer: str
+    endpoint: str
+    handshake_age_ns: int | None
+    rx_bytes: int
+    tx_bytes: int
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
     Attributes:
         is_ready: every primary path has been judged.
+        tunnels: added by the agent when somebody asks.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -68,3 +86,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     pairs: tuple[PairStatus, ...]
     sessions: tuple[SessionStatus, ...]
     counters: dict[str, int]
+    tunnels: tuple[TunnelStatus, ...] = ()

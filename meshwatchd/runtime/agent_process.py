@@ -22,13 +22,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never
 
+import msgspec
+
 from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.wireguard.device import Devices
+from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
+from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     ObjectLost,
@@ -37,6 +41,7 @@ from meshwatchd.model.events import (
     Provisioned,
     SnapshotReceived,
 )
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
     AliveFrame,
     EventFrame,
@@ -49,7 +54,7 @@ from meshwatchd.model.frames import (
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
@@ -68,6 +73,10 @@ QUIET_FACTOR = 20
 
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
+
+POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
+POLL_PAUSE = 200
+"""A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
@@ -98,6 +107,10 @@ class Agent:
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
+        self._poll = Poll()
+        self._tunnel_watch = TunnelWatch()
+        self._tunnels: tuple[WireGuardState, ...] = ()
+        self._told_tunnels: tuple[WireGuardState, ...] = ()
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -107,8 +120,10 @@ class Agent:
     # --- what the control socket asks ---
 
     def status(self) -> Status | None:
-        """The engine's last word on itself."""
-        return self._status
+        """The engine's last word on itself, with what WireGuard devices say at this moment."""
+        if self._status is None:
+            return None
+        return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
 
     def events(self) -> EventStore:
         """The events kept."""
@@ -154,6 +169,7 @@ class Agent:
             self._report_losses(),
             self._work(),
             self._audit(),
+            self._poll_tunnels(),
             self._serve_control(),
         )
         async with asyncio.TaskGroup() as group:
@@ -221,7 +237,8 @@ class Agent:
     async def _show_kernel(self) -> None:
         """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
         started_ns = time.monotonic_ns()
-        snapshot = await self._mirror.snapshot()
+        shown = await self._mirror.snapshot()
+        snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels)
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):
@@ -287,6 +304,21 @@ class Agent:
         while True:
             await asyncio.sleep(AUDIT_INTERVAL_S)
             self._has_work.set()
+
+    async def _poll_tunnels(self) -> None:
+        """Look at WireGuard devices: every other second, more often in doubt, and less often where that takes long."""
+        while True:
+            started_s = time.monotonic()
+            links = self._snapshot.links if self._snapshot is not None else ()
+            self._tunnels = await self._poll.states(links)
+            for fact in self._tunnel_watch.observe(self._tunnels):
+                self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
+            if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
+                self._told_tunnels = told
+                self._mirror.is_dirty.set()
+            is_calm = self._status is None or self._status.severity is Severity.OK
+            interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
+            await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

@@ -26,10 +26,12 @@ from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
     AgentRestarted,
+    AllowedIpsMoved,
     ClockStalled,
     CollisionFound,
     DaemonReady,
     DaemonStarted,
+    EndpointMoved,
     Fact,
     FailoverAdvised,
     FailoverApplied,
@@ -37,6 +39,8 @@ from meshwatchd.model.outputs import (
     FailoverProposed,
     FailoverRolledBack,
     FailoverVerified,
+    HandshakeRenewed,
+    HandshakeStale,
     ObjectReasserted,
     OverrideAdopted,
     PlanRefused,
@@ -45,6 +49,8 @@ from meshwatchd.model.outputs import (
     SessionSuspected,
     SuspicionCleared,
     TopologyRejected,
+    TunnelKeyChanged,
+    TunnelPeersChanged,
     VerdictChanged,
 )
 from meshwatchd.model.settings import MeshSettings, Settings
@@ -80,6 +86,12 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ObjectReasserted: EventKind("object.reasserted", "warning"),
         ClockStalled: EventKind("clock.stalled", "warning"),
         AgentRestarted: EventKind("agent.restarted", "warning"),
+        EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
+        AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
+        HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),
+        HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
+        TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
+        TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""

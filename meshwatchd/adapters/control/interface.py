@@ -157,6 +157,16 @@ type Pair (
   paths: []Path
 )
 
+# One peer of a WireGuard device, by its public key; no age before the first handshake.
+type Tunnel (
+  device: string,
+  peer: string,
+  endpoint: string,
+  handshake_age_ns: ?int,
+  rx_bytes: int,
+  tx_bytes: int
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -168,7 +178,8 @@ type Snapshot (
   severity: string,
   pairs: []Pair,
   sessions: []Session,
-  counters: [string]int
+  counters: [string]int,
+  tunnels: []Tunnel
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.

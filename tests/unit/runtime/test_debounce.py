@@ -1,23 +1,30 @@
 import asyncio
+import selectors
 
 from meshwatchd.runtime.debounce import settle
 
 
+class Jumping(selectors.DefaultSelector):
+    """Waits in no time: the clock jumps to where the wait would end."""
+
+    now = 0.0
+
+    def select(self, timeout=None):
+        """What is ready at once."""
+        self.now += timeout or 0
+        return super().select(0)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Sleeps in no time: the clock jumps to the next timer whenever nothing else is to be done."""
+    """An event loop whose time passes only while it waits."""
 
     def __init__(self):
-        super().__init__()
-        self.now = 0.0
+        self.clock = Jumping()
+        super().__init__(self.clock)
 
     def time(self):
         """Virtual seconds."""
-        return self.now
-
-    def _run_once(self):
-        if not self._ready and self._scheduled:
-            self.now = max(self.now, self._scheduled[0].when())
-        super()._run_once()
+        return self.clock.now
 
 
 def settled_after(*changes_s):

@@ -1,5 +1,6 @@
 import socket
 import struct
+from typing import Any
 
 from meshwatchd.adapters.netlink import monitor
 from meshwatchd.adapters.netlink.message import Message, encode
@@ -29,7 +30,7 @@ class Failing:
 
 def read(watched):
     """What one call hands over."""
-    taken = []
+    taken: list[object] = []
     watched.read(taken.append)
     return taken
 
@@ -52,7 +53,7 @@ def test_messages_are_handed_over_in_order_and_undecoded():
 
 def test_the_event_loop_gets_its_turn():
     """A burst is read in parts."""
-    watched = Pipe()
+    watched: Any = Pipe()
     watched._socket.close()
 
     class Endless:
@@ -68,7 +69,7 @@ def test_the_event_loop_gets_its_turn():
 
 def test_lost_notifications_are_an_overrun():
     """ENOBUFS is told once, and reading goes on."""
-    watched = Pipe()
+    watched: Any = Pipe()
     for end in (watched.kernel, watched._socket):
         end.close()
     watched._socket = Failing(105)
@@ -78,7 +79,7 @@ def test_lost_notifications_are_an_overrun():
 
 def test_a_malformed_datagram_is_an_overrun():
     """What it wanted to tell is lost; what came before it is not."""
-    taken = []
+    taken: list[object] = []
     hand_over(encode(24, 0, 0, b"") + struct.pack("=IHHII", 3, 33, 0, 0, 0), taken.append)
 
     assert [Message(24, 0, 0, b""), OVERRUN] == taken
@@ -86,7 +87,7 @@ def test_a_malformed_datagram_is_an_overrun():
 
 def test_a_message_its_taker_cannot_read_is_an_overrun():
     """The same as if it had been lost."""
-    taken = []
+    taken: list[object] = []
 
     def refuse(notification):
         if notification is not OVERRUN:

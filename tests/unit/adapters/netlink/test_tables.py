@@ -23,7 +23,7 @@ def routes(*dumped):
 
 def put(one, flags=0):
     """A notification of an addition."""
-    return Put(*one, flags)
+    return Put(one[0], one[1], flags)
 
 
 @pytest.mark.parametrize(
