@@ -310,7 +310,10 @@ class Agent:
         while True:
             started_s = time.monotonic()
             links = self._snapshot.links if self._snapshot is not None else ()
-            self._tunnels = await self._poll.states(links)
+            before, self._tunnels = self._poll.problems, await self._poll.states(links)
+            for device, problem in self._poll.problems.items():
+                if before.get(device) != problem:
+                    self._log.warning("wireguard.unread", device=device, error=problem)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):

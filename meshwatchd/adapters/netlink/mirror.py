@@ -30,7 +30,7 @@ from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RuleRecord
 from meshwatchd.adapters.netlink.message import Message
 from meshwatchd.adapters.netlink.monitor import Monitor, Overrun
-from meshwatchd.adapters.netlink.ports import DumpSource
+from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
 from meshwatchd.adapters.netlink.rules import describe_rule
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.netlink.view import View
@@ -40,6 +40,9 @@ from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettin
 from meshwatchd.model.snapshot import Link, Snapshot
 
 MAX_PENDING_LOSSES = 1000
+MAX_BACKLOG = 400
+"""Turns of the monitor in a row, some hundred thousand notifications; more is a storm, to be looked at later."""
+
 MAX_ROUNDS = 5
 """Overruns in a row during one synchronisation, before the caller gets to know."""
 
@@ -100,7 +103,7 @@ class Mirror:
         self._settings = settings
         self._clock = clock
         self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
-        self._monitor: Monitor | None = None
+        self._monitor: NotificationSource | None = None
         self.links = Table(tables.apply_to_devices)
         self.addresses = Table(tables.apply_to_devices)
         self.routes = Table(tables.apply_to_routes, join=tables.join_routes)
@@ -119,7 +122,7 @@ class Mirror:
         self.is_dirty = asyncio.Event()
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
-    def open(self, monitor: Monitor | None = None) -> None:
+    def open(self, monitor: NotificationSource | None = None) -> None:
         """Subscribe to changes; they are taken in by the running event loop from here on."""
         self._monitor = monitor or Monitor()
         asyncio.get_running_loop().add_reader(self._monitor.fileno(), self._read_monitor)
@@ -222,6 +225,9 @@ class Mirror:
         except MeshwatchError:
             kind.table.abandon()
             raise
+        # Whatever happened during the dump has been told by the time it ends, and must be known before it is believed.
+        if self._monitor is not None and all(self._monitor.read(self.take) for _ in range(MAX_BACKLOG)):
+            self._is_unsure = True
         for packed in found:
             for each in packed:
                 kind.table.add(each)
@@ -279,7 +285,7 @@ class Mirror:
     # --- notifications ---
 
     def _read_monitor(self) -> None:
-        assert self._monitor is not None
+        assert self._monitor is not None, "the reader is removed before the monitor is closed"
         self._monitor.read(self.take)
 
     def take(self, notification: Message | Overrun) -> None:

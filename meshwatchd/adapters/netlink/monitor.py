@@ -61,20 +61,25 @@ class Monitor:
         """End the subscription."""
         self._socket.close()
 
-    def read(self, take: Callable[[Message | Overrun], None]) -> None:
-        """Hand over what has come in since the last call, at most BATCH datagrams; never waits."""
+    def read(self, take: Callable[[Message | Overrun], None]) -> bool:
+        """Hand over what has come in since the last call, at most BATCH datagrams; never waits.
+
+        Returns:
+            whether there may be more.
+        """
         view = memoryview(self._buffer)
         for _ in range(BATCH):
             try:
                 size = self._socket.recv_into(self._buffer)
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
                 take(OVERRUN)
                 continue
             hand_over(bytes(view[:size]), take)
+        return True
 
 
 def hand_over(datagram: bytes, take: Callable[[Message | Overrun], None]) -> None:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord
+from meshwatchd.adapters.netlink.message import Message
+from meshwatchd.adapters.netlink.monitor import Overrun
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.snapshot import Link
 
@@ -40,6 +42,22 @@ class DumpSource(Protocol):
 
     async def dump(self, kind: int, header: bytes, what: str, pack: Callable[[bytes], Packed | None]) -> list[Packed]:
         """Everything of one kind, as `pack` makes it of a message's body."""
+        ...
+
+
+class NotificationSource(Protocol):
+    """Where the mirror hears of changes."""
+
+    def fileno(self) -> int:
+        """The descriptor, readable when read() has something."""
+        ...
+
+    def read(self, take: Callable[[Message | Overrun], None]) -> bool:
+        """Hand over what has come in; says whether there may be more."""
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
         ...
 
 
