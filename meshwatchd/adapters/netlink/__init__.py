@@ -8,6 +8,7 @@ compact.py    routes, neighbours, FDB entries as a few bytes each
 objects.py    links, addresses and our routes from bytes
 rules.py      policy rules from bytes
 tables.py     what dumps and notifications do to entries in memory
+kinds.py      which tables there are, and the requests for them
 monitor.py    the kernel's change notifications, on a socket of their own
 dumper.py     dumps, on a socket of their own
 mirror.py     both of these -> everything the kernel has, kept up to date

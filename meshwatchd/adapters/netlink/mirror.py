@@ -23,11 +23,12 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from meshwatchd.adapters.netlink import compact, message, objects, tables
 from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.adapters.netlink.kinds import RULES_V4, RULES_V6, Kind, describe_kinds
 from meshwatchd.adapters.netlink.message import Message
 from meshwatchd.adapters.netlink.monitor import Monitor, Overrun
 from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
@@ -50,10 +51,6 @@ AUDIT_NS = 5 * MINUTE
 REREAD_PAUSE = 50
 """Reading again for a doubt's sake may take one part in so many of the time."""
 
-_RULE_HEADER: Final = 12
-_EXT_MASK = message.encode_attribute(29, (8).to_bytes(4, "little"))
-"""IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS: counters are half of a link's message, and nobody's business here."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
@@ -63,15 +60,6 @@ class Lost:
     rule: Rule | None = None
     route: Route | None = None
     device: str | None = None
-
-
-class _Kind(NamedTuple):
-    """One table, and how it is dumped: a request for each family."""
-
-    name: str
-    table: Table
-    pack: Callable[[bytes], Packed | None]
-    requests: tuple[tuple[int, bytes], ...]
 
 
 class Mirror:
@@ -117,7 +105,13 @@ class Mirror:
         self._is_unsure = False
         self._reread_at = 0
         self._audit_at = 0
-        self._kinds = self._describe_kinds()
+        self._kinds = describe_kinds(
+            links=self.links,
+            addresses=self.addresses,
+            routes=self.routes,
+            neighbours=self.neighbours,
+            fdb=self.fdb,
+        )
         self.is_in_sync = False
         self.is_dirty = asyncio.Event()
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
@@ -165,34 +159,6 @@ class Mirror:
 
     # --- dumps ---
 
-    def _describe_kinds(self) -> tuple[_Kind, ...]:
-        def routes(family: int) -> bytes:
-            return compact.ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)
-
-        def neighbours(family: int) -> bytes:
-            return compact.NEIGHBOUR.pack(family, 0, 0, 0, 0)
-
-        v4, v6 = int(socket.AF_INET), int(socket.AF_INET6)
-        links = objects.LINK.pack(socket.AF_UNSPEC, 0, 0, 0) + _EXT_MASK
-        addresses = [objects.ADDRESS.pack(family, 0, 0, 0, 0) for family in (v4, v6)]
-        ask = message
-        return (
-            _Kind("devices", self.links, objects.pack_link, ((ask.RTM_GETLINK, links),)),
-            _Kind(
-                "addresses", self.addresses, objects.pack_address, tuple((ask.RTM_GETADDR, each) for each in addresses)
-            ),
-            _Kind(
-                "routes", self.routes, compact.pack_route, tuple((ask.RTM_GETROUTE, routes(each)) for each in (v4, v6))
-            ),
-            _Kind(
-                "neighbours",
-                self.neighbours,
-                compact.pack_neighbour,
-                tuple((ask.RTM_GETNEIGH, neighbours(each)) for each in (v4, v6)),
-            ),
-            _Kind("FDB entries", self.fdb, compact.pack_fdb, ((ask.RTM_GETNEIGH, neighbours(compact.AF_BRIDGE)),)),
-        )
-
     async def _synchronise(self) -> None:
         """Read everything; what the dumps do not show of our own any more is lost."""
         before = self._marked()
@@ -216,7 +182,7 @@ class Mirror:
         for text in before.keys() - after.keys():
             self._lose(before[text])
 
-    async def _read(self, kind: _Kind) -> None:
+    async def _read(self, kind: Kind) -> None:
         kind.table.begin()
         try:
             found = [
@@ -254,11 +220,9 @@ class Mirror:
         def body(data: bytes) -> Packed:
             return data, ()
 
-        header = bytes((socket.AF_INET, *bytes(_RULE_HEADER - 1)))
-        header6 = bytes((socket.AF_INET6, *bytes(_RULE_HEADER - 1)))
         try:
-            found = await self._source.dump(message.RTM_GETRULE, header, "rules", body)
-            found6 = await self._source.dump(message.RTM_GETRULE, header6, "rules", body)
+            found = await self._source.dump(message.RTM_GETRULE, RULES_V4, "rules", body)
+            found6 = await self._source.dump(message.RTM_GETRULE, RULES_V6, "rules", body)
         except MeshwatchError:
             self._are_rules_stale = True
             raise
