@@ -83,7 +83,7 @@ async def batch(node, lines, tool="ip"):
     """Many commands at once, without stopping the mirror."""
     path = node.state_dir / f"{tool}.batch"
     path.write_text("\n".join(lines) + "\n")
-    await asyncio.to_thread(node.run, tool, "-batch", str(path))
+    await asyncio.to_thread(node.from_within, tool, "-batch", str(path))
 
 
 def overlay_routes(count):
