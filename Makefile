@@ -96,6 +96,10 @@ bench: bench-failover ## every benchmark
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
 	@$(PYTHON) -m netnslab.bench_failover $(ARGS)
 
+.PHONY: bench-mirror
+bench-mirror: need-root venv tools ## what watching the kernel costs the agent, as JSON
+	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)
+
 # `make lab-kilo-flannel` builds that mesh and leaves it standing; `make lab-down` removes it.
 .PHONY: lab-down
 lab-down: need-root venv ## remove the mesh that is standing

@@ -15,6 +15,9 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
 from meshwatchd.model.units import render_duration
 
+KEY_CHARACTERS = 8
+"""Of a public key: enough to tell peers apart."""
+
 STALE_NS = 5_000_000_000
 """The engine reports each second; after five it has a reason not to."""
 
@@ -38,6 +41,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         lines += ["", *_render_paths(status, paint)]
     if status.canaries:
         lines += ["", *_render_canaries(status, paint)]
+    if status.tunnels:
+        lines += ["", *_render_tunnels(status, paint)]
     if is_verbose and status.sessions:
         lines += ["", *_render_sessions(status, paint)]
     if is_verbose and status.rates:
@@ -130,6 +135,19 @@ def _typical_rtt(status: Status, path: PathStatus) -> int:
         if session.state in {"up", "suspect"}
     ]
     return round(median(measured)) if measured else 0
+
+
+def _render_tunnels(status: Status, paint: Paint) -> list[str]:
+    rows: list[list[Cell]] = [
+        [
+            (tunnel.device, ""),
+            (f"{tunnel.peer[:KEY_CHARACTERS]}...", ""),
+            (tunnel.endpoint or "-", ""),
+            ("never" if tunnel.handshake_age_ns is None else render_age(tunnel.handshake_age_ns), ""),
+        ]
+        for tunnel in status.tunnels
+    ]
+    return columns(("DEVICE", "PEER", "ENDPOINT", "HANDSHAKE"), rows, paint)
 
 
 def _render_sessions(status: Status, paint: Paint) -> list[str]:

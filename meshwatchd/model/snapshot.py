@@ -16,7 +16,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: IFLA_INFO_KIND, as "wireguard", "vxlan", "tun"; empty for devices without one.
         is_up: the IFF_UP flag, which is what makes a Kilo node a leader.
-        addresses: its IPv4 addresses without prefix length.
+        addresses: its IPv4 addresses without prefix length, a bounded number of them.
+        addresses_v6: its global IPv6 addresses, likewise.
     """
 
     name: str
@@ -25,6 +26,71 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     is_up: bool
     mtu_bytes: int
     addresses: tuple[str, ...] = ()
+    addresses_v6: tuple[str, ...] = ()
+
+
+class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none."""
+
+    dst: str
+    dev: str
+    table: int
+    protocol: int
+    via: str = ""
+    src: str = ""
+
+
+class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
+    """Which link-layer address an address on a device of the mesh has.
+
+    Attributes:
+        is_permanent: made by a program for good (NUD_PERMANENT), as flannel does.
+    """
+
+    dev: str
+    address: str
+    lladdr: str
+    is_permanent: bool
+
+
+class Forwarding(msgspec.Struct, frozen=True, kw_only=True):
+    """Which remote VTEP a MAC address is behind: one FDB entry of a VXLAN device."""
+
+    dev: str
+    lladdr: str
+    dst: str
+
+
+class WireGuardPeer(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer of a WireGuard device.
+
+    Attributes:
+        endpoint: "address:port" where packets go, empty before the peer is known to be anywhere.
+        handshake_ns: CLOCK_MONOTONIC at the last handshake, 0 for never.
+    """
+
+    public_key: str
+    endpoint: str = ""
+    allowed_ips: tuple[str, ...] = ()
+    keepalive_s: int = 0
+    handshake_ns: int = 0
+    rx_bytes: int = 0
+    tx_bytes: int = 0
+
+
+class WireGuardState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a WireGuard device, of the kernel or of a process, is configured with and has seen.
+
+    Attributes:
+        public_key: base64, empty before a private key is set.
+        at_ns: CLOCK_MONOTONIC when it was asked.
+    """
+
+    device: str
+    public_key: str
+    listen_port: int
+    at_ns: int
+    peers: tuple[WireGuardPeer, ...] = ()
 
 
 class ForeignObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +101,24 @@ class ForeignObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Links, our own marked rules and routes, and whatever collides with them."""
+    """Links, our own marked rules and routes, whatever collides with them, and the state of the mesh's devices.
+
+    Attributes:
+        device_routes, neighbours, forwarding: of WireGuard and overlay devices; a bounded number of each, for there are
+            thousands on a node of a large mesh.
+        is_bounded: some of these were left out.
+        wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
+    """
 
     links: tuple[Link, ...] = ()
     rules: tuple[Rule, ...] = ()
     routes: tuple[Route, ...] = ()
     collisions: tuple[ForeignObject, ...] = ()
+    device_routes: tuple[DeviceRoute, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    forwarding: tuple[Forwarding, ...] = ()
+    is_bounded: bool = False
+    wireguard: tuple[WireGuardState, ...] = ()
 
     def link(self, name: str) -> Link | None:
         """The device of that name, or None."""

@@ -93,12 +93,30 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[PathStatus, ...]
 
 
+class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer of a WireGuard device.
+
+    Attributes:
+        peer: its public key.
+        endpoint: where packets to it go, empty where that is unknown.
+        handshake_age_ns: None before the first handshake.
+    """
+
+    device: str
+    peer: str
+    endpoint: str
+    handshake_age_ns: int | None
+    rx_bytes: int
+    tx_bytes: int
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
     Attributes:
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
+        tunnels: added by the agent when somebody asks.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -114,3 +132,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[RateStatus, ...] = ()
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
+    tunnels: tuple[TunnelStatus, ...] = ()

@@ -1,7 +1,7 @@
 """The agent: everything that may be slow or may crash, in a process of its own.
 
     engine --EnsureProvision--> worker: standing objects --Provisioned--> engine
-    kernel --notifications----> mirror: SnapshotReceived (at most every 100 ms), ObjectLost (at once) --> engine
+    kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
 The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --config PATH`. It ends when the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -21,12 +22,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never
 
+import msgspec
+
 from meshwatchd.adapters.control.server import ControlServer
+from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.wireguard.device import Devices
+from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
+from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     ObjectLost,
@@ -35,6 +41,7 @@ from meshwatchd.model.events import (
     Provisioned,
     SnapshotReceived,
 )
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
     AliveFrame,
     EventFrame,
@@ -46,9 +53,10 @@ from meshwatchd.model.frames import (
 )
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
-from meshwatchd.model.settings import Settings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.settings import SECOND, Settings
+from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.operator_desk import OperatorDesk
@@ -56,11 +64,19 @@ from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 
 ALIVE_INTERVAL_S = 1.0
-COALESCE_S = 0.1
-"""Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all."""
+QUIET_S, LIMIT_S = 0.05, 0.5
+"""Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all, when nothing has changed
+for a moment or the limit is reached."""
+
+QUIET_FACTOR = 20
+"""On a node of a large mesh a snapshot takes milliseconds; the quiet is so many times as long."""
 
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
+
+POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
+POLL_PAUSE = 200
+"""A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
@@ -82,13 +98,19 @@ class Agent:
         self._link = link
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
-        self._mirror = Mirror(self._kernel, settings.kernel, self._devices.is_ours)
+        self._dumper = Dumper()
+        self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._snapshot: Snapshot | None = None
+        self._snapshot_s = 0.0
+        self._poll = Poll()
+        self._tunnel_watch = TunnelWatch()
+        self._tunnels: tuple[WireGuardState, ...] = ()
+        self._told_tunnels: tuple[WireGuardState, ...] = ()
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -98,8 +120,10 @@ class Agent:
     # --- what the control socket asks ---
 
     def status(self) -> Status | None:
-        """The engine's last word on itself."""
-        return self._status
+        """The engine's last word on itself, with what WireGuard devices say at this moment."""
+        if self._status is None:
+            return None
+        return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
 
     def events(self) -> EventStore:
         """The events kept."""
@@ -132,6 +156,7 @@ class Agent:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
             self._mirror.close()
+            self._dumper.close()
             self._kernel.close()
             self._link.close()
             self._sinks.events.close()
@@ -144,6 +169,7 @@ class Agent:
             self._report_losses(),
             self._work(),
             self._audit(),
+            self._poll_tunnels(),
             self._serve_control(),
         )
         async with asyncio.TaskGroup() as group:
@@ -195,23 +221,36 @@ class Agent:
             await asyncio.sleep(ALIVE_INTERVAL_S)
 
     async def _watch(self) -> None:
-        """Send a snapshot whenever the kernel has changed; whatever may be missing is looked at again."""
+        """Send a snapshot whenever the kernel has changed, and look anew where the mirror has doubts."""
         while True:
-            await self._mirror.is_dirty.wait()
-            await asyncio.sleep(COALESCE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._mirror.next_reading_in_ns() / SECOND):
+                    await self._mirror.is_dirty.wait()
+            await settle(self._mirror.is_dirty, quiet_s=max(QUIET_S, QUIET_FACTOR * self._snapshot_s), limit_s=LIMIT_S)
             try:
                 await self._show_kernel()
             except MeshwatchError as error:
                 self._log.warning("snapshot.failed", error=str(error))
                 self._mirror.is_dirty.set()
                 await asyncio.sleep(ALIVE_INTERVAL_S)
-            self._has_work.set()
 
     async def _show_kernel(self) -> None:
-        snapshot = await self._mirror.snapshot()
-        if snapshot != self._snapshot:
-            self._snapshot = snapshot
+        """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
+        started_ns = time.monotonic_ns()
+        shown = await self._mirror.snapshot()
+        snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels)
+        self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
+        before, self._snapshot = self._snapshot, snapshot
+        if before is None or self._own(before) != self._own(snapshot):
+            self._has_work.set()
+        if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
+
+    def _own(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """What of a snapshot standing objects may be missing from."""
+        prefix = self._settings.kernel.device_prefix
+        devices = tuple(link for link in snapshot.links if link.name.startswith(prefix))
+        return devices, snapshot.rules, snapshot.routes, snapshot.collisions
 
     async def _report_losses(self) -> None:
         """Tell the engine of a removal before anything is done about it."""
@@ -265,6 +304,24 @@ class Agent:
         while True:
             await asyncio.sleep(AUDIT_INTERVAL_S)
             self._has_work.set()
+
+    async def _poll_tunnels(self) -> None:
+        """Look at WireGuard devices: every other second, more often in doubt, and less often where that takes long."""
+        while True:
+            started_s = time.monotonic()
+            links = self._snapshot.links if self._snapshot is not None else ()
+            before, self._tunnels = self._poll.problems, await self._poll.states(links)
+            for device, problem in self._poll.problems.items():
+                if before.get(device) != problem:
+                    self._log.warning("wireguard.unread", device=device, error=problem)
+            for fact in self._tunnel_watch.observe(self._tunnels):
+                self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
+            if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
+                self._told_tunnels = told
+                self._mirror.is_dirty.set()
+            is_calm = self._status is None or self._status.severity is Severity.OK
+            interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
+            await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

@@ -26,12 +26,14 @@ from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
     AgentRestarted,
+    AllowedIpsMoved,
     ClockStalled,
     CollisionFound,
     ConfigRefused,
     ConfigReloaded,
     DaemonReady,
     DaemonStarted,
+    EndpointMoved,
     Fact,
     FailoverAdvised,
     FailoverApplied,
@@ -39,6 +41,8 @@ from meshwatchd.model.outputs import (
     FailoverProposed,
     FailoverRolledBack,
     FailoverVerified,
+    HandshakeRenewed,
+    HandshakeStale,
     KeyMismatched,
     ObjectReasserted,
     OverrideAdopted,
@@ -48,6 +52,8 @@ from meshwatchd.model.outputs import (
     SessionSuspected,
     SuspicionCleared,
     TopologyRejected,
+    TunnelKeyChanged,
+    TunnelPeersChanged,
     VerdictChanged,
 )
 from meshwatchd.model.settings import MeshSettings, Settings
@@ -86,6 +92,12 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),
         KeyMismatched: EventKind("key.mismatched", "warning"),
+        EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
+        AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
+        HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),
+        HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
+        TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
+        TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""

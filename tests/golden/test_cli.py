@@ -14,7 +14,7 @@ from meshwatchd.cli.render_story import render_event, render_explanations, rende
 from meshwatchd.cli.text import paint_ansi, paint_nothing
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.status import Status
-from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, status
+from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 
 
 def _explained(shown: Status, events: tuple[dict[str, object], ...] = ()) -> str:
@@ -44,6 +44,7 @@ PAGES = {
     "status-moved-verbose": _shown(MOVED, is_verbose=True),
     "status-moved-colours": render_status(MOVED, now_ns=NOW_NS, paint=paint_ansi),
     "status-stuck": _shown(STUCK),
+    "status-tunnels": _shown(TUNNELLED),
     "status-reduced": _shown(REDUCED),
     "status-stale": _shown(HEALTHY, now_ns=NOW_NS + 60_000_000_000),
     "status-no-mesh": _shown(NO_MESH),

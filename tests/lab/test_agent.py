@@ -152,6 +152,22 @@ def test_removals_are_told_and_overrides_are_left_to_the_engine(node):
         assert "5460:" not in node.ip("rule")
 
 
+def test_the_peers_of_a_tunnel_are_told(node):
+    """By the kernel or by a process: key, endpoint and prefixes; the handshake is still to come."""
+    with Session(node) as agent:
+        agent.engine.send(WANTED)
+        (tunnel,) = agent.expect(SnapshotReceived, lambda event: event.snapshot.wireguard).snapshot.wireguard
+        (peer,) = tunnel.peers
+
+        assert ("mw0", LINK.listen_port) == (tunnel.device, tunnel.listen_port)
+        assert (LINK.peer_public_key, LINK.endpoint, LINK.allowed_ips) == (
+            peer.public_key,
+            peer.endpoint,
+            peer.allowed_ips,
+        )
+        assert 0 == peer.handshake_ns
+
+
 def test_a_collision_stops_every_change(node):
     """Told in the snapshot, and again as the reason for refusing."""
     node.ip("rule add pref 5411 lookup 100")

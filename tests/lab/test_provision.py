@@ -2,19 +2,21 @@
 
 import asyncio
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.sweep import sweep
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.identity import load_private_key, public_key
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
-from meshwatchd.model.settings import KernelSettings, StandbySettings
+from meshwatchd.model.settings import KernelSettings, MeshSettings, StandbySettings
 from meshwatchd.runtime.standing import Standing
 from tests.support.throwaway import nodes
 
@@ -194,13 +196,31 @@ def test_a_session_survives_a_restart_and_a_change_of_prefixes(pair):
     assert "10.244.2.0/24" in pair[0].run("wg", "show", "mw0", "allowed-ips")
 
 
+@contextmanager
+def mirror_of(devices):
+    """A mirror with a socket for its dumps."""
+    dumper = Dumper()
+    try:
+        yield Mirror(dumper, KernelSettings(), MeshSettings(), devices.is_ours)
+    finally:
+        dumper.close()
+
+
+@contextmanager
+def subscribed(mirror):
+    """Take in notifications."""
+    mirror.open()
+    try:
+        yield
+    finally:
+        mirror.close()
+
+
 def test_removed_objects_are_told_and_put_back(node):
     """Whoever flushes our rule or takes the device down hears of it, and it is back."""
 
     async def scenario(standing, devices, kernel):
-        mirror = Mirror(kernel, KernelSettings(), devices.is_ours)
-        mirror.open()
-        try:
+        with mirror_of(devices) as mirror, subscribed(mirror):
             await mirror.snapshot()
             await standing.ensure(WANTED)
             await mirror.snapshot()
@@ -214,8 +234,6 @@ def test_removed_objects_are_told_and_put_back(node):
             node.from_within("ip", "link", "set", "mw0", "down")
             restored.append(await standing.restore())
             return lost.text, told_s, restored
-        finally:
-            mirror.close()
 
     text, told_s, restored = node.do(lambda: with_standing(node, scenario))
 
@@ -232,7 +250,8 @@ def test_strangers_in_our_place_are_collisions(node):
     node.ip("link add mw7 type bridge")
 
     async def look(standing, devices, kernel):
-        return await Mirror(kernel, KernelSettings(), devices.is_ours).snapshot()
+        with mirror_of(devices) as mirror:
+            return await mirror.snapshot()
 
     seen = node.do(lambda: with_standing(node, look))
 
@@ -259,9 +278,7 @@ def test_an_overrun_ends_in_a_complete_picture(node):
     """A burst that the monitor could not take in: the next snapshot is a whole dump."""
 
     async def scenario(standing, devices, kernel):
-        mirror = Mirror(kernel, KernelSettings(), devices.is_ours)
-        mirror.open()
-        try:
+        with mirror_of(devices) as mirror, subscribed(mirror):
             await mirror.snapshot()
             # Nobody reads meanwhile: more notifications than 8 MiB of buffer hold.
             lines = "".join(f"route replace 9.{i}.{j}.0/24 dev lo\n" for i in range(96) for j in range(256))
@@ -270,12 +287,10 @@ def test_an_overrun_ends_in_a_complete_picture(node):
             node.from_within("ip", "-batch", str(batch))
             node.from_within("ip", "link", "add", "late", "type", "bridge")
             async with asyncio.timeout(DEADLINE_S):
-                while not mirror._is_stale:
+                while mirror.is_in_sync:
                     await mirror.is_dirty.wait()
                     await asyncio.sleep(0.01)
             return await until(partial(_with_link, mirror, "late"))
-        finally:
-            mirror.close()
 
     async def _with_link(mirror, name):
         return (await mirror.snapshot()).link(name)

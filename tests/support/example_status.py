@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status, TunnelStatus
 
 NOW_NS = 1_000_000_000_000
 """The instant at which everything is looked at; the engine has reported 0.4 s before."""
@@ -123,6 +123,27 @@ STUCK = status(
     redundancy="none",
 )
 REDUCED = status(verdict(FaultCode.STANDBY_DOWN), states="good down good good", redundancy="reduced")
+TUNNELLED = msgspec.structs.replace(
+    HEALTHY,
+    tunnels=(
+        TunnelStatus(
+            device="kilo0",
+            peer="L6Yk4ScDtGWXVvhNWZJBnDDf/tkZbWWcJmQkbQV1qzQ=",
+            endpoint="203.0.113.11:51820",
+            handshake_age_ns=95_000_000_000,
+            rx_bytes=92,
+            tx_bytes=148,
+        ),
+        TunnelStatus(
+            device="mw0",
+            peer="hEJ9fHgCUqWsHyyUAk9vH3ElcQhDNYbzcYjJlJxKPwU=",
+            endpoint="",
+            handshake_age_ns=None,
+            rx_bytes=0,
+            tx_bytes=0,
+        ),
+    ),
+)
 
 
 def event(name: str, ago_ms: int, **fields: object) -> dict[str, Any]:

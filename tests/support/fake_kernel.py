@@ -49,7 +49,6 @@ class FakeKernel:
             index: Link(name=name, index=index, kind="veth", is_up=True, mtu_bytes=1500)
             for index, name in enumerate(devices, 2)
         }
-        self.held_addresses: list[tuple[int, str]] = []
         self.held_rules: list[RuleRecord] = []
         self.held_routes: list[RouteRecord] = []
         self.operations: list[str] = []
@@ -63,10 +62,6 @@ class FakeKernel:
         """The device of that name."""
         return next((link for link in self.present.values() if link.name == device), None)
 
-    async def addresses(self) -> list[tuple[int, str]]:
-        """All addresses."""
-        return list(self.held_addresses)
-
     async def rules(self) -> list[RuleRecord]:
         """All rules."""
         return list(self.held_rules)
@@ -74,10 +69,6 @@ class FakeKernel:
     async def marked_routes(self, devices: Mapping[int, str]) -> list[RouteRecord]:
         """Routes with our protocol."""
         return [record for record in self.held_routes if record.protocol == OURS]
-
-    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
-        """Routes of one table."""
-        return [record for record in self.held_routes if record.table == table]
 
     async def add_rule(self, rule: Rule) -> None:
         """Add a rule."""

@@ -183,6 +183,16 @@ type Pair (
   paths: []Path
 )
 
+# One peer of a WireGuard device, by its public key; no age before the first handshake.
+type Tunnel (
+  device: string,
+  peer: string,
+  endpoint: string,
+  handshake_age_ns: ?int,
+  rx_bytes: int,
+  tx_bytes: int
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -196,7 +206,8 @@ type Snapshot (
   sessions: []Session,
   rates: []Rate,
   counters: [string]int,
-  canaries: []Canary
+  canaries: []Canary,
+  tunnels: []Tunnel
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.

@@ -88,15 +88,6 @@ def decode_link(message: Any) -> Link:
     )
 
 
-def decode_address(message: Any) -> tuple[int, str]:
-    """Turn one RTM_NEWADDR or RTM_DELADDR message into interface index and local IPv4 address.
-
-    Source: inet_fill_ifaddr(): IFA_LOCAL is the address of this end; IFA_ADDRESS the peer's on point-to-point links.
-    """
-    local = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
-    return int(message["index"]), str(local)
-
-
 def decode_rule(message: Any) -> RuleRecord:
     """Turn one RTM_NEWRULE or RTM_DELRULE message of family AF_INET into a RuleRecord.
 

@@ -67,12 +67,6 @@ class Kernel:
         with _Asking("list devices"):
             return [decode.decode_link(message) async for message in await self._socket.get_links()]
 
-    async def addresses(self) -> list[tuple[int, str]]:
-        """Interface index and address of all IPv4 addresses."""
-        with _Asking("list addresses"):
-            dump = await self._socket.get_addr(family=socket.AF_INET)
-            return [decode.decode_address(message) async for message in dump]
-
     async def rules(self) -> list[RuleRecord]:
         """All IPv4 rules."""
         with _Asking("list rules"):
@@ -84,13 +78,6 @@ class Kernel:
         with _Asking(f"list routes of protocol {self._protocol}"):
             dump = await self._socket.route("dump", family=socket.AF_INET, proto=self._protocol, **_KERNEL_FILTERS)
             return [decode.decode_route(message, devices) async for message in dump]
-
-    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
-        """All IPv4 routes of one table; none when the table does not exist (ENOENT)."""
-        with _Tolerating(errno.ENOENT), _Asking(f"list routes of table {table}"):
-            dump = await self._socket.route("dump", family=socket.AF_INET, table=table, **_KERNEL_FILTERS)
-            return [decode.decode_route(message, devices) async for message in dump]
-        return []
 
     async def add_rule(self, rule: Rule) -> None:
         """Add a rule; EEXIST means that an equal one is there."""

@@ -1,41 +1,55 @@
 """A picture of the kernel that is complete once and then kept up to date.
 
-    monitor (notifications) --> links, addresses        applied one by one: a node may have hundreds of devices
-                            --> rules, routes           a hint that they must be read again: ours are few, and the
-                                                        kernel drops the routes of a downed device without a word
-                            --> Overrun                 everything is read again
+    monitor (notifications) --> links, addresses, routes,   applied one by one to what the first dump showed
+                                neighbours, FDB entries
+                            --> rules                       a hint that they must be read again: they are few
+                            --> Overrun                     everything is read again
 
-The subscription starts before the first dump, so nothing that happens in between is missed.
+The subscription starts before the first dump, so nothing that happens in between is missed, and nothing is told
+before that dump is complete. While everything is read again, what was known stays known; what turns out to be gone of
+our own is told as lost.
+
+Where the kernel drops routes without a word the mirror does the same: those of a device that goes down or is deleted.
+Where that cannot be told from here (a next hop of several, the last address of a device) routes are read again, and
+once in AUDIT_NS in any case.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+import socket
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
-import msgspec
-
-from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
-from meshwatchd.adapters.netlink.monitor import (
-    AddressEvent,
-    LinkEvent,
-    Monitor,
-    Notification,
-    Overrun,
-    RouteEvent,
-    RuleEvent,
-)
-from meshwatchd.adapters.netlink.ports import StateReader
+from meshwatchd.adapters.netlink import compact, message, objects, tables
+from meshwatchd.adapters.netlink.compact import Packed
+from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.adapters.netlink.kinds import RULES_V4, RULES_V6, Kind, describe_kinds
+from meshwatchd.adapters.netlink.message import Message
+from meshwatchd.adapters.netlink.monitor import Monitor, Overrun
+from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
+from meshwatchd.adapters.netlink.rules import describe_rule
+from meshwatchd.adapters.netlink.tables import Table
+from meshwatchd.adapters.netlink.view import View
+from meshwatchd.model.errors import KernelError, MeshwatchError
 from meshwatchd.model.plan import Route, Rule
-from meshwatchd.model.settings import KernelSettings
-from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
-
-BAND = 100
-"""Tables and rule priorities reserved for us, from the configured base on."""
+from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot
 
 MAX_PENDING_LOSSES = 1000
+MAX_BACKLOG = 400
+"""Turns of the monitor in a row, some hundred thousand notifications; more is a storm, to be looked at later."""
+
+MAX_ROUNDS = 5
+"""Overruns in a row during one synchronisation, before the caller gets to know."""
+
+AUDIT_NS = 5 * MINUTE
+REREAD_PAUSE = 50
+"""Reading again for a doubt's sake may take one part in so many of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,34 +66,60 @@ class Mirror:
     """Snapshots of the kernel, and word of what changed.
 
     Args:
-        kernel: for dumps.
+        source: of dumps.
         settings: our protocol number, tables, priorities and device prefix.
+        mesh: names the mesh's devices.
         is_ours: tells whether a device with our prefix was made by us.
+        clock: nanoseconds, monotonic.
 
     Attributes:
         is_dirty: set whenever a new snapshot may differ from the last one.
+        is_in_sync: everything has been read, and no notification was lost since.
         losses: removals of marked objects, in order; our own removals are among them.
     """
 
     def __init__(
-        self, kernel: StateReader, settings: KernelSettings, is_ours: Callable[[Link], Awaitable[bool]]
+        self,
+        source: DumpSource,
+        settings: KernelSettings,
+        mesh: MeshSettings,
+        is_ours: Callable[[Link], Awaitable[bool]],
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._kernel = kernel
+        self._source = source
         self._settings = settings
-        self._is_ours = is_ours
+        self._clock = clock
         self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
-        self._monitor: Monitor | None = None
-        self._links: dict[int, Link] = {}
-        self._addresses: dict[int, list[str]] = {}
-        self._foreign_routes: list[ForeignObject] | None = None
-        self._is_stale = True
+        self._monitor: NotificationSource | None = None
+        self.links = Table(tables.apply_to_devices)
+        self.addresses = Table(tables.apply_to_devices)
+        self.routes = Table(tables.apply_to_routes, join=tables.join_routes)
+        self.neighbours = Table(tables.apply_to_neighbours, is_counted=True)
+        self.fdb = Table(tables.apply_to_fdb, is_counted=True)
+        self.rules: tuple[bytes, ...] = ()
+        self._records: dict[bytes, RuleRecord] = {}
+        self._names: dict[int, str] = {}
+        self._view = View(self, settings, mesh, is_ours)
+        self._are_rules_stale = True
+        self._is_unsure = False
+        self._reread_at = 0
+        self._audit_at = 0
+        self._kinds = describe_kinds(
+            links=self.links,
+            addresses=self.addresses,
+            routes=self.routes,
+            neighbours=self.neighbours,
+            fdb=self.fdb,
+        )
+        self.is_in_sync = False
         self.is_dirty = asyncio.Event()
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
-    def open(self) -> None:
+    def open(self, monitor: NotificationSource | None = None) -> None:
         """Subscribe to changes; they are taken in by the running event loop from here on."""
-        self._monitor = Monitor(self._settings.protocol)
-        asyncio.get_running_loop().add_reader(self._monitor.fileno(), self._take_in)
+        self._monitor = monitor or Monitor()
+        asyncio.get_running_loop().add_reader(self._monitor.fileno(), self._read_monitor)
 
     def close(self) -> None:
         """End the subscription."""
@@ -89,157 +129,249 @@ class Mirror:
             self._monitor = None
 
     async def snapshot(self) -> Snapshot:
-        """The kernel's state: everything anew the first time and after an overrun, else rules and routes anew.
+        """The kernel's state: everything anew the first time and after an overrun, else what changed.
 
         Raises:
-            KernelError: a dump was refused.
+            KernelError: a dump was refused, or notifications are lost faster than dumps are read.
+            DecodeError: a dump is malformed; what was known stays known.
         """
         self.is_dirty.clear()
-        if self._is_stale:
-            await self._read_links()
-        devices = self.devices()
-        rules = await self._kernel.rules()
-        routes = await self._kernel.marked_routes(devices)
-        our_rules = [record.rule for record in rules if self._is_marked(record) and record.rule]
-        our_routes = [record.route for record in routes if record.route]
-        return Snapshot(
-            links=tuple(sorted(self._described_links(), key=lambda link: link.index)),
-            # By text, because selectors that are absent do not compare.
-            rules=tuple(sorted(our_rules, key=lambda rule: (rule.priority, rule.render()))),
-            routes=tuple(sorted(our_routes, key=lambda route: (route.table, route.render()))),
-            collisions=tuple(await self._collisions(rules, routes)),
-        )
+        if not self.is_in_sync:
+            await self._synchronise()
+        elif self._is_reading_due():
+            await self._read_doubtful()
+        if self._are_rules_stale:
+            await self._read_rules()
+        return await self._view.snapshot()
 
     def devices(self) -> dict[int, str]:
         """Device names by interface index, as far as known."""
-        return {link.index: link.name for link in self._links.values()}
+        return self._names
 
-    def link(self, name: str) -> Link | None:
-        """The device of that name, as far as known; read the kernel where the answer must not be old."""
-        return next((link for link in self._links.values() if link.name == name), None)
+    def rule_records(self) -> list[RuleRecord]:
+        """The IPv4 rules at our priorities, and those with our protocol."""
+        return list(self._records.values())
 
-    async def _read_links(self) -> None:
-        self._is_stale = False
-        self._foreign_routes = None
-        links = {link.index: link for link in await self._kernel.links()}
-        addresses: dict[int, list[str]] = {}
-        for index, address in await self._kernel.addresses():
-            addresses.setdefault(index, []).append(address)
-        self._links, self._addresses = links, addresses
+    def next_reading_in_ns(self) -> int:
+        """How long until something is to be read again without word of a change, at most AUDIT_NS."""
+        due = min(self._reread_at, self._audit_at) if self._is_unsure else self._audit_at
+        return max(0, due - self._clock())
 
-    def _described_links(self) -> Iterator[Link]:
-        """Devices with their addresses, without the host ends of pods: hundreds, always changing, deciding nothing."""
-        for link in self._links.values():
-            addresses = tuple(sorted(self._addresses.get(link.index, ())))
-            if addresses or link.kind != "veth":
-                yield msgspec.structs.replace(link, addresses=addresses)
+    # --- dumps ---
 
-    def _is_marked(self, record: RuleRecord | RouteRecord) -> bool:
-        return record.protocol == self._settings.protocol
+    async def _synchronise(self) -> None:
+        """Read everything; what the dumps do not show of our own any more is lost."""
+        before = self._marked()
+        for _ in range(MAX_ROUNDS):
+            self.is_in_sync = True
+            try:
+                for kind in self._kinds:
+                    await self._read(kind)
+                await self._read_rules()
+            except MeshwatchError:
+                self.is_in_sync = False
+                raise
+            if self.is_in_sync:
+                break
+        else:
+            raise KernelError(
+                "read the kernel's state", errno.ENOBUFS, f"notifications were lost {MAX_ROUNDS} times in a row"
+            )
+        self._audit_at = self._clock() + AUDIT_NS
+        after = self._marked()
+        for text in before.keys() - after.keys():
+            self._lose(before[text])
 
-    # --- collisions ---
+    async def _read(self, kind: Kind) -> None:
+        kind.table.begin()
+        try:
+            found = [
+                await self._source.dump(request, header, kind.name, kind.pack) for request, header in kind.requests
+            ]
+        except MeshwatchError:
+            kind.table.abandon()
+            raise
+        # Whatever happened during the dump has been told by the time it ends, and must be known before it is believed.
+        if self._monitor is not None and all(self._monitor.read(self.take) for _ in range(MAX_BACKLOG)):
+            self._is_unsure = True
+        for packed in found:
+            for each in packed:
+                kind.table.add(each)
+        kind.table.finish()
+        self._is_unsure |= kind.table.is_doubtful
+        if kind.table is self.links:
+            self._name_devices()
 
-    async def _collisions(self, rules: list[RuleRecord], routes: list[RouteRecord]) -> list[ForeignObject]:
-        """Everything that sits where ours would go, in a stable order."""
-        found = [*self._rule_collisions(rules), *self._shape_collisions(routes)]
-        found += await self._strangers_in_our_tables()
-        for link in list(self._links.values()):
-            if self._our_device.fullmatch(link.name) and not await self._is_ours(link):
-                what = f"device {link.name} ({link.kind or 'no kind'}) was not made by meshwatchd"
-                found.append(ForeignObject(what=f"{what}; remove it or set kernel.device_prefix", owner_protocol=0))
-        return found
+    async def _read_doubtful(self) -> None:
+        """Read what may be wrong again, and everything when that is due."""
+        started, is_audit = self._clock(), self._clock() >= self._audit_at
+        self._is_unsure = False
+        for kind in self._kinds:
+            if is_audit or kind.table is self.routes or kind.table.is_doubtful:
+                await self._read(kind)
+        now = self._clock()
+        self._reread_at = now + max(SECOND, REREAD_PAUSE * (now - started))
+        if is_audit:
+            self._audit_at = now + AUDIT_NS
 
-    async def _strangers_in_our_tables(self) -> list[ForeignObject]:
-        """Dumped once for each of our tables, and again only after word of such a route: that is 100 requests."""
-        if self._foreign_routes is None:
-            found: list[ForeignObject] = []
-            for table in range(self._settings.table_base, self._settings.table_base + BAND):
-                found += self._route_collisions(await self._kernel.routes_in(table, self.devices()))
-            self._foreign_routes = found
-        return self._foreign_routes
+    async def _read_rules(self) -> None:
+        self._are_rules_stale = False
 
-    def _rule_collisions(self, rules: Iterable[RuleRecord]) -> Iterator[ForeignObject]:
-        first = self._settings.priority_base
-        for record in rules:
-            is_foreign = not self._is_marked(record) or record.rule is None
-            if first <= record.priority < first + BAND and is_foreign:
-                what = f"{record.text} (protocol {protocol_name(record.protocol)}) uses a priority of ours"
-                remedy = f"remove it or set kernel.priority_base to a free range of {BAND}"
-                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+        def body(data: bytes) -> Packed:
+            return data, ()
 
-    def _route_collisions(self, routes: Iterable[RouteRecord]) -> Iterator[ForeignObject]:
-        for record in routes:
-            if not self._is_marked(record):
-                what = f"{record.text} (protocol {protocol_name(record.protocol)}) is in a table of ours"
-                remedy = f"remove it or set kernel.table_base to a free range of {BAND}"
-                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+        try:
+            found = await self._source.dump(message.RTM_GETRULE, RULES_V4, "rules", body)
+            found6 = await self._source.dump(message.RTM_GETRULE, RULES_V6, "rules", body)
+        except MeshwatchError:
+            self._are_rules_stale = True
+            raise
+        self.rules = tuple(data for data, _ in (*found, *found6))
+        self._records = {
+            data: known for data, _ in found if (known := self._records.get(data) or self._view.describe_rule(data))
+        }
 
-    def _shape_collisions(self, routes: Iterable[RouteRecord]) -> Iterator[ForeignObject]:
-        """Routes with our protocol that we cannot have made: somebody else uses the number."""
-        first = self._settings.table_base
-        for record in routes:
-            if record.route is None or not first <= record.table < first + BAND:
-                what = f"{record.text} carries protocol {record.protocol} and was not made by meshwatchd"
-                remedy = "remove it or set kernel.protocol to an unused number"
-                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+    def _is_reading_due(self) -> bool:
+        now = self._clock()
+        return (self._is_unsure and now >= self._reread_at) or now >= self._audit_at
+
+    def _marked(self) -> dict[str, Lost]:
+        """Everything of ours as it would be told if it were lost, by its text."""
+        found = [Lost(text=each.text, rule=each.rule) for each in self.rule_records() if self._view.is_marked(each)]
+        found += [Lost(text=each.text, route=each.route) for each in self._view.marked_routes()]
+        found += [
+            Lost(text=f"device {name}", device=name)
+            for name in self._names.values()
+            if self._our_device.fullmatch(name)
+        ]
+        return {each.text: each for each in found}
 
     # --- notifications ---
 
-    def _take_in(self) -> None:
-        assert self._monitor is not None
-        for notification in self._monitor.read():
-            self._apply(notification)
+    def _read_monitor(self) -> None:
+        assert self._monitor is not None, "the reader is removed before the monitor is closed"
+        self._monitor.read(self.take)
 
-    def _apply(self, notification: Notification) -> None:
-        match notification:
-            case LinkEvent():
-                self._apply_link(notification)
-            case AddressEvent(index=index, address=address, is_gone=is_gone):
-                addresses = self._addresses.setdefault(index, [])
-                if is_gone and address in addresses:
-                    addresses.remove(address)
-                elif not is_gone and address not in addresses:
-                    addresses.append(address)
-                self.is_dirty.set()
-            case RuleEvent(record=rule_record, is_gone=is_gone):
-                self.is_dirty.set()
-                if is_gone and self._is_marked(rule_record) and rule_record.rule is not None:
-                    self._lose(Lost(text=rule_record.text, rule=rule_record.rule))
-            case RouteEvent(record=route_record, is_gone=is_gone):
-                self._apply_route(route_record, is_gone=is_gone)
-            case Overrun():
-                self._is_stale = True
-                self.is_dirty.set()
+    def take(self, notification: Message | Overrun) -> None:
+        """Take in one notification.
 
-    def _apply_link(self, event: LinkEvent) -> None:
-        link = event.link
-        had_address = bool(self._addresses.get(link.index))
-        if event.is_gone:
-            self._links.pop(link.index, None)
-            self._addresses.pop(link.index, None)
-            if self._our_device.fullmatch(link.name):
-                self._lose(Lost(text=f"device {link.name}", device=link.name))
-        elif self._links.get(link.index) == link:
-            return  # statistics, carrier and the like: nothing we show
-        else:
-            self._links[link.index] = link
-        if link.kind != "veth" or had_address:
+        Raises:
+            DecodeError: it is malformed.
+        """
+        if isinstance(notification, Overrun):
+            self.is_in_sync = False
+            self.is_dirty.set()
+            return
+        kind, flags, _, body = notification
+        is_gone = kind in _DELETIONS
+        if kind in {message.RTM_NEWROUTE, message.RTM_DELROUTE}:
+            self._take_route(body, flags, is_gone=is_gone)
+        elif kind in {message.RTM_NEWNEIGH, message.RTM_DELNEIGH}:
+            self._take_neighbour(body, is_gone=is_gone)
+        elif kind in {message.RTM_NEWLINK, message.RTM_DELLINK}:
+            self._take_link(body, is_gone=is_gone)
+        elif kind in {message.RTM_NEWADDR, message.RTM_DELADDR}:
+            self._take_address(body, is_gone=is_gone)
+        elif kind in {message.RTM_NEWRULE, message.RTM_DELRULE}:
+            self._are_rules_stale = True
+            self.is_dirty.set()
+            if is_gone:
+                self._take_lost_rule(body)
+
+    def _take_route(self, body: bytes, flags: int, *, is_gone: bool) -> None:
+        packed = compact.pack_route(body)
+        if packed is None:
+            return
+        key, values = packed
+        self.routes.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, flags))
+        if self._view.concerns_route(key, values):
+            self.is_dirty.set()
+            if is_gone:
+                self._lose_routes(key, values)
+
+    def _take_neighbour(self, body: bytes, *, is_gone: bool) -> None:
+        is_fdb = body[:1] == bytes((compact.AF_BRIDGE,))
+        table = self.fdb if is_fdb else self.neighbours
+        packed = compact.pack_fdb(body) if is_fdb else compact.pack_neighbour(body)
+        if packed is None:
+            return
+        key, values = packed
+        table.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
+        if self._view.concerns_device(compact.index_of_fdb(key) if is_fdb else compact.index_of_neighbour(key)):
             self.is_dirty.set()
 
-    def _apply_route(self, record: RouteRecord, *, is_gone: bool) -> None:
-        first = self._settings.table_base
-        if not self._is_marked(record) and not first <= record.table < first + BAND:
+    def _take_link(self, body: bytes, *, is_gone: bool) -> None:
+        packed = objects.pack_link(body)
+        if packed is None:
             return
-        self.is_dirty.set()
-        if not self._is_marked(record):
-            self._foreign_routes = None
-        elif is_gone and record.route is not None:
-            index = int(record.route.dev.removeprefix("#"))
-            route = msgspec.structs.replace(record.route, dev=self.devices().get(index, record.route.dev))
-            self._lose(Lost(text=f"route {route.render()}", route=route))
+        key, values = packed
+        old, new = self.links.entries.get(key), None if is_gone else values
+        self.links.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
+        if old == new:
+            return  # statistics, carrier and the like: nothing we show
+        before = objects.unpack_link(key, old[0]) if old else None
+        after = None if is_gone else objects.unpack_link(key, values[0])
+        if before is not None:
+            self._leave(before, after)
+        self._name_devices()
+        if self._view.shows(after or objects.unpack_link(key, values[0])):
+            self.is_dirty.set()
+
+    def _leave(self, before: Link, after: Link | None) -> None:
+        """What goes along with a device that is deleted, goes down or changes its name."""
+        index = before.index
+        if after is None or (before.is_up and not after.is_up):
+            has_gone = after is None
+            lost = list(tables.silently_lost(self.routes.entries, index, has_gone=has_gone))
+            change = tables.DeviceGone(index) if after is None else tables.DeviceDown(index)
+            for table in (self.addresses, self.routes, self.neighbours, self.fdb):
+                table.change(change)
+            for key, value in lost:
+                if self._view.concerns_route(key, (value,)):
+                    self.is_dirty.set()
+                    self._lose_routes(key, (value,))
+            self._is_unsure |= any(
+                compact.leads_into(value, frozenset({index}))
+                for values in self.routes.entries.values()
+                for value in values
+                if compact.is_multipath(value)
+            )
+        if self._our_device.fullmatch(before.name) and (after is None or after.name != before.name):
+            self._lose(Lost(text=f"device {before.name}", device=before.name))
+
+    def _take_address(self, body: bytes, *, is_gone: bool) -> None:
+        packed = objects.pack_address(body)
+        if packed is None:
+            return
+        key, values = packed
+        if (key in self.addresses.entries) == is_gone:
+            self.is_dirty.set()
+        self.addresses.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
+        # Routes with this source go with it, and with the last address all of the device's.
+        self._is_unsure |= is_gone and objects.unpack_address(key, values[0]).family == socket.AF_INET
+
+    def _take_lost_rule(self, body: bytes) -> None:
+        record = describe_rule(body) if body[:1] == bytes((socket.AF_INET,)) else None
+        if record is not None and record.rule is not None and self._view.is_marked(record):
+            self._lose(Lost(text=record.text, rule=record.rule))
+
+    def _lose_routes(self, key: bytes, values: tuple[bytes, ...]) -> None:
+        for record in self._view.describe_marked(key, values):
+            if record.route is not None:
+                self._lose(Lost(text=record.text, route=record.route))
+
+    def _name_devices(self) -> None:
+        links = [objects.unpack_link(key, values[0]) for key, values in self.links.entries.items()]
+        self._names = {link.index: link.name for link in links}
+        self._view.know_devices(links)
 
     def _lose(self, lost: Lost) -> None:
         try:
             self.losses.put_nowait(lost)
         except asyncio.QueueFull:
             self.is_dirty.set()  # the next snapshot tells what is missing all the same
+
+
+_DELETIONS: Final = frozenset(
+    (message.RTM_DELLINK, message.RTM_DELADDR, message.RTM_DELROUTE, message.RTM_DELNEIGH, message.RTM_DELRULE)
+)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord
+from meshwatchd.adapters.netlink.message import Message
+from meshwatchd.adapters.netlink.monitor import Overrun
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.snapshot import Link
 
@@ -34,15 +37,27 @@ class LinkReader(Protocol):
         ...
 
 
-class StateReader(RuleReader, LinkReader, Protocol):
-    """All that a snapshot is made of."""
+class DumpSource(Protocol):
+    """Where the mirror's dumps come from."""
 
-    async def addresses(self) -> list[tuple[int, str]]:
-        """Interface index and address of all IPv4 addresses."""
+    async def dump(self, kind: int, header: bytes, what: str, pack: Callable[[bytes], Packed | None]) -> list[Packed]:
+        """Everything of one kind, as `pack` makes it of a message's body."""
         ...
 
-    async def routes_in(self, table: int, devices: Mapping[int, str]) -> list[RouteRecord]:
-        """All IPv4 routes of one table."""
+
+class NotificationSource(Protocol):
+    """Where the mirror hears of changes."""
+
+    def fileno(self) -> int:
+        """The descriptor, readable when read() has something."""
+        ...
+
+    def read(self, take: Callable[[Message | Overrun], None]) -> bool:
+        """Hand over what has come in; says whether there may be more."""
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
         ...
 
 

@@ -50,6 +50,7 @@ def with_agent(settings, scenario):
         finally:
             agent._link.close()
             agent._kernel.close()
+            agent._dumper.close()
             agent.events().close()
             engine.close()
 

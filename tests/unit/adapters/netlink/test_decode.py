@@ -2,12 +2,10 @@ import socket
 
 import pytest
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from meshwatchd.adapters.netlink.decode import (
-    decode_address,
     decode_link,
     decode_route,
     decode_rule,
@@ -60,14 +58,6 @@ def test_a_device_without_kind_is_down_when_no_flag_says_otherwise():
     link = decode_link(message(ifinfmsg, {"index": 2, "flags": 0}, [("IFLA_IFNAME", "eth0"), ("IFLA_MTU", 1500)]))
 
     assert Link(name="eth0", index=2, kind="", is_up=False, mtu_bytes=1500) == link
-
-
-def test_an_address_is_the_one_of_this_end():
-    """On point-to-point links IFA_ADDRESS is the peer's."""
-    attributes = [("IFA_ADDRESS", "10.4.0.1"), ("IFA_LOCAL", "10.4.0.2")]
-    fields = {"family": socket.AF_INET, "index": 7}
-
-    assert (7, "10.4.0.2") == decode_address(message(ifaddrmsg, fields, attributes))
 
 
 def test_a_delivery_rule_is_recognised():

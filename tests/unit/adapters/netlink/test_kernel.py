@@ -26,16 +26,6 @@ def test_reading_needs_no_privilege():
     assert {255, 254, 253} <= {record.table for record in rules}
 
 
-def test_a_table_that_does_not_exist_is_empty():
-    """With strict checking the kernel answers ENOENT."""
-
-    async def scenario():
-        async with Kernel(117) as here:
-            return await here.routes_in(7753, {})
-
-    assert [] == asyncio.run(scenario())
-
-
 def test_a_refusal_is_told_in_the_kernels_words():
     """Operation, number and text, whoever is the caller."""
     with pytest.raises(KernelError) as refusal:

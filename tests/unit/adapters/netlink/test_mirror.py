@@ -1,201 +1,335 @@
 import asyncio
 
-import msgspec
 import pytest
 
-from meshwatchd.adapters.netlink.decode import RouteRecord
-from meshwatchd.adapters.netlink.mirror import Lost, Mirror
-from meshwatchd.adapters.netlink.monitor import AddressEvent, LinkEvent, Overrun, RouteEvent, RuleEvent
+from meshwatchd.adapters.netlink import message
+from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Lost, Mirror
+from meshwatchd.adapters.netlink.monitor import OVERRUN
+from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import Route, Rule
-from meshwatchd.model.settings import KernelSettings
-from meshwatchd.model.snapshot import Link
-from tests.support.fake_kernel import OURS, STATIC, FakeKernel, route_record, rule_record
+from meshwatchd.model.settings import KernelSettings, MeshSettings
+from tests.support.fake_rtnl import (
+    STATIC,
+    FakeRoute,
+    FakeRtnl,
+    address_body,
+    fdb_body,
+    neighbour_body,
+    route_of,
+    rule_body,
+)
 
 OVERRIDE = Rule(priority=5460, table=7701)
 OUT = Route(dst="10.244.1.0/24", table=7701, dev="eth0")
+MAC = bytes((2, 0, 0, 0, 0, 1))
+ETH0, FLANNEL = 2, 6
 
 
-def mirror(kernel, *, is_ours=True):
-    """A mirror of a fake kernel; all devices with our prefix are ours, or none."""
-
-    async def judge(link):
-        return is_ours
-
-    return Mirror(kernel, KernelSettings(), judge)
-
-
-def snapshot(kernel, **options):
-    """The first snapshot."""
-    return asyncio.run(mirror(kernel, **options).snapshot())
+def kernel(*devices):
+    """A kernel with devices of those names, from index 2 on."""
+    made = FakeRtnl()
+    for index, name in enumerate(devices, ETH0):
+        made.put_link(index, name)
+    made.told.clear()
+    return made
 
 
-def test_a_snapshot_has_links_with_addresses_and_our_own_objects():
-    """What is not marked and not in our way is not shown."""
-    kernel = FakeKernel("eth0")
-    kernel.held_addresses = [(2, "10.2.0.12")]
-    kernel.held_rules = [rule_record(OVERRIDE), rule_record(Rule(priority=100, table=100), STATIC)]
-    kernel.held_routes = [route_record(OUT), route_record(Route(dst="9.0.0.0/8", table=254, dev="eth0"), STATIC)]
+class Seen:
+    """A mirror of a fake kernel under a clock that stands still."""
 
-    seen = snapshot(kernel)
+    def __init__(self, source):
+        async def judge(link):
+            return True
 
-    assert [("eth0", ("10.2.0.12",))] == [(link.name, link.addresses) for link in seen.links]
-    assert (OVERRIDE,) == seen.rules
-    assert (OUT,) == seen.routes
-    assert () == seen.collisions
+        self.now = 0
+        self.source = source
+        self.mirror = Mirror(source, KernelSettings(), MeshSettings(), judge, clock=lambda: self.now)
 
+    def hear(self):
+        """Let the mirror take in all notifications; says whether a new snapshot is due."""
+        self.mirror.is_dirty.clear()
+        while self.source.told:
+            self.mirror.take(self.source.told.popleft())
+        return self.mirror.is_dirty.is_set()
 
-def test_host_ends_of_pods_are_left_out():
-    """A node has hundreds; they come and go and decide nothing."""
-    kernel = FakeKernel("veth1234", "eth0")
-    kernel.held_addresses = [(3, "10.2.0.12")]
-
-    assert ["eth0"] == [link.name for link in snapshot(kernel).links]
-
-
-@pytest.mark.parametrize(
-    ("rule", "protocol"), [(Rule(priority=5410, table=100), STATIC), (Rule(priority=5499, table=100), 0)]
-)
-def test_a_strange_rule_at_our_priority_is_a_collision(rule, protocol):
-    """The text names the object and the setting."""
-    kernel = FakeKernel("eth0")
-    kernel.held_rules = [rule_record(rule, protocol)]
-
-    (collision,) = snapshot(kernel).collisions
-
-    assert protocol == collision.owner_protocol
-    assert rule.render() in collision.what
-    assert "kernel.priority_base" in collision.what
+    def losses(self):
+        """What was lost since the last call."""
+        return [self.mirror.losses.get_nowait() for _ in range(self.mirror.losses.qsize())]
 
 
-def test_a_strange_route_in_our_table_is_a_collision():
-    """A table is ours as a whole."""
-    kernel = FakeKernel("eth0")
-    kernel.held_routes = [route_record(Route(dst="9.0.0.0/8", table=7799, dev="eth0"), STATIC)]
+def run(source, scenario):
+    """Run a scenario with a mirror that has seen everything once."""
 
-    (collision,) = snapshot(kernel).collisions
+    async def begin():
+        seen = Seen(source)
+        await seen.mirror.snapshot()
+        return await scenario(seen)
 
-    assert "9.0.0.0/8" in collision.what
-    assert "kernel.table_base" in collision.what
-
-
-def test_a_route_with_our_protocol_elsewhere_is_a_collision():
-    """Somebody else uses the number; sweeping by it would hit him."""
-    kernel = FakeKernel("eth0")
-    kernel.held_routes = [route_record(Route(dst="9.0.0.0/8", table=100, dev="eth0"))]
-
-    (collision,) = snapshot(kernel).collisions
-
-    assert "kernel.protocol" in collision.what
+    return asyncio.run(begin())
 
 
-def test_a_strange_device_with_our_prefix_is_a_collision():
-    """Names alone prove nothing, so the one who knows is asked."""
-    kernel = FakeKernel("mw0", "mwan0")
-
-    assert () == snapshot(kernel).collisions
-    (collision,) = snapshot(kernel, is_ours=False).collisions
-    assert "device mw0" in collision.what
-    assert "kernel.device_prefix" in collision.what
-
-
-def test_notifications_keep_links_and_addresses_up_to_date():
-    """After the first dump devices are not listed again."""
+def test_nothing_is_told_before_everything_has_been_read():
+    """A dump that is refused leaves no half picture behind; the next one is a whole one."""
 
     async def scenario():
-        kernel = FakeKernel("eth0")
-        seen = mirror(kernel)
-        await seen.snapshot()
-        tunnel = Link(name="kilo0", index=9, kind="wireguard", is_up=True, mtu_bytes=1420)
-        seen._apply(LinkEvent(link=tunnel, is_gone=False))
-        seen._apply(AddressEvent(index=9, address="10.4.0.1", is_gone=False))
-        kernel.present.clear()
-        first = await seen.snapshot()
-        seen._apply(LinkEvent(link=msgspec.structs.replace(tunnel, is_up=False), is_gone=False))
-        seen._apply(AddressEvent(index=9, address="10.4.0.1", is_gone=True))
-        return first.link("kilo0"), (await seen.snapshot()).link("kilo0")
+        source = kernel("eth0")
+        source.rules.append(rule_body(OVERRIDE))
+        source.failures.append(KernelError("list devices", 1, "no"))
+        seen = Seen(source)
+        with pytest.raises(KernelError):
+            await seen.mirror.snapshot()
+        assert not seen.mirror.is_in_sync
+        assert {} == seen.mirror.devices()
+        found = await seen.mirror.snapshot()
+        return found, seen.mirror.devices()
 
-    up, down = asyncio.run(scenario())
+    found, names = asyncio.run(scenario())
 
-    assert up is not None
-    assert down is not None
+    assert (OVERRIDE,) == found.rules
+    assert {ETH0: "eth0"} == names
+
+
+def test_notifications_keep_devices_and_addresses_up_to_date():
+    """After the first dump devices are not listed again."""
+
+    async def scenario(seen):
+        seen.source.put_link(9, "kilo0", kind="wireguard")
+        seen.source.put(message.RTM_NEWADDR, seen.source.addresses, address_body(9, "10.4.0.1"))
+        assert seen.hear()
+        up = (await seen.mirror.snapshot()).link("kilo0")
+        seen.source.put_link(9, "kilo0", kind="wireguard", is_up=False)
+        seen.source.delete(message.RTM_DELADDR, seen.source.addresses, address_body(9, "10.4.0.1"))
+        assert seen.hear()
+        return up, (await seen.mirror.snapshot()).link("kilo0")
+
+    up, down = run(kernel("eth0"), scenario)
+
     assert (True, ("10.4.0.1",)) == (up.is_up, up.addresses)
     assert (False, ()) == (down.is_up, down.addresses)
 
 
-def test_an_overrun_makes_the_next_snapshot_a_complete_one():
-    """What was missed is not known, so nothing may be kept."""
+def test_what_happens_during_a_dump_is_applied_after_it():
+    """A route that was deleted behind the dump's back, and one added in front of it."""
+    source = kernel("eth0")
+    routes = [FakeRoute(dst=f"9.0.{number}.0/24", index=ETH0) for number in range(6)]
+    for route in routes:
+        source.put_route(route)
+    source.told.clear()
 
     async def scenario():
-        kernel = FakeKernel("eth0", "eth1")
-        seen = mirror(kernel)
-        await seen.snapshot()
-        del kernel.present[3]
-        seen._apply(Overrun())
-        assert seen.is_dirty.is_set()
-        await seen.snapshot()
-        return seen.devices()
+        seen = Seen(source)
 
-    assert {2: "eth0"} == asyncio.run(scenario())
+        def disturb():
+            source.delete_route(routes[0])
+            source.put_route(FakeRoute(dst="9.0.0.128/25", index=ETH0))
+            seen.hear()
+
+        source.meanwhile.append(disturb)
+        await seen.mirror.snapshot()
+        return seen.mirror.routes.entries
+
+    entries = asyncio.run(scenario())
+    again = run(source, _entries)
+    assert again == entries
+    assert 6 == len(entries)
+
+
+async def _entries(seen):
+    return dict(seen.mirror.routes.entries)
+
+
+def test_routes_vanish_with_their_device_though_nobody_says_so():
+    """IPv4 sends no RTM_DELROUTE when a device goes down; ours are told as lost at that moment."""
+    source = kernel("eth0", "eth1")
+    source.put_route(route_of(OUT, ETH0))
+    source.put_route(FakeRoute(dst="9.0.0.0/8", index=ETH0 + 1))
+    source.put_route(FakeRoute(dst="10.2.0.1/32", index=ETH0, table=255, kind=2))
+
+    async def scenario(seen):
+        source.put_link(ETH0, "eth0", is_up=False)
+        assert seen.hear()
+        return seen.losses(), dict(seen.mirror.routes.entries)
+
+    lost, left = run(source, scenario)
+
+    assert [Lost(text=f"route {OUT.render()}", route=OUT)] == lost
+    assert run(source, _entries) == left
+    assert 2 == len(left)
+
+
+def test_an_index_that_is_used_again_brings_nothing_along():
+    """A device is deleted and another one gets its index: addresses, routes and neighbours were the old one's."""
+    source = kernel("eth0")
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    source.addresses.append(address_body(FLANNEL, "10.42.0.0"))
+    source.put_route(FakeRoute(dst="10.42.1.0/24", index=FLANNEL, via="10.42.1.0"))
+    source.put_route(FakeRoute(dst="fd42::/64", index=FLANNEL))
+    source.neighbours.append(neighbour_body(FLANNEL, "10.42.1.0", MAC))
+    source.fdb.append(fdb_body(FLANNEL, MAC, "192.168.50.11"))
+    source.told.clear()
+
+    async def scenario(seen):
+        before = await seen.mirror.snapshot()
+        source.delete_link(FLANNEL)
+        source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+        source.routes = []
+        seen.hear()
+        return before, await seen.mirror.snapshot()
+
+    before, after = run(source, scenario)
+
+    counts = [(len(each.device_routes), len(each.neighbours), len(each.forwarding)) for each in (before, after)]
+    assert [(2, 1, 1), (0, 0, 0)] == counts
+    assert (("10.42.0.0",), ()) == (before.link("flannel.1").addresses, after.link("flannel.1").addresses)
+
+
+def test_a_renamed_device_of_ours_is_lost_under_its_old_name():
+    """Whoever renames it has taken it away."""
+    source = kernel("eth0", "mw0")
+
+    async def scenario(seen):
+        source.put_link(ETH0 + 1, "stolen")
+        seen.hear()
+        return seen.losses(), seen.mirror.devices()
+
+    lost, names = run(source, scenario)
+
+    assert [Lost(text="device mw0", device="mw0")] == lost
+    assert {ETH0: "eth0", ETH0 + 1: "stolen"} == names
+
+
+def test_an_overrun_keeps_what_is_ours_and_tells_what_is_gone():
+    """What was missed is not known; the next snapshot is a complete one, and removals are found by comparison."""
+    source = kernel("eth0", "eth1", "mw0")
+    source.put_route(route_of(OUT, ETH0))
+    source.rules.append(rule_body(OVERRIDE))
+    other = Rule(priority=5400, table=7799, iif="mw0")
+    source.rules.append(rule_body(other))
+
+    async def scenario(seen):
+        source.told.clear()
+        source.delete_link(4)
+        source.delete_route(route_of(OUT, ETH0))
+        source.rules.remove(rule_body(OVERRIDE))
+        source.told.clear()
+        seen.mirror.take(OVERRUN)
+        assert seen.mirror.is_dirty.is_set()
+        kept = seen.mirror.devices()
+        found = await seen.mirror.snapshot()
+        return kept, found, {each.text for each in seen.losses()}
+
+    kept, found, lost = run(source, scenario)
+
+    assert "mw0" in kept.values()
+    assert (other,) == found.rules
+    assert {"device mw0", f"route {OUT.render()}", f"rule {OVERRIDE.render()}"} == lost
+
+
+def test_overruns_without_end_are_an_error():
+    """Then nothing is known, and the caller waits before it asks again."""
+
+    async def scenario(seen):
+        async def overrun(kind, header, what, pack):
+            seen.mirror.take(OVERRUN)
+            return []
+
+        seen.mirror._source = type("Source", (), {"dump": staticmethod(overrun)})()
+        seen.mirror.take(OVERRUN)
+        with pytest.raises(KernelError):
+            await seen.mirror.snapshot()
+        return seen.mirror.is_in_sync
+
+    assert not run(kernel("eth0"), scenario)
 
 
 def test_removed_objects_of_ours_are_told_at_once():
     """In the operator's words; what is not ours is nobody's business."""
+    source = kernel("eth0")
 
-    async def scenario():
-        seen = mirror(FakeKernel("eth0"))
-        await seen.snapshot()
-        seen._apply(RuleEvent(record=rule_record(OVERRIDE), is_gone=True))
-        seen._apply(RuleEvent(record=rule_record(OVERRIDE), is_gone=False))
-        seen._apply(RuleEvent(record=rule_record(OVERRIDE, STATIC), is_gone=True))
-        by_index = msgspec.structs.replace(OUT, dev="#2")
-        seen._apply(RouteEvent(record=route_record(by_index), is_gone=True))
-        return [seen.losses.get_nowait() for _ in range(seen.losses.qsize())]
-
-    lost = asyncio.run(scenario())
+    async def scenario(seen):
+        for rule, protocol in ((OVERRIDE, 117), (OVERRIDE, STATIC)):
+            source.put(message.RTM_NEWRULE, source.rules, rule_body(rule, protocol))
+            source.delete(message.RTM_DELRULE, source.rules, rule_body(rule, protocol))
+        for protocol in (117, STATIC):
+            source.put_route(route_of(OUT, ETH0, protocol))
+            source.delete_route(route_of(OUT, ETH0, protocol))
+        assert seen.hear()
+        return seen.losses()
 
     assert [
         Lost(text="rule pref 5460 from all lookup 7701", rule=OVERRIDE),
         Lost(text="route 10.244.1.0/24 dev eth0 table 7701", route=OUT),
-    ] == lost
+    ] == run(source, scenario)
 
 
-def test_pods_coming_and_going_wake_nobody():
-    """Otherwise a busy node would dump ten times a second."""
+def test_more_losses_than_fit_are_found_by_the_next_snapshot():
+    """The queue is bounded, and nobody waits for it."""
+    source = kernel("eth0")
 
-    async def scenario():
-        seen = mirror(FakeKernel("eth0"))
-        await seen.snapshot()
-        pod = Link(name="vethab12", index=77, kind="veth", is_up=True, mtu_bytes=1450)
-        seen._apply(LinkEvent(link=pod, is_gone=False))
-        seen._apply(LinkEvent(link=pod, is_gone=True))
-        return seen.is_dirty.is_set()
+    async def scenario(seen):
+        for _ in range(MAX_PENDING_LOSSES + 1):
+            source.put_route(route_of(OUT, ETH0))
+            source.delete_route(route_of(OUT, ETH0))
+        assert seen.hear()
+        return len(seen.losses())
 
-    assert not asyncio.run(scenario())
+    assert MAX_PENDING_LOSSES == run(source, scenario)
 
 
-def test_a_stranger_in_our_table_is_looked_for_again_after_word_of_one():
-    """The first look is a hundred requests; later ones need a reason."""
+def test_pods_and_their_routes_wake_nobody():
+    """Otherwise a busy node would tell of itself all the time."""
+    source = kernel("eth0")
 
-    async def scenario():
-        kernel = FakeKernel("eth0")
-        seen = mirror(kernel)
-        await seen.snapshot()
-        stranger = RouteRecord(
-            dst="9.0.0.0/8",
-            table=7701,
-            protocol=STATIC,
-            metric=0,
-            kind=1,
-            route=None,
-            text="route 9.0.0.0/8 table 7701",
-        )
-        kernel.held_routes.append(stranger)
-        quiet = await seen.snapshot()
-        seen._apply(RouteEvent(record=stranger, is_gone=False))
-        return quiet.collisions, (await seen.snapshot()).collisions
+    async def scenario(seen):
+        source.put_link(77, "vethab12")
+        source.put_route(FakeRoute(dst="10.244.6.7/32", index=77))
+        source.put(message.RTM_NEWNEIGH, source.neighbours, neighbour_body(77, "10.244.6.7", MAC))
+        source.put(message.RTM_NEWNEIGH, source.fdb, fdb_body(77, MAC, None))
+        source.delete_route(FakeRoute(dst="10.244.6.7/32", index=77))
+        source.delete_link(77)
+        return seen.hear()
 
-    before, after = asyncio.run(scenario())
+    assert not run(source, scenario)
 
-    assert () == before
-    assert 1 == len(after)
-    assert OURS != after[0].owner_protocol
+
+def test_a_removed_address_makes_routes_unsure_and_they_are_read_again_once():
+    """The kernel drops routes with that source without a word; to look a second time has to wait."""
+    source = kernel("eth0")
+    source.addresses.append(address_body(ETH0, "10.2.0.1"))
+    source.put_route(FakeRoute(dst="9.0.0.0/8", index=ETH0, src="10.2.0.1"))
+
+    async def scenario(seen):
+        seen.now = 1
+        source.routes.clear()
+        source.delete(message.RTM_DELADDR, source.addresses, address_body(ETH0, "10.2.0.1"))
+        source.told.appendleft(source.told.pop())
+        seen.hear()
+        kept = len(seen.mirror.routes.entries)
+        assert 0 == seen.mirror.next_reading_in_ns()
+        await seen.mirror.snapshot()
+        again = len(seen.mirror.routes.entries)
+        seen.mirror._is_unsure = True
+        return kept, again, seen.mirror.next_reading_in_ns()
+
+    kept, again, wait_ns = run(source, scenario)
+
+    assert (1, 0) == (kept, again)
+    assert 0 < wait_ns < AUDIT_NS
+
+
+def test_everything_is_read_again_now_and_then():
+    """For what the kernel may do without a word and nobody has thought of."""
+    source = kernel("eth0")
+
+    async def scenario(seen):
+        source.put_link(9, "kilo0", kind="wireguard")
+        source.told.clear()
+        early = await seen.mirror.snapshot()
+        seen.now = AUDIT_NS
+        assert 0 == seen.mirror.next_reading_in_ns()
+        return early.link("kilo0"), (await seen.mirror.snapshot()).link("kilo0")
+
+    before, after = run(source, scenario)
+
+    assert before is None
+    assert after is not None

@@ -1,22 +1,25 @@
+import asyncio
 import base64
 import socket
+import struct
 
+import pytest
 from pyroute2.netlink.generic.wireguard import wgmsg
 
-from meshwatchd.adapters.wireguard.genl import decode
+from meshwatchd.adapters.netlink.message import encode_attribute
+from meshwatchd.adapters.wireguard.genl import decode, read
 from meshwatchd.adapters.wireguard.state import PeerState
+from meshwatchd.model.errors import DecodeError, KernelError
 
 KEY, PUBLIC, PEER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
 
 
 def message(*attributes):
-    """A message that went through its bytes, as the kernel's do."""
+    """A message as pyroute2 encodes it, without struct nlmsghdr."""
     encoded = wgmsg()
     encoded["attrs"] = list(attributes)
     encoded.encode()
-    decoded = wgmsg(encoded.data)
-    decoded.decode()
-    return decoded
+    return bytes(encoded.data[16:])
 
 
 def peer(*attributes):
@@ -85,3 +88,51 @@ def test_a_new_device_has_neither_key_nor_peer():
     state = decode([message(["WGDEVICE_A_PRIVATE_KEY", zeros])])
 
     assert ("", "", 0, ()) == (state.private_key, state.public_key, state.listen_port, state.peers)
+
+
+def test_a_thousand_peers_over_many_messages_are_a_thousand():
+    """Each datagram ends in the middle of a peer, which the next one continues."""
+    keys = [base64.b64encode(number.to_bytes(2, "big") * 16).decode() for number in range(1, 1001)]
+
+    def one(key, *attributes):
+        return {"attrs": [["WGPEER_A_PUBLIC_KEY", key], *attributes]}
+
+    bodies = []
+    for first in range(0, 1000, 50):
+        entries = [one(key, ["WGPEER_A_TX_BYTES", 7]) for key in keys[first : first + 50]]
+        if first:
+            entries.insert(0, one(keys[first - 1], ["WGPEER_A_ALLOWEDIPS", [prefix("10.9.0.0", 16)]]))
+        bodies.append(message(("WGDEVICE_A_PEERS", entries)))
+
+    state = decode(bodies)
+
+    assert keys == [each.public_key for each in state.peers]
+    assert {7} == {each.tx_bytes for each in state.peers}
+    assert 19 == sum(each.allowed_ips == ("10.9.0.0/16",) for each in state.peers)
+
+
+def test_endpoints_and_prefixes_may_be_ipv6():
+    """A sockaddr_in6 has its address behind the flow label."""
+    address = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
+    endpoint = struct.pack("=H", socket.AF_INET6) + struct.pack(">H", 51820) + bytes(4) + address + bytes(4)
+    allowed = encode_attribute(1, struct.pack("=H", socket.AF_INET6)) + encode_attribute(2, address)
+    entry = encode_attribute(1, bytes([3]) * 32) + encode_attribute(4, endpoint)
+    entry += encode_attribute(9, encode_attribute(0, allowed + encode_attribute(3, bytes([128]))))
+
+    (found,) = decode([bytes(4) + encode_attribute(8, encode_attribute(0, entry))]).peers
+
+    assert ("[2001:db8::1]:51820", ("2001:db8::1/128",)) == (found.endpoint, found.allowed_ips)
+
+
+def test_bytes_cut_short_are_refused():
+    """A port of one byte, a prefix without its family."""
+    with pytest.raises(DecodeError):
+        decode([bytes(4) + encode_attribute(6, b"x")])
+    with pytest.raises(DecodeError):
+        decode([bytes(4) + encode_attribute(8, encode_attribute(0, encode_attribute(9, encode_attribute(0, b""))))])
+
+
+def test_a_device_of_no_kind_is_refused():
+    """The loopback device, or any device where the kernel has no WireGuard."""
+    with pytest.raises(KernelError):
+        asyncio.run(read("lo"))

@@ -1,0 +1,286 @@
+"""What of the mirror is told to the engine: our own objects, what is in their way, and the mesh's devices.
+
+Everything else stays here. A node of a large mesh has ten thousand neighbours and as many routes and FDB entries even
+on the mesh's own devices; the engine gets a bounded number of each, the first by address, so that its loop is not late
+for reading them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from meshwatchd.adapters.netlink import compact, objects
+from meshwatchd.adapters.netlink.compact import protocol_of, table_of
+from meshwatchd.adapters.netlink.decode import RTN_UNICAST, RouteRecord, RuleRecord, protocol_name
+from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
+from meshwatchd.adapters.netlink.tables import Entries, Table
+from meshwatchd.model.settings import KernelSettings, MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Link, Neighbour, Snapshot
+
+BAND = 100
+"""Tables and rule priorities reserved for us, from the configured base on."""
+
+MAX_TOLD = 256
+"""Routes, neighbours and FDB entries each: a location has tens of nodes, and 256 of each are read in half a
+millisecond."""
+
+MAX_ADDRESSES = 32
+"""Of one device; kube-ipvs0 has one for every service."""
+
+MESH_KINDS: Final = frozenset(("wireguard", "vxlan", "geneve", "ipip"))
+MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl0"))
+
+NUD_PERMANENT = 0x80
+
+Told = TypeVar("Told")
+
+
+class Tables(Protocol):
+    """The mirror's tables, as far as they are shown."""
+
+    links: Table
+    addresses: Table
+    routes: Table
+    neighbours: Table
+    fdb: Table
+
+    def devices(self) -> Mapping[int, str]:
+        """Device names by interface index."""
+        ...
+
+    def rule_records(self) -> list[RuleRecord]:
+        """The rules at our priorities, and those with our protocol."""
+        ...
+
+
+class View:
+    """Chooses and describes.
+
+    Args:
+        tables: what is known.
+        settings: our protocol number, tables, priorities and device prefix.
+        mesh: names the mesh's devices.
+        is_ours: tells whether a device with our prefix was made by us.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        settings: KernelSettings,
+        mesh: MeshSettings,
+        is_ours: Callable[[Link], Awaitable[bool]],
+    ) -> None:
+        self._tables = tables
+        self._settings = settings
+        self._is_ours = is_ours
+        self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
+        self._named = MESH_NAMES | {mesh.wireguard_device, mesh.overlay_device}
+        self._mesh_devices: frozenset[int] = frozenset()
+        self._cached: tuple[int, list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]] | None = None
+
+    # --- what concerns us ---
+
+    def know_devices(self, links: Iterable[Link]) -> None:
+        """Take note of which devices there are."""
+        found = frozenset(link.index for link in links if self._is_of_the_mesh(link))
+        if found != self._mesh_devices:
+            self._mesh_devices, self._cached = found, None
+
+    def shows(self, link: Link) -> bool:
+        """Whether a device is told of: host ends of pods are hundreds, always changing, deciding nothing."""
+        return link.kind != "veth" or any(True for _ in self._addresses_of(link.index))
+
+    def concerns_device(self, index: int) -> bool:
+        """Whether a device is one of the mesh's."""
+        return index in self._mesh_devices
+
+    def concerns_route(self, key: bytes, values: tuple[bytes, ...]) -> bool:
+        """Whether a route is ours, sits in a table of ours, or leads into a device of the mesh."""
+        if self._is_in_our_tables(key):
+            return True
+        return any(
+            protocol_of(value) == self._settings.protocol or compact.leads_into(value, self._mesh_devices)
+            for value in values
+        )
+
+    def is_marked(self, record: RuleRecord | RouteRecord) -> bool:
+        """Whether an object carries our protocol number."""
+        return record.protocol == self._settings.protocol
+
+    def describe_rule(self, body: bytes) -> RuleRecord | None:
+        """A rule that is at one of our priorities or has our protocol; None for others."""
+        priority, protocol = priority_and_protocol(body)
+        is_near = 0 <= priority - self._settings.priority_base < BAND
+        return describe_rule(body) if is_near or protocol == self._settings.protocol else None
+
+    def describe_marked(self, key: bytes, values: Iterable[bytes]) -> Iterator[RouteRecord]:
+        """Those of an IPv4 route's values that carry our protocol number."""
+        for value in values:
+            if compact.family_of(key) == socket.AF_INET and protocol_of(value) == self._settings.protocol:
+                yield objects.describe_route(key, value, self._tables.devices())
+
+    def marked_routes(self) -> list[RouteRecord]:
+        """All IPv4 routes with our protocol number."""
+        return [record for record in self._near_routes() if self.is_marked(record)]
+
+    # --- the snapshot ---
+
+    async def snapshot(self) -> Snapshot:
+        """All that is told."""
+        near = self._near_routes()
+        rules = self._tables.rule_records()
+        our_rules = [record.rule for record in rules if self.is_marked(record) and record.rule]
+        our_routes = [record.route for record in near if self.is_marked(record) and record.route]
+        collisions = [*self._rule_collisions(rules), *self._route_collisions(near)]
+        collisions += await self._strange_devices()
+        routes, neighbours, forwarding = self._mesh_routes(), self._neighbours(), self._forwarding()
+        return Snapshot(
+            links=tuple(self._described_links()),
+            # By text, because selectors that are absent do not compare.
+            rules=tuple(sorted(our_rules, key=lambda rule: (rule.priority, rule.render()))),
+            routes=tuple(sorted(our_routes, key=lambda route: (route.table, route.render()))),
+            collisions=tuple(collisions),
+            device_routes=tuple(routes[:MAX_TOLD]),
+            neighbours=tuple(neighbours[:MAX_TOLD]),
+            forwarding=tuple(forwarding[:MAX_TOLD]),
+            is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),
+        )
+
+    def _described_links(self) -> Iterator[Link]:
+        for key in sorted(self._tables.links.entries, key=objects.index_of):
+            link = objects.unpack_link(key, self._tables.links.entries[key][0])
+            if self.shows(link):
+                held = sorted(self._addresses_of(link.index))
+                v4 = [text for family, scope, text in held if family == socket.AF_INET]
+                v6 = [text for family, scope, text in held if family == socket.AF_INET6 and scope == 0]
+                yield msgspec.structs.replace(
+                    link, addresses=tuple(v4[:MAX_ADDRESSES]), addresses_v6=tuple(v6[:MAX_ADDRESSES])
+                )
+
+    def _addresses_of(self, index: int) -> Iterator[tuple[int, int, str]]:
+        for key, values in self._tables.addresses.entries.items():
+            if objects.index_of(key) == index:
+                held = objects.unpack_address(key, values[0])
+                yield held.family, held.scope, objects.render_address(held.address)
+
+    def _is_of_the_mesh(self, link: Link) -> bool:
+        return link.kind in MESH_KINDS or link.name in self._named or bool(self._our_device.fullmatch(link.name))
+
+    # --- routes ---
+
+    def _sorted_routes(self) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
+        """Routes that are ours or in our tables, and routes into the mesh's devices: found once for each change."""
+        version = self._tables.routes.version
+        if self._cached is None or self._cached[0] != version:
+            near, of_mesh = [], []
+            for key, values in self._tables.routes.entries.items():
+                is_in_table = self._is_in_our_tables(key)
+                for value in values:
+                    if is_in_table or protocol_of(value) == self._settings.protocol:
+                        near.append((key, value))
+                    elif compact.leads_into(value, self._mesh_devices) and value[0] == RTN_UNICAST:
+                        of_mesh.append((key, value))
+            self._cached = version, near, heapq.nsmallest(MAX_TOLD + 1, of_mesh)
+        return self._cached[1:]
+
+    def _near_routes(self) -> list[RouteRecord]:
+        devices = self._tables.devices()
+        near, _ = self._sorted_routes()
+        return [
+            objects.describe_route(key, value, devices)
+            for key, value in near
+            if compact.family_of(key) == socket.AF_INET
+        ]
+
+    def _mesh_routes(self) -> list[DeviceRoute]:
+        _, found = self._sorted_routes()
+        return [self._describe(key, value) for key, value in found]
+
+    def _describe(self, key: bytes, value: bytes) -> DeviceRoute:
+        route = compact.unpack_route(key, value)
+        hop = next(hop for hop in route.hops if hop.ifindex in self._mesh_devices)
+        return DeviceRoute(
+            dst=objects.render_prefix(route),
+            dev=self._tables.devices().get(hop.ifindex, f"#{hop.ifindex}"),
+            table=route.table,
+            protocol=route.protocol,
+            via=objects.render_address(hop.gateway) if hop.gateway else "",
+            src=objects.render_address(route.prefsrc) if route.prefsrc else "",
+        )
+
+    def _is_in_our_tables(self, key: bytes) -> bool:
+        return compact.family_of(key) == socket.AF_INET and 0 <= table_of(key) - self._settings.table_base < BAND
+
+    # --- neighbours and FDB ---
+
+    def _neighbours(self) -> list[Neighbour]:
+        devices = self._tables.devices()
+        found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour)
+        entries = (compact.unpack_neighbour(key, value) for key, value in found)
+        return [
+            Neighbour(
+                dev=devices.get(each.ifindex, f"#{each.ifindex}"),
+                address=objects.render_address(each.address),
+                lladdr=each.lladdr.hex(":"),
+                is_permanent=bool(each.state & NUD_PERMANENT),
+            )
+            for each in entries
+        ]
+
+    def _forwarding(self) -> list[Forwarding]:
+        devices = self._tables.devices()
+        found = self._first(self._tables.fdb.entries, compact.index_of_fdb)
+        entries = (compact.unpack_fdb(key, value) for key, value in found)
+        return [
+            Forwarding(
+                dev=devices.get(each.ifindex, f"#{each.ifindex}"),
+                lladdr=each.mac.hex(":"),
+                dst=objects.render_address(each.dst),
+            )
+            for each in entries
+        ]
+
+    def _first(self, entries: Entries, index_of: Callable[[bytes], int]) -> list[tuple[bytes, bytes]]:
+        """The first entries on the mesh's devices, one more than may be told where there are more."""
+        wanted = (key for key in entries if index_of(key) in self._mesh_devices)
+        return [(key, entries[key][0]) for key in heapq.nsmallest(MAX_TOLD + 1, wanted)]
+
+    # --- collisions ---
+
+    async def _strange_devices(self) -> list[ForeignObject]:
+        """Devices with our prefix that somebody else made."""
+        found = []
+        for key, values in list(self._tables.links.entries.items()):
+            link = objects.unpack_link(key, values[0])
+            if self._our_device.fullmatch(link.name) and not await self._is_ours(link):
+                what = f"device {link.name} ({link.kind or 'no kind'}) was not made by meshwatchd"
+                found.append(ForeignObject(what=f"{what}; remove it or set kernel.device_prefix", owner_protocol=0))
+        return found
+
+    def _rule_collisions(self, rules: Iterable[RuleRecord]) -> Iterator[ForeignObject]:
+        first = self._settings.priority_base
+        for record in rules:
+            is_foreign = not self.is_marked(record) or record.rule is None
+            if first <= record.priority < first + BAND and is_foreign:
+                what = f"{record.text} (protocol {protocol_name(record.protocol)}) uses a priority of ours"
+                remedy = f"remove it or set kernel.priority_base to a free range of {BAND}"
+                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+
+    def _route_collisions(self, routes: Iterable[RouteRecord]) -> Iterator[ForeignObject]:
+        """Strangers in our tables, and routes with our protocol that we cannot have made."""
+        first = self._settings.table_base
+        for record in routes:
+            if not self.is_marked(record):
+                what = f"{record.text} (protocol {protocol_name(record.protocol)}) is in a table of ours"
+                remedy = f"remove it or set kernel.table_base to a free range of {BAND}"
+                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+            elif record.route is None or not first <= record.table < first + BAND:
+                what = f"{record.text} carries protocol {record.protocol} and was not made by meshwatchd"
+                remedy = "remove it or set kernel.protocol to an unused number"
+                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)

@@ -1,0 +1,24 @@
+"""Waiting until a swarm of changes is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+async def settle(changed: asyncio.Event, *, quiet_s: float, limit_s: float) -> None:
+    """Return when `changed` has not been set for a while, or after the limit; clears it each time it is set.
+
+    Args:
+        changed: set with every change.
+        quiet_s: how long nothing must have changed.
+        limit_s: after which the changes so far are worth telling all the same.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit_s
+    while (left := end - loop.time()) > 0:
+        changed.clear()
+        try:
+            async with asyncio.timeout(min(quiet_s, left)):
+                await changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,184 @@
+"""What watching the kernel costs the agent: `python -m netnslab.bench_mirror`, as root.
+
+The agent process runs alone in a network namespace, first on an empty node, then on one of a large mesh; this program
+stands at the engine's end of its link and knows nothing of it but when frames come, how large they are, and what the
+kernel says of the process. The figures are printed as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from netnslab import syscalls
+from netnslab.errors import LabError
+from netnslab.machine import machine_facts
+
+ROUTES, NEIGHBOURS, BURST = 11_000, 10_000, 20_000
+START_TIMEOUT_S = 60.0
+SETTLE_S = 3.0
+BUFFER_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 64 * 1024
+SO_SNDBUFFORCE = 32
+"""asm-generic/socket.h."""
+
+CONFIGURATION = """
+[daemon]
+node = "b2"
+mode = "observe"
+state_dir = "{directory}"
+runtime_dir = "{directory}/run"
+[standby]
+private_key_file = "{directory}/standby.key"
+"""
+
+
+class Agent:
+    """One agent process, and the engine's end of its link."""
+
+    def __init__(self, directory: Path) -> None:
+        config = directory / "meshwatchd.toml"
+        config.write_text(CONFIGURATION.format(directory=directory), encoding="ascii")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
+        self.link = ours
+        self.started_s = time.monotonic()
+        argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
+        argv += ["--link-fd", str(theirs.fileno()), "--config", str(config)]
+        with (directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdout=log, stderr=log)
+        theirs.close()
+
+    def frames(self, seconds: float) -> Iterator[tuple[float, bytes]]:
+        """The packets of the link as they come, with their instant, for so long."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.link], [], [], left)[0]:
+                packet = self.link.recv(PIECE_BYTES)
+                if not packet:
+                    raise LabError("the agent has ended; see its log")
+                yield time.monotonic(), packet
+
+    def await_snapshot(self) -> float:
+        """Seconds from the start to the first snapshot."""
+        for at_s, packet in self.frames(START_TIMEOUT_S):
+            if b"SnapshotReceived" in packet:
+                return at_s - self.started_s
+        raise LabError(f"no snapshot within {START_TIMEOUT_S:.0f} s")
+
+    def cpu_s(self) -> float:
+        """CPU seconds used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mib(self, field: str) -> float:
+        """VmRSS or VmHWM of /proc/PID/status."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{field}:"))
+        return round(int(line.split()[1]) / 1024, 1)
+
+    def idle(self, seconds: float) -> dict[str, float]:
+        """What it uses while nothing happens."""
+        before = self.cpu_s()
+        sizes = [len(packet) for _, packet in self.frames(seconds)]
+        return {
+            "cpu_percent_of_a_core": round(100 * (self.cpu_s() - before) / seconds, 2),
+            "bytes_to_the_engine_per_s": round(sum(sizes) / seconds, 1),
+        }
+
+
+@contextmanager
+def agent(directory: Path) -> Iterator[Agent]:
+    """An agent, ended by the end of its link."""
+    started = Agent(directory)
+    try:
+        yield started
+    finally:
+        started.link.close()
+        try:
+            started.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            started.process.kill()
+            started.process.wait()
+
+
+def batch(lines: Sequence[str], tool: str = "ip") -> None:
+    """Many commands of ip or bridge at once."""
+    subprocess.run([tool, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
+
+
+def fill() -> None:
+    """Make the node one of a large mesh."""
+    places = [f"{100 + number // 256}.{number % 256}" for number in range(ROUTES)]
+    batch([f"route add 10.{place}.0/24 via 10.{place}.0 dev flannel.1 onlink" for place in places])
+    macs = [f"02:00:00:00:{number // 256:02x}:{number % 256:02x}" for number in range(NEIGHBOURS)]
+    pairs = list(zip(places, macs, strict=False))
+    batch([f"neigh add 10.{place}.0 lladdr {mac} dev flannel.1 nud permanent" for place, mac in pairs])
+    batch([f"fdb add {mac} dst 192.{place}.1 dev flannel.1" for place, mac in pairs], "bridge")
+
+
+def measure(directory: Path, idle_s: float, *, with_burst: bool) -> dict[str, object]:
+    """Start an agent on the node as it is."""
+    with agent(directory) as started:
+        first_s = started.await_snapshot()
+        cpu_s = started.cpu_s()
+        list(started.frames(SETTLE_S))
+        figures: dict[str, object] = {
+            "start_to_first_snapshot_s": round(first_s, 3),
+            "start_to_first_snapshot_cpu_s": round(cpu_s, 3),
+            "rss_mib": started.memory_mib("VmRSS"),
+            "idle": started.idle(idle_s),
+        }
+        if with_burst:
+            before = started.cpu_s()
+            began = time.monotonic()
+            batch([f"route replace 30.{i // 256}.{i % 256}.0/24 dev d0" for i in range(BURST)])
+            kernel_s = time.monotonic() - began
+            list(started.frames(SETTLE_S))
+            agent_s = started.cpu_s() - before
+            figures["burst"] = {"changes": BURST, "kernel_s": round(kernel_s, 3), "agent_cpu_s": round(agent_s, 3)}
+            figures["peak_rss_mib"] = started.memory_mib("VmHWM")
+        return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--idle", type=float, default=20.0, metavar="SECONDS", help="how long to watch an idle agent")
+    options = parser.parse_args(arguments)
+    syscalls.unshare(syscalls.CLONE_NEWNET)
+    batch(
+        [
+            "link set lo up",
+            "link add d0 type veth peer name p0",
+            "link set p0 up",
+            "link set d0 up",
+            "link add flannel.1 type vxlan id 1 dstport 8472 nolearning",
+            "addr add 10.42.0.0/32 dev flannel.1",
+            "link set flannel.1 up",
+        ]
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        small = measure(Path(scratch), options.idle, with_burst=False)
+        fill()
+        large = measure(Path(scratch), options.idle, with_burst=True)
+    sizes = {"routes": ROUTES, "neighbours": NEIGHBOURS, "fdb_entries": NEIGHBOURS}
+    report = {"machine": machine_facts(), "small_node": small, "large_node": {**sizes, **large}}
+    json.dump(report, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

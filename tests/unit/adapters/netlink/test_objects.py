@@ -1,0 +1,119 @@
+"""Links, addresses and routes of ours against pyroute2's decoding of the same bytes."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from meshwatchd.adapters.netlink import compact, decode, message, objects
+from meshwatchd.adapters.netlink.message import encode_attribute
+from meshwatchd.adapters.netlink.objects import Address
+from meshwatchd.model.errors import DecodeError
+from tests.support.fake_rtnl import FakeRoute, address_body, link_body, packed, packed_ip
+
+NAMES = st.text("abcdefghijklmnop.0123456789-", min_size=1, max_size=15)
+V4 = st.ip_addresses(v=4).map(str)
+
+
+def oracle(kind, body):
+    """What pyroute2 reads in a body."""
+    decoded = kind(message.encode(16, 0, 0, body))
+    decoded.decode()
+    return decoded
+
+
+@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), st.integers(0, 65536))
+def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, mtu):
+    """Physical devices have no kind."""
+    body = link_body(7, name, kind=kind, is_up=is_up, mtu=mtu)
+    key, (value,) = packed(objects.pack_link, body)
+
+    assert decode.decode_link(oracle(ifinfmsg, body)) == objects.unpack_link(key, value)
+    assert 7 == objects.index_of(key)
+    assert objects.index_key(7) == key
+
+
+def test_a_bridge_port_is_no_device():
+    """RTM_NEWLINK of family AF_BRIDGE tells port attributes, not the device."""
+    assert objects.pack_link(link_body(7, "eth0", family=7)) is None
+
+
+def test_a_device_without_a_name_gets_its_number():
+    """Never seen, but no reason to fail."""
+    key, (value,) = packed(objects.pack_link, objects.LINK.pack(0, 7, 1, 0))
+
+    assert "#7" == objects.unpack_link(key, value).name
+
+
+@given(V4 | st.ip_addresses(v=6).map(str), st.integers(0, 255))
+def test_an_address_is_read_as_pyroute2_reads_it(text, scope):
+    """IPv6 addresses have IFA_ADDRESS only."""
+    body = address_body(4, text, scope=scope)
+    decoded = oracle(ifaddrmsg, body)
+
+    key, (value,) = packed(objects.pack_address, body)
+    address = objects.unpack_address(key, value)
+
+    assert Address(decoded["index"], decoded["family"], decoded["scope"], packed_ip(text)) == address
+    assert packed_ip(decoded.get_attr("IFA_ADDRESS")) == packed_ip(objects.render_address(address.address))
+
+
+def test_an_address_is_the_one_of_this_end():
+    """On point-to-point links IFA_ADDRESS is the peer's."""
+    ends = encode_attribute(1, packed_ip("10.4.0.1")) + encode_attribute(2, packed_ip("10.4.0.2"))
+    key, (value,) = packed(objects.pack_address, objects.ADDRESS.pack(socket.AF_INET, 32, 0, 0, 7) + ends)
+
+    assert packed_ip("10.4.0.2") == objects.unpack_address(key, value).address
+
+
+def test_addresses_of_other_families_are_left_out():
+    """MPLS has some, and so may the next kernel."""
+    assert objects.pack_address(objects.ADDRESS.pack(28, 32, 0, 0, 7) + encode_attribute(2, bytes(4))) is None
+
+
+@given(
+    st.builds(
+        FakeRoute,
+        dst=st.tuples(V4, st.integers(0, 32)).map(lambda pair: f"{pair[0]}/{pair[1]}"),
+        index=st.sampled_from([4, 5]),
+        table=st.integers(1, 8000),
+        protocol=st.sampled_from([4, 117]),
+        metric=st.sampled_from([0, 100]),
+        via=st.sampled_from(["", "10.4.0.1"]),
+        src=st.sampled_from(["", "10.2.0.1"]),
+        kind=st.sampled_from([1, 6]),
+        also=st.sampled_from([(), (5,)]),
+    )
+)
+def test_a_route_becomes_the_same_record_by_both_ways(route):
+    """Also where it has a shape we never ask for."""
+    names = {4: "mw0"}
+    key, (value,) = packed(compact.pack_route, route.body())
+
+    assert decode.decode_route(oracle(rtmsg, route.body()), names) == objects.describe_route(key, value, names)
+
+
+def test_a_route_without_onlink_flag_or_device_is_none_of_ours():
+    """An unreachable destination has no next hop at all."""
+    body = compact.ROUTE.pack(socket.AF_INET, 0, 0, 0, 254, 117, 0, 7, 0)
+    key, (value,) = packed(compact.pack_route, body)
+
+    record = objects.describe_route(key, value, {})
+
+    assert (None, "0.0.0.0/0", 7) == (record.route, record.dst, record.kind)
+
+
+def test_an_address_of_odd_length_is_shown_as_it_is():
+    """A gateway of another family."""
+    assert "0a:00" == objects.render_address(b"\x0a\0")
+
+
+@pytest.mark.parametrize("pack", [objects.pack_link, objects.pack_address])
+def test_bytes_cut_short_are_refused(pack):
+    """Whatever the kernel's reason."""
+    with pytest.raises(DecodeError):
+        pack(b"\x00\x01")

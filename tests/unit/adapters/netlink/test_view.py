@@ -1,0 +1,145 @@
+import asyncio
+
+import pytest
+
+from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.netlink.view import MAX_ADDRESSES, MAX_TOLD
+from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.settings import KernelSettings, MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
+from tests.support.fake_rtnl import (
+    STATIC,
+    FakeRoute,
+    FakeRtnl,
+    address_body,
+    fdb_body,
+    neighbour_body,
+    route_of,
+    rule_body,
+)
+
+OVERRIDE = Rule(priority=5460, table=7701)
+OUT = Route(dst="10.244.1.0/24", table=7701, dev="eth0")
+MAC = bytes((2, 0, 0, 0, 0, 1))
+ETH0, FLANNEL = 2, 6
+
+
+def kernel(*devices, kind="veth"):
+    """A kernel with devices of those names, from index 2 on."""
+    made = FakeRtnl()
+    for index, name in enumerate(devices, ETH0):
+        made.put_link(index, name, kind=kind)
+    return made
+
+
+def snapshot(source, *, is_ours=True):
+    """The first snapshot; all devices with our prefix are ours, or none."""
+
+    async def judge(link):
+        return is_ours
+
+    return asyncio.run(Mirror(source, KernelSettings(), MeshSettings(), judge).snapshot())
+
+
+def test_a_snapshot_has_devices_with_addresses_and_our_own_objects():
+    """What is not marked and not in our way is not shown; of IPv6 addresses only the global ones are."""
+    source = kernel("eth0")
+    source.addresses = [
+        address_body(ETH0, text, scope=scope) for text, scope in (("10.2.0.12", 0), ("fd00::1", 0), ("fe80::1", 253))
+    ]
+    source.rules = [rule_body(OVERRIDE), rule_body(Rule(priority=100, table=100), STATIC)]
+    source.put_route(route_of(OUT, ETH0))
+    source.put_route(FakeRoute(dst="9.0.0.0/8", index=ETH0))
+
+    seen = snapshot(source)
+
+    (link,) = seen.links
+    assert ("eth0", ("10.2.0.12",), ("fd00::1",)) == (link.name, link.addresses, link.addresses_v6)
+    assert ((OVERRIDE,), (OUT,), ()) == (seen.rules, seen.routes, seen.collisions)
+    assert ((), (), ()) == (seen.device_routes, seen.neighbours, seen.forwarding)
+
+
+def test_host_ends_of_pods_are_left_out():
+    """A node has hundreds; they come and go and decide nothing."""
+    source = kernel("veth1234", "eth0")
+    source.addresses = [address_body(ETH0 + 1, "10.2.0.12")]
+
+    assert ["eth0"] == [link.name for link in snapshot(source).links]
+
+
+def test_what_is_on_the_meshs_devices_is_told():
+    """Flannel's three entries of one peer; the same on another device is nobody's business."""
+    source = kernel("eth0")
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    for index in (FLANNEL, ETH0):
+        source.neighbours.append(neighbour_body(index, "10.42.1.0", MAC))
+        source.fdb.append(fdb_body(index, MAC, "192.168.50.11"))
+    source.put_route(FakeRoute(dst="10.42.1.0/24", index=FLANNEL, via="10.42.1.0", src="10.42.0.0", protocol=3))
+    source.put_route(FakeRoute(dst="10.43.1.0/24", index=ETH0, via="10.43.1.0"))
+
+    seen = snapshot(source)
+
+    route = DeviceRoute(dst="10.42.1.0/24", dev="flannel.1", table=254, protocol=3, via="10.42.1.0", src="10.42.0.0")
+    assert (route,) == seen.device_routes
+    neighbour = Neighbour(dev="flannel.1", address="10.42.1.0", lladdr="02:00:00:00:00:01", is_permanent=True)
+    assert (neighbour,) == seen.neighbours
+    assert (Forwarding(dev="flannel.1", lladdr="02:00:00:00:00:01", dst="192.168.50.11"),) == seen.forwarding
+    assert not seen.is_bounded
+
+
+def test_no_more_is_told_than_can_be_read_in_passing():
+    """A large mesh has thousands of each; the rest stays in the agent."""
+    source = kernel()
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    source.addresses = [address_body(FLANNEL, f"10.96.0.{number}") for number in range(MAX_ADDRESSES + 9)]
+    for number in range(MAX_TOLD + 9):
+        mac = bytes((2, 0, 0, 0, number >> 8, number & 255))
+        source.neighbours.append(neighbour_body(FLANNEL, f"10.42.{number >> 8}.{number & 255}", mac))
+        source.fdb.append(fdb_body(FLANNEL, mac, "192.168.50.11"))
+        source.routes.append(FakeRoute(dst=f"10.{number >> 8}.{number & 255}.0/24", index=FLANNEL))
+
+    seen = snapshot(source)
+
+    assert [MAX_TOLD] * 3 == [len(each) for each in (seen.device_routes, seen.neighbours, seen.forwarding)]
+    assert MAX_ADDRESSES == len(seen.link("flannel.1").addresses)
+    assert seen.is_bounded
+
+
+@pytest.mark.parametrize(
+    ("rule", "protocol"), [(Rule(priority=5410, table=100), STATIC), (Rule(priority=5499, table=100), 0)]
+)
+def test_a_strange_rule_at_our_priority_is_a_collision(rule, protocol):
+    """The text names the object and the setting."""
+    source = kernel("eth0")
+    source.rules = [rule_body(rule, protocol)]
+
+    (collision,) = snapshot(source).collisions
+
+    assert protocol == collision.owner_protocol
+    assert rule.render() in collision.what
+    assert "kernel.priority_base" in collision.what
+
+
+@pytest.mark.parametrize(
+    ("table", "protocol", "remedy"), [(7799, STATIC, "kernel.table_base"), (100, 117, "kernel.protocol")]
+)
+def test_a_strange_route_in_our_place_is_a_collision(table, protocol, remedy):
+    """A table is ours as a whole; our protocol elsewhere is somebody's who uses the number."""
+    source = kernel("eth0")
+    source.put_route(FakeRoute(dst="9.0.0.0/8", index=ETH0, table=table, protocol=protocol))
+
+    (collision,) = snapshot(source).collisions
+
+    assert protocol == collision.owner_protocol
+    assert "9.0.0.0/8" in collision.what
+    assert remedy in collision.what
+
+
+def test_a_strange_device_with_our_prefix_is_a_collision():
+    """Names alone prove nothing, so the one who knows is asked."""
+    source = kernel("mw0", "mwan0")
+
+    assert () == snapshot(source).collisions
+    (collision,) = snapshot(source, is_ours=False).collisions
+    assert "device mw0" in collision.what
+    assert "kernel.device_prefix" in collision.what
