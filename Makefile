@@ -66,7 +66,7 @@ lint: venv ## ruff's rules
 .PHONY: types
 types: venv ## mypy, strict for the packages
 	@echo '==> mypy'
-	@$(BIN)/mypy --no-error-summary meshwatchd netns-lab/netnslab tests
+	@$(BIN)/mypy --no-error-summary meshwatchd netns-lab/netnslab netns-lab/enginerig tests
 
 .PHONY: imports
 imports: venv ## import-linter's contracts
@@ -89,8 +89,10 @@ golden: venv ## rewrite the golden files (then read the diff)
 
 ##@ Laboratory (root)
 
+# For example: make bench ARGS='detection --trials 5 --links veth --intervals 50'
 .PHONY: bench
-bench: bench-failover ## every benchmark
+bench: need-root venv tools bench-tools ## the probe engine beside BIRD's and FRR's BFD, as JSON
+	@$(PYTHON) -m netnslab.bench $(ARGS)
 
 .PHONY: bench-failover
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
@@ -123,6 +125,10 @@ $(STAMP):
 .PHONY: tools
 tools: need-root ## the Debian packages of the lab
 	@scripts/bootstrap tools
+
+.PHONY: bench-tools
+bench-tools: need-root ## the daemons that `make bench` measures beside ours
+	@scripts/bootstrap bench-tools
 
 .PHONY: need-root
 need-root:

@@ -102,20 +102,23 @@ class _Lane:
 class KnownPorts:
     """The few ports of known flows, in turn: what a network remembers, from several of its hash buckets.
 
+    The turn goes by the clock, so that all sessions of a node that are due together leave by one socket.
+
     Args:
         ports: shared by all sessions of the node.
-        start: which of them comes first.
+        turn_ns: how long a port's turn lasts.
     """
 
-    __slots__ = ("_ports", "_turn")
+    __slots__ = ("_ports", "_turn", "_turn_ns")
 
-    def __init__(self, ports: range, start: int) -> None:
+    def __init__(self, ports: range, turn_ns: int) -> None:
         self._ports = ports
-        self._turn = start
+        self._turn_ns = turn_ns
+        self._turn = -1
 
     def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:  # noqa: ARG002 - no rounds here
-        """The next of the ports."""
-        self._turn += 1
+        """The port whose turn it is, or the one behind the last: no port comes twice while others wait."""
+        self._turn = max(self._turn + 1, now // self._turn_ns)
         return self._ports[self._turn % len(self._ports)]
 
 

@@ -22,7 +22,7 @@ from meshwatchd.core.permutation import FreshPorts, KnownPorts, PortWalk, Source
 from meshwatchd.core.rates import Kind, Rate, Rates
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.model.events import Coordination
-from meshwatchd.model.ids import FlowClass, NodeName, SessionId
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.source_ports import known_ports, split_ports
@@ -353,7 +353,9 @@ class Schedule:
     def _ports(self, ports: dict[tuple[str, str, int], FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
         """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
         if plan.flow is FlowClass.PINNED:
-            return KnownPorts(self._known, plan.session)
+            # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
+            known = self._known if plan.layer is Layer.RELAY else self._known[:1]
+            return KnownPorts(known, self.timers.interval_ns)
         address = plan.source, plan.destination, plan.port
         if address not in ports:
             # A canary's socket would keep a port from all others, which share it.

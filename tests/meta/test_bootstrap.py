@@ -24,3 +24,9 @@ def test_guest_tools_are_those_the_vm_backend_needs():
 def test_mesh_tools_hold_what_every_lab_uses():
     """Namespaces, firewall rules, WireGuard of both kinds, and ping's opinion."""
     assert {"ip", "nft", "ping", "wg", "wireguard-go"} <= set(_listed("mesh_tools"))
+
+
+def test_bench_tools_are_needed_by_benchmarks_alone():
+    """`make test` on a new machine installs no routing daemon."""
+    assert {"bird2", "frr"} <= set(_listed("bench_tools").values())
+    assert not set(_listed("bench_tools")) & {*_listed("mesh_tools"), *_listed("vm_tools")}

@@ -52,7 +52,7 @@ def _session(index, name, flow=FlowClass.FRESH):
         destination="192.0.2.2",
         port=18620,
     )
-    return Session(plan, KnownPorts(range(10_000, 10_100), 0), DelayEstimator(30 * MS, 10 * MS))
+    return Session(plan, KnownPorts(range(10_000, 10_100), 50 * MS), DelayEstimator(30 * MS, 10 * MS))
 
 
 def test_a_group_that_was_never_up_is_neither_good_nor_down():

@@ -113,9 +113,17 @@ def test_a_process_that_begins_skips_what_its_predecessor_may_have_used():
 
 def test_known_flows_cycle_over_few_ports():
     """In bursts as well as at rest; two sessions may begin with different ones."""
-    flow = KnownPorts(range(100, 108), 3)
+    flow = KnownPorts(range(100, 108), 50 * MS)
     ports = [flow.take(NOW, is_burst=bool(turn % 2)) for turn in range(16)]
 
     assert set(range(100, 108)) == set(ports[:8])
     assert ports[:8] == ports[8:]
-    assert KnownPorts(range(100, 108), 4).take(NOW, is_burst=False) != ports[0]
+
+
+def test_known_flows_of_all_sessions_share_the_port_whose_turn_it_is():
+    """What is due together leaves by one socket; the next turn is the next port's."""
+    flows = [KnownPorts(range(100, 108), 50 * MS) for _ in range(3)]
+    turns = [{flow.take(NOW + turn * 50 * MS + 7 * MS, is_burst=False) for flow in flows} for turn in range(8)]
+
+    assert [1] * 8 == [len(ports) for ports in turns]
+    assert set(range(100, 108)) == set.union(*turns)

@@ -35,7 +35,7 @@ def _session():
         destination="192.0.2.2",
         port=18620,
     )
-    return Session(plan, KnownPorts(range(10_000, 10_100), 0), DelayEstimator(30 * MS))
+    return Session(plan, KnownPorts(range(10_000, 10_100), 50 * MS), DelayEstimator(30 * MS))
 
 
 def _hit(session, *, at=0, count=1):

@@ -1,0 +1,249 @@
+"""The engine of the rig: sessions, groups and suspicion of the product, without a mesh around them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from enginerig.config import RigConfig
+from enginerig.notes import Lateness
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
+from meshwatchd.core.group import Group
+from meshwatchd.core.mover import MoveState
+from meshwatchd.core.rates import Rate
+from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.suspicion import Suspicion
+from meshwatchd.model.events import Event, ReplyReceived, SendFailed, Stalled, SwitchApplied, Tick
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.outputs import ApplySwitch, ConfigureSessions, Output, SessionPlan
+from meshwatchd.model.plan import Rule, Switch
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.status import Status
+
+if TYPE_CHECKING:
+    from enginerig.notes import Notes
+
+
+class Leg:
+    """One group with the product's suspicion at work on it."""
+
+    def __init__(self, schedule: Schedule, sessions: list[Session]) -> None:
+        fresh = [session for session in sessions if session.plan.flow is FlowClass.FRESH]
+        known = [session for session in sessions if session.plan.flow is FlowClass.PINNED]
+        # A leg of known flows alone is judged by these.
+        self.group = Group(fresh or known, known if fresh else (), schedule.timers)
+        watch = SimpleNamespace(group=lambda _path: self.group, segments=(), light_sessions=lambda _path: ())
+        mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
+        context = SimpleNamespace(watch=watch, mover=mover, schedule=schedule)
+        self._suspicion = Suspicion(cast("PairContext", context))
+        self.is_down = False
+
+    def observe(self, session: Session, outcome: Outcome, now: int) -> None:
+        """One outcome; a burst may be scheduled."""
+        self.group.observe(session, outcome, now)
+        if self.group.suspect_since or self._suspicion.is_raised:
+            self.review(now)
+
+    def review(self, now: int) -> None:
+        """Let the burst go on; the facts it states are for an agent."""
+        for _fact in self._suspicion.review(now):
+            pass
+
+    @property
+    def next_step(self) -> int | None:
+        """When to look again, whatever is heard until then; None without suspicion."""
+        return self._suspicion.next_step if self._suspicion.is_raised else None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a burst is going on."""
+        return self._suspicion.is_raised
+
+    def is_trusted(self, now: int) -> bool:
+        """Whether the leg has earned the shorter waits of a calm one."""
+        return self.group.sessions[0].delay.is_trusted(now)
+
+
+class SteadySchedule(Schedule):
+    """The product's schedule at one interval for all sessions, whatever its budgets say: BFD has no such budgets."""
+
+    def __init__(self, settings: Settings, rng: random.Random, node: str, *, interval_ns: int) -> None:
+        super().__init__(settings, rng, node)
+        if interval_ns:
+            self.timers = msgspec.structs.replace(self.timers, interval_ns=interval_ns)
+
+    def rates(self) -> list[Rate]:
+        """The same for every kind."""
+        return [rate._replace(interval_ns=self.timers.interval_ns, stretch=1.0) for rate in super().rates()]
+
+
+class RigEngine:
+    """Takes the place of core.engine.Engine in the loop."""
+
+    def __init__(self, config: RigConfig, settings: Settings, *, rng: random.Random, notes: Notes, now: int) -> None:
+        self._begin_ns = now
+        self._config, self._notes = config, notes
+        self.schedule = SteadySchedule(settings, rng, config.node, interval_ns=config.interval_ns)
+        self._plans = plans_of(config)
+        self._legs: list[Leg] = []
+        self._leg_of: list[Leg] = []
+        self._is_started = False
+        self._unproven = set(range(len(self._plans)))
+        self._missed: list[Session] = []
+        self._raised: list[Leg] = []
+        self._suspicions = 0
+        self._generation = 0
+        # When the oldest probe of this turn was due; the effects note how late it left.
+        self.due_ns = 0
+        self.wakeups = Lateness()
+
+    def deadline(self) -> int | None:
+        """As soon as it was made; then whenever a probe or a wait is due."""
+        if not self._is_started:
+            return self._begin_ns
+        due_ns = self.schedule.deadline()
+        for leg in self._raised:
+            step_ns = leg.next_step
+            if step_ns is not None and (due_ns is None or step_ns < due_ns):
+                due_ns = step_ns
+        return due_ns
+
+    def handle(self, event: Event, now: int) -> list[Output]:
+        """Take in one event, as core.engine does the events of probes."""
+        match event:
+            case ReplyReceived():
+                return self._replied(event, now)
+            case Tick() if not self._is_started:
+                return self._start(now)
+            case Tick():
+                return self._tick(now)
+            case SendFailed():
+                return self._send_failed(event, now)
+            case Stalled():
+                self._notes.tell("stalled", now, late_ns=event.late_ns)
+                self._stalled(event, now)
+            case SwitchApplied():
+                self._notes.tell("applied", now)
+        return []
+
+    def status(self, now: int, counters: Mapping[str, int]) -> Status:
+        """Not asked for by anybody in a rig."""
+        return cast("Status", (now, counters))
+
+    def states(self) -> dict[str, int]:
+        """How many sessions are in which state, legs condemned, and suspicions raised since the start."""
+        found = Counter(str(session.state) for session in self.schedule.sessions)
+        return {**found, "suspicions": self._suspicions, "condemned": sum(leg.is_down for leg in self._legs)}
+
+    def _start(self, now: int) -> list[Output]:
+        self._is_started = True
+        self.schedule.use_paths({plan.path for plan in self._plans}, now)
+        self.schedule.start(self._plans, now)
+        members: list[list[Session]] = [
+            [] for _ in range(1 + max((s.group for s in self._config.sessions), default=-1))
+        ]
+        for session, listed in zip(self.schedule.sessions, self._config.sessions, strict=True):
+            members[listed.group].append(session)
+        self._legs = [Leg(self.schedule, sessions) for sessions in members]
+        self._leg_of = [self._legs[listed.group] for listed in self._config.sessions]
+        self._notes.tell("started", now)
+        # An empty table would close the ports that a mere answerer listens on.
+        return [ConfigureSessions(sessions=self._plans)] if self._plans else []
+
+    def _tick(self, now: int) -> list[Output]:
+        due_ns = self.schedule.deadline()
+        missed = self._missed
+        outputs: list[Output] = [*self.schedule.advance(now, self._note_missed)]
+        if outputs and due_ns is not None:
+            self.due_ns = due_ns
+            self.wakeups.note(now - due_ns)
+        if missed:
+            for session in missed:
+                outputs += self._observe(session, Outcome.MISS, now)
+            missed.clear()
+        for leg in tuple(self._raised):
+            if (leg.next_step or now) <= now:
+                leg.review(now)
+                self._note_suspicion(leg)
+        return outputs
+
+    def _note_missed(self, session: Session, _before: SessionState) -> None:
+        self._missed.append(session)
+
+    def _replied(self, event: ReplyReceived, now: int) -> list[Output]:
+        session = self.schedule.session(event.session)
+        if session is None:
+            return []
+        outcome = session.answered(event.seq, event.rtt_ns, now)
+        return [] if outcome is Outcome.UNKNOWN else self._observe(session, outcome, now)
+
+    def _send_failed(self, event: SendFailed, now: int) -> list[Output]:
+        session = self.schedule.session(event.session)
+        if session is None or event.errno != EADDRINUSE:
+            return []
+        probe = self.schedule.retry(session, event.seq, now)
+        return [] if probe is None else [probe]
+
+    def _stalled(self, event: Stalled, now: int) -> None:
+        if event.late_ns < LONG_STALL_NS:
+            self.schedule.postpone(event.late_ns)
+            return
+        for session in self.schedule.sessions:
+            session.forget_outstanding()
+        for leg in self._legs:
+            leg.group.forget(now)
+
+    def _observe(self, session: Session, outcome: Outcome, now: int) -> list[Output]:
+        leg = self._leg_of[session.plan.session]
+        leg.observe(session, outcome, now)
+        if leg.is_suspect is not (leg in self._raised):
+            self._note_suspicion(leg)
+        if self._unproven and session.is_proven:
+            self._unproven.discard(session.plan.session)
+            if not self._unproven:
+                self._notes.tell("all-up", now)
+        if leg.group.is_down is leg.is_down:
+            return []
+        leg.is_down = leg.group.is_down
+        group = self._legs.index(leg)
+        self._notes.tell("down" if leg.is_down else "up", now, group=group, is_trusted=leg.is_trusted(now))
+        return self._switch(is_on=leg.is_down)
+
+    def _note_suspicion(self, leg: Leg) -> None:
+        if not leg.is_suspect:
+            self._raised.remove(leg)
+        elif leg not in self._raised:
+            self._raised.append(leg)
+            self._suspicions += 1
+
+    def _switch(self, *, is_on: bool) -> list[Output]:
+        if self._config.switch is None:
+            return []
+        rule = (Rule(priority=self._config.switch.priority, table=self._config.switch.table),)
+        self._generation += 1
+        switch = Switch(add=rule) if is_on else Switch(delete=rule)
+        return [ApplySwitch(pair=0, generation=self._generation, switch=switch)]
+
+
+def plans_of(config: RigConfig) -> tuple[SessionPlan, ...]:
+    """The plans of the listed sessions, their ids in the order of the list."""
+    return tuple(
+        SessionPlan(
+            session=SessionId(index),
+            peer=NodeName(listed.peer),
+            layer=Layer.RELAY,
+            path=listed.path,
+            flow=FlowClass.PINNED if listed.is_pinned else FlowClass.FRESH,
+            source=listed.source,
+            destination=listed.destination,
+            port=listed.port,
+        )
+        for index, listed in enumerate(config.sessions)
+    )
