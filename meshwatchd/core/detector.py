@@ -76,25 +76,21 @@ class Cusum:
     """The sums of all arms over the outcomes of probes, with another one that watches for recovery after a trip.
 
     Attributes:
-        nats: the evidence: the largest arm's.
+        nats: the evidence: the largest arm's sum, 0 to TRIP_NATS. An attribute, not a property: it is read several
+            times for each probe.
         tripped_by: the arm that condemned, while `is_tripped`.
         hold_off_ns: how long there must have been doubt before it trips. The arithmetic above takes misses for
             independent; the probes of a burst share the fate of one short stall, and only time tells it from a fault.
     """
 
-    __slots__ = ("_doubted_half", "_doubted_quarter", "_half", "_quarter", "_recovery", "hold_off_ns", "tripped_by")
+    __slots__ = ("_doubted_half", "_doubted_quarter", "_half", "_quarter", "_recovery", "hold_off_ns", "nats", "tripped_by")
 
     def __init__(self, hold_off_ns: int = 0) -> None:
         self.hold_off_ns = hold_off_ns
         self.tripped_by: Arm | None = None
-        self._half = self._quarter = 0.0
+        self.nats = self._half = self._quarter = 0.0
         self._doubted_half = self._doubted_quarter = 0
         self._recovery = 0.0
-
-    @property
-    def nats(self) -> float:
-        """The largest arm's sum, in nats: 0 to TRIP_NATS."""
-        return max(self._quarter, self._half)
 
     @property
     def is_tripped(self) -> bool:
@@ -108,6 +104,9 @@ class Cusum:
 
     def hit(self, now: int) -> None:
         """An answer arrived."""
+        if self.nats == 0.0:
+            # No sum falls below zero, and without evidence nothing is tripped: nearly all answers end here.
+            return
         self._add(HALF.hit_nats, QUARTER.hit_nats, now)
 
     def miss(self, now: int) -> None:
@@ -120,7 +119,7 @@ class Cusum:
 
     def reset(self) -> None:
         """Forget everything but a trip; used when the evidence was gathered by a stalled process."""
-        self._half = self._quarter = TRIP_NATS if self.is_tripped else 0.0
+        self.nats = self._half = self._quarter = TRIP_NATS if self.is_tripped else 0.0
         self._recovery = 0.0
 
     def _add(self, half: float, quarter: float, now: int) -> None:
@@ -133,6 +132,7 @@ class Cusum:
             self._doubted_quarter = now
         self._half = min(max(0.0, self._half + half), TRIP_NATS)
         self._quarter = min(max(0.0, self._quarter + quarter), TRIP_NATS)
+        self.nats = max(self._half, self._quarter)
         # What is bad enough for the arm of a half recovers by its measure, though the other arm has doubted for longer.
         if self._half >= TRIP_NATS:
             if now - self._doubted_half >= self.hold_off_ns:
@@ -145,7 +145,7 @@ class Cusum:
         self._recovery = max(0.0, self._recovery - nats)
         if self._recovery >= RECOVER_NATS:
             self.tripped_by = None
-            self._half = self._quarter = self._recovery = 0.0
+            self.nats = self._half = self._quarter = self._recovery = 0.0
 
 
 def probes_to_trip(loss_ratio: float) -> float:

@@ -76,16 +76,17 @@ class _Class:
     Attributes:
         tests: those that take this class's outcomes.
         alone: sessions that are down while a neighbour is innocent; they have no say.
+        calm: proven sessions that are innocent.
     """
 
-    __slots__ = ("_calm", "_fallen", "_proven", "alone", "sessions", "tests")
+    __slots__ = ("_fallen", "_proven", "alone", "calm", "sessions", "tests")
 
     def __init__(self, sessions: Sequence[Session], tests: tuple[_Test, ...]) -> None:
         self.sessions = {session.plan.session: session for session in sessions}
         self.tests = tests
         self.alone: dict[SessionId, None] = {}
         self._proven: set[SessionId] = set()
-        self._calm: set[SessionId] = set()
+        self.calm: set[SessionId] = set()
         self._fallen: dict[SessionId, None] = {}
 
     @property
@@ -96,6 +97,10 @@ class _Class:
     def has_live(self) -> bool:
         return len(self._proven) > len(self.alone)
 
+    @property
+    def has_down(self) -> bool:
+        return bool(self.alone or self._fallen)
+
     def update(self, session: Session) -> None:
         """Take note of what one session has become."""
         index = session.plan.session
@@ -103,9 +108,9 @@ class _Class:
             self._proven.add(index)
             self._count(session, 1)
         if session.is_proven and session.cusum.nats < ISOLATED_NATS:
-            self._calm.add(index)
+            self.calm.add(index)
         else:
-            self._calm.discard(index)
+            self.calm.discard(index)
         if session.state is not SessionState.DOWN:
             self._fallen.pop(index, None)
             if index in self.alone:
@@ -116,7 +121,7 @@ class _Class:
 
     def isolate(self) -> bool:
         """Set aside the sessions that are down while a neighbour is innocent; whether there are new ones."""
-        if not (self._calm and self._fallen):
+        if not (self.calm and self._fallen):
             return False
         for index in self._fallen:
             self._count(self.sessions[index], -1)
@@ -142,6 +147,7 @@ class Group:
         "_classes",
         "_fresh",
         "_has_known_answer",
+        "_is_calm",
         "_known",
         "_new",
         "_timers",
@@ -165,6 +171,7 @@ class Group:
         self._known = _Class(self.controls, (self._all,))
         self._classes = {index: kind for kind in (self._new, self._known) for index in kind.sessions}
         self._has_known_answer = False
+        self._is_calm = False
         self._worst_nats = 0.0
         for session in (*self.sessions, *self.controls):
             self._classes[session.plan.session].update(session)
@@ -172,7 +179,8 @@ class Group:
     @property
     def nats(self) -> float:
         """The evidence against the leg: the log-likelihood ratio of the test that has more."""
-        return max(self._all.cusum.nats, self._fresh.cusum.nats)
+        known, fresh = self._all.cusum.nats, self._fresh.cusum.nats
+        return known if known > fresh else fresh
 
     @property
     def is_down(self) -> bool:
@@ -210,9 +218,14 @@ class Group:
 
     def observe(self, session: Session, outcome: Outcome, now: int) -> None:
         """Take in the outcome of one probe of one of the sessions or controls."""
-        kind = self._classes[session.plan.session]
+        index = session.plan.session
+        kind = self._classes[index]
+        # Nearly all outcomes are answers where nothing is doubted: they change nothing, and cost 0.4 us here, not 20.
+        if self._is_calm and outcome is Outcome.HIT and session.is_calm and index in kind.calm:
+            self._has_known_answer |= kind is self._known
+            return
         kind.update(session)
-        if session.is_proven and session.plan.session not in kind.alone:
+        if session.is_proven and index not in kind.alone:
             if kind is self._known and outcome is Outcome.HIT and session.history[-1] >= self.suspect_since:
                 self._has_known_answer = True
             hold_off_ns = self._hold_off_ns(now)
@@ -268,6 +281,9 @@ class Group:
             self._doubt(now, is_doubtful=is_tripped or self._all.cusum.is_suspect or self._fresh.cusum.is_suspect)
         is_calm = self._new.has_live and not self.is_down and self.nats < DISTURBED_NATS
         self.good_since = (self.good_since or now) if is_calm else 0
+        self._is_calm = (
+            is_calm and self.nats == 0.0 and not (self.suspect_since or self._new.has_down or self._known.has_down)
+        )
 
     def _isolate(self) -> None:
         for kind in (self._new, self._known):

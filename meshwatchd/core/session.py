@@ -166,7 +166,8 @@ class Session:
         self.last_heard = now
         self.delay.sample(rtt_ns, now)
         self._proof += 1
-        self._judge()
+        if self.state is not SessionState.UP or self.cusum.nats:
+            self._judge()
         return outcome
 
     def expired(self, seq: int, now: int) -> Outcome:
