@@ -124,6 +124,10 @@ class Conductor:
             verdict, previous = changed
             yield VerdictChanged(verdict=verdict, previous=previous)
 
+    def _is_missing(self, path: Path) -> bool:
+        group = self.watch.group(path)
+        return group.is_down or not group.is_proven
+
     def _evidence(self, now: int) -> Evidence:
         standbys = [path for path in self._watched() if path is not self.mover.active]
         good = [path for path in standbys if self.watch.group(path).is_good]
@@ -134,7 +138,8 @@ class Conductor:
             views=self.context.views,
             now=now,
             is_settled=is_settled,
-            is_standby_missing=is_settled and len(good) < len(standbys),
+            # One silent node disturbs a standby and does not make it missing.
+            is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
         )
