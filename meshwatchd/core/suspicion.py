@@ -124,7 +124,7 @@ class Suspicion:
         if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= SLICE:
             self._last_burst = now
             self._slice(group, now)
-            if context.watch.is_leader:
+            if context.watch.is_leader and self._left(now) >= BURST_BUDGET // 2:
                 # Its own path does not cross its overlay: without this it would be the last to know.
                 self._ask(context.watch.segments, now)
 
