@@ -84,7 +84,7 @@ class Agreement:
         if intent.target is mover.active:
             mover.generation = intent.generation
             return
-        if not context.is_enforcing or mover.state is MoveState.APPLYING or now < mover.quiet_until:
+        if not context.is_enforcing or mover.state is MoveState.APPLYING or now < mover.refused_until:
             return
         # Leaving a standby only removes rules, and its relay has left it already: staying would be worse.
         group = context.watch.group(intent.target)

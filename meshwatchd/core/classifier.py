@@ -245,11 +245,11 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.IPIP_BLACK_HOLE,
-        matches=lambda e: e.is_leader and e.members_overlay is not Leg.DEAD and e.members_ipip is Leg.DEAD,
+        matches=lambda e: e.is_leader and e.members_overlay is Leg.ALIVE and e.members_ipip is Leg.DEAD,
         culprit=lambda e: e.self_name,
-        because=lambda e: (
+        because=lambda _: (
             "all nodes of its location that can tell say that their IPIP leg to this leader is dead",
-            f"the overlay to them is {e.members_overlay}",
+            "the overlay to them answers",
         ),
     ),
     Rule(
@@ -310,13 +310,14 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: (
             _beyond_remote(e)
             and e.pinned is Leg.DEAD
-            and e.remote_view_overlay is not Leg.DEAD
+            and e.remote_view_overlay is Leg.ALIVE
             and e.remote_view_ipip is Leg.DEAD
         ),
         culprit=_remote,
         because=lambda e: (
             f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
             f"its neighbours say that their IPIP leg to {e.remote_leader} is dead",
+            f"{e.remote_leader} reaches them over its overlay",
         ),
     ),
     Rule(

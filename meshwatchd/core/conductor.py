@@ -119,10 +119,13 @@ class Conductor:
             group.forget(now)
 
     def _diagnose(self, now: int) -> Iterator[Output]:
-        changed = self.verdicts.update(classify(self._evidence(now)), now)
+        verdict = classify(self._evidence(now))
+        if verdict.fault is FaultCode.UNDETERMINED:
+            self.suspicion.explain(now)
+        changed = self.verdicts.update(verdict, now)
         if changed is not None:
-            verdict, previous = changed
-            yield VerdictChanged(verdict=verdict, previous=previous)
+            stated, previous = changed
+            yield VerdictChanged(verdict=stated, previous=previous)
 
     def _is_missing(self, path: Path) -> bool:
         group = self.watch.group(path)

@@ -86,7 +86,13 @@ class Intent:
 
 
 class Mover:
-    """The state of one pair's moves; who decides and who applies is outside."""
+    """The state of one pair's moves; who decides and who applies is outside.
+
+    Attributes:
+        quiet_until: when this node may propose again.
+        refused_until: when it may follow again after its own kernel has refused a change. Who was merely refused by
+            the other relay follows at once: often that relay knows the better path, and news of it is on the way.
+    """
 
     def __init__(self, active: Path, paths: tuple[Path, ...]) -> None:
         self.active = active
@@ -100,6 +106,7 @@ class Mover:
         self.is_pinned = False
         self.next_step = 0
         self.quiet_until = 0
+        self.refused_until = 0
         self.notices_left = 0
 
     def propose(self, target: Path, nonce: int, reason: Reason, now: int) -> Intent:
@@ -149,7 +156,7 @@ class Mover:
         """The kernel has refused the change."""
         self._move(MoveInput.FAILED)
         self.intent = None
-        self.quiet_until = now + BACK_OFF_NS
+        self.quiet_until = self.refused_until = now + BACK_OFF_NS
 
     def settled(self) -> None:
         """The move is verified, or given up on."""

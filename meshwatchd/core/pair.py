@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
+from meshwatchd.core.detector import TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.schedule import Schedule
@@ -26,12 +27,14 @@ ALIVE_RATIO = 4
 DEAD_AFTER_MISSES = 2
 """Misses since suspicion began that make a leg dead for the classifier, if they outnumber the answers."""
 
+SURE_NATS = TRIP_NATS / 2
+"""A leader accuses its own overlay although its own path is fine, and so on more than two misses: eight in a row."""
+
 VIEW_SETTLE_NS = 350_000_000
 """A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
 
 RECENT_NS = 3_000_000_000
 """How far back outcomes count while a fault lasts: a fault that changes is named anew."""
-
 
 INBOUND_NS = 1_000_000_000
 """A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
@@ -60,6 +63,7 @@ class PairWatch:
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
+        self._accused_since = 0
 
     def _select(self, schedule: Schedule) -> None:
         def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
@@ -119,12 +123,15 @@ class PairWatch:
     def light_sessions(self, active: Path) -> tuple[Session, ...]:
         """What a confirm burst asks beside the suspected path: everything that could explain or replace it."""
         others = [s for path in self.paths if path is not active for s in self.group(path).sessions]
+        suspected = self.group(active).controls
+        return *(s for s in self.explaining() if s not in suspected), *others
+
+    def explaining(self) -> tuple[Session, ...]:
+        """What tells why the primary path is broken."""
         to_leader = (*self.underlay, *self.overlay, *self.overlay_pinned, *self.ipip)
         segments = to_leader if not self.is_leader else self.wireguard
         members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
-        suspected = self.group(active).controls
-        pinned = [session for session in self.pinned if session not in suspected]
-        return *pinned, *self.to_relay, *segments, *members, *self.loop, *others
+        return *self.pinned, *self.to_relay, *segments, *members, *self.loop
 
     def evidence(
         self,
@@ -142,6 +149,8 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
+        members_ipip = self._members_ipip(views, now)
+        self._accused_since = (self._accused_since or now) if members_ipip is Leg.DEAD else 0
         silent = tuple(sorted({session.plan.peer for session in (*primary.isolated(), *alone)}))
         return Evidence(
             pair=self.index,
@@ -157,16 +166,16 @@ class PairWatch:
             overlay_pinned=leg(self.overlay_pinned, since),
             own_loop=leg(self.loop, since),
             ipip=leg(self.ipip, since),
-            members_ipip=self._members_ipip(views, now),
+            members_ipip=members_ipip,
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
-            members_overlay=leg(self.members_overlay, since) if self.is_leader else Leg.UNKNOWN,
+            members_overlay=self._members_leg(since) if self.is_leader else Leg.UNKNOWN,
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
             remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY),
             remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
-            is_anything_alive=any(s.since(since)[0] > 0 for s in self._others) if since else True,
+            is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
@@ -228,6 +237,18 @@ class PairWatch:
         said = {views.read(peer, self.index, View.LEADER_IPIP, since=now - RECENT_NS) for peer in self._neighbours}
         said.discard(Leg.UNKNOWN)
         return said.pop() if len(said) == 1 else Leg.UNKNOWN
+
+    def _members_leg(self, since: int) -> Leg:
+        """This leader's overlay to its members, of which it is the first to speak.
+
+        What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
+        members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
+        """
+        if _standing(self.members_overlay) is Leg.DEAD:
+            nats = sum(session.cusum.nats for session in self.members_overlay)
+            return Leg.DEAD if nats >= SURE_NATS else Leg.UNKNOWN
+        found = leg(self.members_overlay, self._accused_since or since)
+        return found if found is Leg.ALIVE else Leg.UNKNOWN
 
     def is_deaf(self, now: int) -> bool:
         """Whether this node does not hear itself: then its word about others is worth nothing."""

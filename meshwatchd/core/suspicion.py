@@ -53,6 +53,9 @@ FRESH_OF = 4
 HEARSAY_NS = 200 * MS
 """A peer that has begun to doubt the path is worth a few slices of our own; if they find nothing, it is on its own."""
 
+EXPLAIN_NS = 2 * SECOND
+"""For how long a condemned path without an explanation is asked about again and again."""
+
 
 class Suspicion:
     """Starts bursts and keeps them going, and tells when suspicion comes and goes.
@@ -121,6 +124,22 @@ class Suspicion:
         if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= SLICE:
             self._last_burst = now
             self._slice(group, now)
+            if context.watch.is_leader and self._left(now) >= BURST_BUDGET // 2:
+                # Its own path does not cross its overlay: without this it would be the last to know.
+                self._ask(context.watch.segments, now)
+
+    def explain(self, now: int) -> None:
+        """The path is condemned and nobody knows why: ask what could tell, for a while.
+
+        A node that follows a move by hearsay has asked nothing since the fault began, and its slow sessions would
+        take seconds.
+        """
+        watch = self._context.watch
+        down_since = watch.group(watch.primary).down_since
+        is_due = down_since and now - down_since <= EXPLAIN_NS and now - self._last_look >= BURST_PAUSE_NS
+        if is_due and self._left(now) >= SLICE:
+            self._last_look = now
+            self._ask(watch.explaining(), now)
 
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
@@ -187,5 +206,8 @@ class Suspicion:
             return
         self._last_look = now
         self._slice(self._context.watch.group(self._context.mover.active), now)
-        self._context.schedule.confirm(segments, now, rounds=LIGHT_ROUNDS)
-        self._budget -= cost - SLICE
+        self._ask(segments, now)
+
+    def _ask(self, sessions: tuple[Session, ...], now: int) -> None:
+        self._context.schedule.confirm(sessions, now, rounds=LIGHT_ROUNDS)
+        self._budget -= LIGHT_ROUNDS * len(sessions)

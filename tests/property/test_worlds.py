@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import given as for_any
 from hypothesis import strategies as st
@@ -53,6 +54,8 @@ def _break(world: World, kind: str, place) -> faults.Fault | None:
     return None
 
 
+# Minutes of virtual time of six engines, ten times over; a machine that does something else besides takes long.
+@pytest.mark.timeout(300)
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @for_any(story=STORIES, seed=st.integers(0, 2**16))
 def test_whatever_breaks_moves_are_sound_and_home_is_found(story, seed):

@@ -3,7 +3,8 @@
     python -m tests.sim.false_trips --loss 0.05 --hours 24
 
 The schedule, the sessions, the groups and the confirm bursts are the daemon's own; answers come from dice, each way
-with the given loss. Prints JSON: what was sent, what the bursts added, the largest sum, and every false condemnation.
+with the given loss, but over loopback, which is no wire and loses nothing. Prints JSON: what was sent, what the bursts
+added, the largest sum, and every false condemnation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from meshwatchd.core.detector import TRIP_NATS, probes_between_false_trips
 from meshwatchd.core.engine import Engine
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.support.lab_mesh import settings_for, snapshot_of
@@ -58,6 +59,7 @@ def run(
     due: list[tuple[int, int, ev.Event]] = [(now, 0, ev.SnapshotReceived(snapshot=snapshot_of(name)))]
     end, sent, bursts, condemned, accused, peak = now + duration_ns, 0, 0, 0, 0, 0.0
     down: set[int] = set()
+    loop: set[int] = set()
     while now < end:
         deadline = engine.deadline()
         event: ev.Event = ev.Tick()
@@ -70,10 +72,12 @@ def run(
         for output in engine.handle(event, now):
             if isinstance(output, out.SendProbe):
                 sent, bursts = sent + 1, bursts + output.is_confirm
-                if rng.random() >= 1 - (1 - loss) ** 2:
+                if output.session in loop or rng.random() >= 1 - (1 - loss) ** 2:
                     count += 1
                     rtt_ns = RTT_NS + rng.randrange(JITTER_NS)
                     heapq.heappush(due, (now + rtt_ns, count, _answer(output, rtt_ns)))
+            elif isinstance(output, out.ConfigureSessions):
+                loop = {plan.session for plan in output.sessions if plan.layer is Layer.SELF}
             elif isinstance(output, out.VerdictChanged):
                 accused += output.verdict.severity != "ok"
         for conductor in engine.conductors.values():

@@ -92,8 +92,8 @@ def one_way_tunnel(source: str, target: str) -> Fault:
 
 
 def random_loss(ratio: float) -> Fault:
-    """Every packet may be lost on every leg that is a wire."""
-    return lambda leg, _flow, rng: leg.kind not in {"forward", "loop"} and rng.random() < ratio
+    """Every packet may be lost on every leg that is a wire; IPIP is a wrapping of what the overlay carries."""
+    return lambda leg, _flow, rng: leg.kind not in {"forward", "loop", "ipip"} and rng.random() < ratio
 
 
 def lossy_path(one: str, other: str, ratio: float) -> Fault:

@@ -225,3 +225,12 @@ def test_a_node_that_does_not_hear_itself_accuses_nobody():
     evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, ipip=DEAD, own_loop=DEAD, has_good_standby=False)
 
     assert (FaultCode.LOCAL, "b3") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+@pytest.mark.parametrize("overlay", [UNKNOWN, DEAD])
+def test_ipip_is_blamed_only_where_the_overlay_below_is_known_to_live(overlay):
+    """When the overlay dies its members tell of the IPIP leg first, by either side's rule."""
+    far = replace(LEADER, path_to_relay=ALIVE, remote_view_ipip=DEAD, remote_view_overlay=overlay)
+    own = replace(HEALTHY, is_leader=True, self_name="b1", members_ipip=DEAD, members_overlay=overlay)
+
+    assert FaultCode.IPIP_BLACK_HOLE not in {classify(far).fault, classify(own).fault}

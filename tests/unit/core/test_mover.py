@@ -108,6 +108,7 @@ def test_a_failed_attempt_is_followed_by_quiet(end):
         mover.active,
         mover.generation,
     )
+    assert (100 + BACK_OFF_NS if end == "failed" else 0) == mover.refused_until, "a refused proposer follows at once"
 
 
 def test_a_message_repeats_its_intent():

@@ -182,6 +182,31 @@ def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
     }
 
 
+@pytest.mark.parametrize(("misses", "expected"), [(2, UNKNOWN), (3, UNKNOWN), (4, DEAD)])
+def test_a_leader_accuses_its_overlay_on_more_than_bad_luck(misses, expected):
+    """Its own path is fine, so that nothing else speaks for the accusation: eight misses of two members."""
+    bench = ready("b1")
+    for session in bench.conductor.watch.members_overlay:
+        for _ in range(misses):
+            session.cusum.miss(bench.now)
+
+    assert expected is bench.conductor.watch._members_leg(0)
+
+
+def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_answers():
+    """What it answered before says nothing about now."""
+    bench = ready("b1")
+    up, known = encode({(0, View.LEADER_IPIP): DEAD})
+    for peer in ("b2", "b3"):
+        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+    evidence = _evidence(bench)
+    assert (DEAD, UNKNOWN) == (evidence.members_ipip, evidence.members_overlay)
+
+    bench.run(3 * SECOND)
+    assert (DEAD, ALIVE) == (_evidence(bench).members_ipip, _evidence(bench).members_overlay)
+
+
 def _evidence(bench):
     return bench.conductor._evidence(bench.now)
 

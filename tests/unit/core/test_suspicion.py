@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.suspicion import BURST_BUDGET, LIGHT_ROUNDS, SLICE
+from meshwatchd.core.suspicion import BURST_BUDGET, EXPLAIN_NS, LIGHT_ROUNDS, SLICE
 from meshwatchd.core.views import View, encode
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
@@ -119,3 +119,37 @@ def test_a_leader_looks_at_its_members_when_their_overlay_is_suspect():
 
     assert {(Layer.OVERLAY, "a2"), (Layer.OVERLAY, "a3"), (Layer.UNDERLAY, "a2")} <= asked
     assert [] == bench.said(SessionSuspected, since=since)
+
+
+def test_a_leader_whose_member_doubts_the_path_looks_at_its_own_overlay():
+    """Its own path does not cross it, and its slow sessions would take seconds."""
+    bench = ready("b1")
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    since = bench.now
+    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+    bench.run(50 * MS)
+    asked = [(plan.layer, plan.peer, plan.flow) for plan in _confirms(bench, since)]
+
+    for peer in ("b2", "b3"):
+        assert all(asked.count((Layer.OVERLAY, peer, flow)) >= LIGHT_ROUNDS for flow in FlowClass)
+
+
+def test_a_condemned_path_that_nothing_explains_is_asked_about_for_a_while():
+    """The layers below, again and again, but not for ever."""
+    bench = ready("a3")
+    bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "a1")
+    bench.run(SECOND)
+    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    assert group.is_down
+    since = bench.now
+    bench.conductor.suspicion.explain(bench.now)
+    bench.conductor.suspicion.explain(bench.now)
+    bench.run(50 * MS)
+    asked = [plan for plan in _confirms(bench, since) if plan.layer is Layer.UNDERLAY and plan.peer == "a1"]
+    assert LIGHT_ROUNDS == len(asked)
+
+    bench.run(EXPLAIN_NS)
+    since = bench.now
+    bench.conductor.suspicion.explain(bench.now)
+    bench.run(50 * MS)
+    assert [] == [plan for plan in _confirms(bench, since) if plan.layer is Layer.UNDERLAY]
