@@ -83,7 +83,16 @@ class Cusum:
             independent; the probes of a burst share the fate of one short stall, and only time tells it from a fault.
     """
 
-    __slots__ = ("_doubted_half", "_doubted_quarter", "_half", "_quarter", "_recovery", "hold_off_ns", "nats", "tripped_by")
+    __slots__ = (
+        "_doubted_half",
+        "_doubted_quarter",
+        "_half",
+        "_quarter",
+        "_recovery",
+        "hold_off_ns",
+        "nats",
+        "tripped_by",
+    )
 
     def __init__(self, hold_off_ns: int = 0) -> None:
         self.hold_off_ns = hold_off_ns

@@ -38,10 +38,10 @@ from meshwatchd.wire.mesh_tlv import (
     hundredths,
 )
 from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
-from meshwatchd.wire.parse import ParsedProbe, RejectReason, verify_and_parse
-from meshwatchd.wire.reflect import reflect
+from meshwatchd.wire.parse import ParsedProbe, RejectReason, check_tags, verify_and_parse
+from meshwatchd.wire.reflect import reflect, reflect_again
 from meshwatchd.wire.replay import ReplayGuard, ReplayVerdict
-from meshwatchd.wire.seal import peek
+from meshwatchd.wire.seal import body_of, peek
 from meshwatchd.wire.standard_probe import StandardProbe, StandardReply, read_reply
 from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, read_request
 from meshwatchd.wire.template import ProbeSpec, ProbeTemplate, probe_bytes
@@ -75,6 +75,8 @@ __all__ = [
     "StandardReply",
     "StandardRequest",
     "answer_request",
+    "body_of",
+    "check_tags",
     "encode_gossip",
     "hundredths",
     "node_id",
@@ -85,5 +87,6 @@ __all__ = [
     "read_reply",
     "read_request",
     "reflect",
+    "reflect_again",
     "verify_and_parse",
 ]

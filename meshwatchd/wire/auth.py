@@ -56,18 +56,19 @@ class MacKey:
         self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded))
         self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded))
 
-    def tag(self, *parts: Data) -> bytes:
-        """The tag over the parts, as if they were one piece."""
+    def tag(self, first: Data, second: Data = b"") -> bytes:
+        """The tag over both parts, as if they were one piece."""
         inner = self._inner.copy()
-        for part in parts:
-            inner.update(part)
+        inner.update(first)
+        if second:
+            inner.update(second)
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.digest()[:TAG_BYTES]
 
-    def is_tag_of(self, tag: bytes, *parts: Data) -> bool:
+    def is_tag_of(self, tag: bytes, first: Data, second: Data = b"") -> bool:
         """Compare in a time that does not depend on where the tags differ."""
-        return hmac.compare_digest(self.tag(*parts), tag)
+        return hmac.compare_digest(self.tag(first, second), tag)
 
 
 def hkdf_extract(salt: bytes, secret: bytes) -> bytes:

@@ -28,6 +28,7 @@ from meshwatchd.wire.mesh_tlv import (
     decode_gossip,
 )
 from meshwatchd.wire.seal import (
+    BASE_TAG_OFFSET,
     HMAC_TLV_BYTES,
     MAX_PACKET_BYTES,
     MESH_END,
@@ -37,16 +38,16 @@ from meshwatchd.wire.seal import (
     REQUEST_HMAC_HEADER,
     SEQUENCE_BYTES,
 )
-from meshwatchd.wire.stamp import HMAC_BYTES, HMAC_OFFSET
+from meshwatchd.wire.stamp import AUTH_BASE_BYTES, HMAC_BYTES, HMAC_OFFSET
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
 from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, MALFORMED, UNRECOGNIZED, TlvType
 
 # The reflector's authenticated base packet, its tag, the mesh TLV's header and value: one unpack for all. A
 # sender's packet is the same with zeros where the reflector would answer.
 _HEAD: Final = struct.Struct(
-    ">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16s"  # base
+    ">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16x"  # base
     "x B H"  # header of the mesh TLV
-    "I BBH Q BBH Q 8s II 52s"  # its value
+    "I BBH Q BBH Q 8x II 52s"  # its value
 )
 _MESH_TYPE: Final = int(TlvType.MESH)
 _ADDRESS_TYPE: Final = int(TlvType.DESTINATION_NODE_ADDRESS)
@@ -128,9 +129,9 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
         return RejectReason.WRONG_LENGTH
     (
         sequence, timestamp, error, ssid, received,
-        sender_sequence, sender_timestamp, sender_error, ttl, base_tag,
+        sender_sequence, sender_timestamp, sender_error, ttl,
         type_, size,
-        enterprise, version, key_id, flags, epoch, layer, diagnostic, path, node_id, tag_copy,
+        enterprise, version, key_id, flags, epoch, layer, diagnostic, path, node_id,
         heard, known, gossip,
     ) = _HEAD.unpack_from(packet)  # fmt: skip
     if type_ != _MESH_TYPE or size != MESH_BYTES or enterprise != ENTERPRISE:
@@ -145,13 +146,9 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
     hmac_offset = length - HMAC_TLV_BYTES
     if packet[hmac_offset : length - HMAC_BYTES] != (REPLY_HMAC_HEADER if is_reply else REQUEST_HMAC_HEADER):
         return RejectReason.NOT_MESH
-    if not key.receive.is_tag_of(base_tag, packet[:HMAC_OFFSET]):
-        return RejectReason.BAD_BASE_TAG
-    tlv_tag = bytes(packet[length - HMAC_BYTES :])
-    if not key.receive.is_tag_of(tlv_tag, packet[:SEQUENCE_BYTES], packet[MESH_OFFSET:hmac_offset]):
-        return RejectReason.BAD_TLV_TAG
-    if tag_copy != base_tag[:BASE_TAG_BYTES]:
-        return RejectReason.SPLICED
+    reason = check_tags(packet, key)
+    if reason is not None:
+        return reason
     extensions = _read_extensions(bytes(packet[MESH_END:hmac_offset]))
     if extensions is None:
         return RejectReason.MALFORMED_TLV
@@ -164,6 +161,21 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
         extensions.destination, is_reply and extensions.is_destination_refused, extensions.coordination,
         extensions.has_questions,
     )  # fmt: skip
+
+
+def check_tags(packet: bytes | bytearray, key: PairKey) -> RejectReason | None:
+    """Verify the tags of a packet whose body (see `seal.body_of`) is known to be a packet's of this peer; None: good."""
+    is_tag_of = key.receive.is_tag_of
+    end = len(packet)
+    base_tag = bytes(packet[HMAC_OFFSET:AUTH_BASE_BYTES])
+    if not is_tag_of(base_tag, packet[:HMAC_OFFSET]):
+        return RejectReason.BAD_BASE_TAG
+    tlv_tag = bytes(packet[end - HMAC_BYTES :])
+    if not is_tag_of(tlv_tag, packet[:SEQUENCE_BYTES], packet[MESH_OFFSET : end - HMAC_TLV_BYTES]):
+        return RejectReason.BAD_TLV_TAG
+    if packet[BASE_TAG_OFFSET : BASE_TAG_OFFSET + BASE_TAG_BYTES] != base_tag[:BASE_TAG_BYTES]:
+        return RejectReason.SPLICED
+    return None
 
 
 # All probes of a session carry the same ones, but for the few that carry a message.

@@ -34,6 +34,10 @@ _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 _MESH_TYPE: Final = int(TlvType.MESH)
 UNSYNCHRONIZED_WORD: Final = UNSYNCHRONIZED.encode()
 
+_BASE: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B")
+_REQUEST: Final = struct.Struct(">I 12x Q HH")
+"""What a reflector writes into the base packet, and what it repeats from the request's."""
+
 
 def reflect(
     request: bytes,
@@ -85,6 +89,31 @@ def reflect(
     reply[hmac_offset] = 0
     sign(reply, key.send)
     return bytes(reply)
+
+
+def reflect_again(
+    reply: bytes,
+    request: bytes,
+    *,
+    key: PairKey,
+    reflector_sequence: int,
+    rx_ntp: int,
+    tx_ntp: int,
+    ttl: int,
+    error_estimate: int = UNSYNCHRONIZED_WORD,
+) -> bytearray:
+    """Answer a verified request as an earlier one with the same body (see `seal.body_of`) was answered.
+
+    Args:
+        reply: the answer to that one; it must have had no questions.
+        request: the bytes of this one.
+        key, reflector_sequence, rx_ntp, tx_ntp, ttl, error_estimate: as in `reflect`.
+    """
+    sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
+    again = bytearray(reply)
+    _BASE.pack_into(again, 0, reflector_sequence, tx_ntp, error_estimate, ssid, rx_ntp, sequence, timestamp, error, ttl)
+    sign(again, key.send)
+    return again
 
 
 # All requests of a session carry the same TLVs, and the answers to these depend on nothing but the node's addresses.

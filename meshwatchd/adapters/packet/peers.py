@@ -84,12 +84,18 @@ class Peer:
 
 
 class Peers:
-    """The nodes of the mesh, this one included, found by name or by what a packet claims."""
+    """The nodes of the mesh, this one included, found by name or by what a packet claims.
+
+    Attributes:
+        bucket: how many answers all nodes get together.
+        rotations: how often the secrets were changed: what was learnt under a key before is to be learnt anew.
+    """
 
     def __init__(self, keys: MeshKeys, names: Iterable[NodeName], budgets: Budgets) -> None:
         self._keys = keys
         self._peers = {name: Peer(name, budgets.peer_per_s) for name in names}
         self.bucket = TokenBucket(budgets.all_per_s)
+        self.rotations = 0
         for name in self._peers:
             keys.add_peer(name)
 
@@ -119,6 +125,7 @@ class Peers:
             ValueError: they cannot be used together, and nothing has changed.
         """
         self._keys.replace(secrets)
+        self.rotations += 1
         return self._keys.signing_id, self._keys.accepted_ids
 
     def answering_key(self, name: NodeName, packet: bytes) -> PairKey | None:
