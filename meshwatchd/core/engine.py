@@ -190,6 +190,8 @@ class Engine:
         outcome = session.answered(event.seq, event.rtt_ns, now)
         if outcome is Outcome.UNKNOWN:
             return []
+        if before is SessionState.DOWN:
+            self.schedule.look_closely(session, now)
         is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         outputs += self._changed(session, before)

@@ -79,8 +79,8 @@ class _Turn:
             self.pace(interval_ns)
 
     def rest(self) -> None:
-        """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
-        if any(session.is_proven and not session.is_good for session in self.sessions):
+        """Unless one of them is on its way down or up: at the pace of rest that would take half a minute."""
+        if any(_is_undecided(session) for session in self.sessions):
             self.close_left = len(self.sessions)
         else:
             self.pace(self.rest_ns)
@@ -267,6 +267,12 @@ class Schedule:
         for waits in {id(waits): waits for waits in self._waits}.values():
             waits.queue = deque((at + late_ns, session, seq) for at, session, seq in waits.queue)
 
+    def look_closely(self, session: Session, now: int) -> None:
+        """Ask this session, and those of its kind, more often for a while: something about it is new."""
+        turn = self._turn_of[session.plan.session]
+        turn.watch_closely(self._close_ns)
+        self._hasten(turn, now)
+
     def session(self, identity: SessionId) -> Session | None:
         """The session of that id, or None for one of an earlier topology."""
         return self.sessions[identity] if 0 <= identity < len(self.sessions) else None
@@ -310,9 +316,9 @@ class Schedule:
             before = session.state
             if session.expired(seq, now) is Outcome.MISS:
                 missed(session, before)
-                turn = self._turn_of[session.plan.session]
-                turn.watch_closely(self._close_ns)
-                self._hasten(turn, now)
+                # What is down for good must not use up the outer flows of its leg.
+                if before is not SessionState.DOWN:
+                    self.look_closely(session, now)
         waits.is_armed = end is not None
         if end is not None:
             self._push(end, waits)
@@ -373,3 +379,10 @@ def _leg(plan: SessionPlan) -> tuple[int, ...]:
     Canaries have nothing in common.
     """
     return (plan.layer, plan.path, plan.is_ip6, -1 if plan.canary is None else plan.session)
+
+
+def _is_undecided(session: Session) -> bool:
+    """Suspected, or down and answering again."""
+    if session.state is SessionState.DOWN:
+        return bool(session.history) and session.history[-1] >= 0
+    return session.state is SessionState.SUSPECT

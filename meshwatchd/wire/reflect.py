@@ -104,10 +104,7 @@ def reflect_again(
 ) -> bytearray:
     """Answer a verified request as an earlier one with the same body (see `seal.body_of`) was answered.
 
-    Args:
-        reply: the answer to that one; it must have had no questions.
-        request: the bytes of this one.
-        key, reflector_sequence, rx_ntp, tx_ntp, ttl, error_estimate: as in `reflect`.
+    `reply` is the answer to that one, which must have had no questions; the other arguments are those of `reflect`.
     """
     sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
     again = bytearray(reply)

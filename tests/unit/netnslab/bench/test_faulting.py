@@ -1,3 +1,5 @@
+from typing import Any
+
 from netnslab.bench.faulting import Judged, Trial, compare, first_after, summary
 from netnslab.bench.stream_records import StreamOutage
 
@@ -15,7 +17,7 @@ def test_a_detection_belongs_to_the_fault_it_falls_into():
 
 def test_times_count_from_the_fault():
     """Detected after 130 ms, traffic back after 131, 1 ms behind the verdict."""
-    found = summary([_judged(130, 131)], standby=STANDBY)
+    found: Any = summary([_judged(130, 131)], standby=STANDBY)
 
     assert (1, 1) == (found["detected"], found["rerouted"])
     assert (130.0, 131.0, 1.0) == tuple(found[name]["p50"] for name in ("detect_ms", "outage_ms", "to_standby_ms"))
@@ -23,14 +25,14 @@ def test_times_count_from_the_fault():
 
 def test_traffic_that_came_back_by_itself_was_not_rerouted():
     """Healed before anybody acted: the next packet came over the link itself."""
-    found = summary([_judged(130, 600, interface=3)], standby=STANDBY)
+    found: Any = summary([_judged(130, 600, interface=3)], standby=STANDBY)
 
     assert (1, 0, None) == (found["detected"], found["rerouted"], found["outage_ms"]["p50"])
 
 
 def test_what_was_missed_is_not_counted_as_detected():
     """The number of trials tells."""
-    found = summary([_judged(None, 600, interface=3), _judged(100, 101)], standby=STANDBY)
+    found: Any = summary([_judged(None, 600, interface=3), _judged(100, 101)], standby=STANDBY)
 
     assert (2, 1) == (found["trials"], found["detected"])
 
