@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
-from meshwatchd.core.detector import TRIP_NATS
+from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.schedule import Schedule
@@ -24,8 +24,12 @@ ALIVE_AFTER_HITS = 3
 ALIVE_RATIO = 4
 """Answers for each miss on a leg that is alive: more than chance leaves when new flows die."""
 
-DEAD_AFTER_MISSES = 2
-"""Misses since suspicion began that make a leg dead for the classifier, if they outnumber the answers."""
+DEAD_NATS = 2 * MISS_NATS + HIT_NATS
+"""Evidence since suspicion began that makes a leg dead for the classifier: two misses and an answer at most.
+
+It is weighed against healthy loss, not counted: where half of the new flows ride on remembered ones, misses hardly ever
+outnumber answers for long.
+"""
 
 SURE_NATS = TRIP_NATS / 2
 """A leader accuses its own overlay although its own path is fine, and so on more than two misses: eight in a row."""
@@ -301,7 +305,7 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
     hits, misses = sum(won for won, _ in counts), sum(lost for _, lost in counts)
     if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
         return Leg.ALIVE
-    if misses >= DEAD_AFTER_MISSES and misses > hits:
+    if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:
         return Leg.DEAD
     return Leg.UNKNOWN
 

@@ -47,7 +47,7 @@ def test_a_healthy_minute_moves_nothing_and_repeats_no_probe(mesh):
     repeated = {flow for flow, count in counts.items() if count > 1}
     # Fresh flows never use these ports: the pinned control flows repeat, and nothing else does.
     assert {True} == {flow.source_port in PINNED_PORTS for flow in repeated}
-    # Three remote nodes every 345 ms over the path in use (the budget of outer flows), and what is slower beside them.
+    # Three remote nodes over the path in use, each every 345 ms: what the budget of outer flows leaves of the interval.
     assert len(counts) - len(repeated) > 3 * 2 * (WATCHED_NS // SECOND)
 
 

@@ -28,6 +28,8 @@ def _counting(hits, misses, *, nats=0.0, is_proven=True):
     [
         *[(0, 0, UNKNOWN), (1, 0, UNKNOWN), (2, 0, UNKNOWN), (3, 0, ALIVE), (0, 1, UNKNOWN), (0, 2, DEAD)],
         *[(1, 2, DEAD), (2, 2, UNKNOWN), (3, 1, UNKNOWN), (4, 1, ALIVE), (7, 2, UNKNOWN), (8, 2, ALIVE)],
+        # Half of the flows remembered, a quarter of them dead, everyday loss.
+        *[(10, 9, DEAD), (15, 5, UNKNOWN), (18, 2, ALIVE)],
     ],
 )
 def test_while_suspected_a_leg_needs_more_than_luck(hits, misses, expected):
