@@ -107,7 +107,12 @@ def reflect_again(
     Args:
         reply: the answer to that one; it must have had no questions.
         request: the bytes of this one.
-        key, reflector_sequence, rx_ntp, tx_ntp, ttl, error_estimate: as in `reflect`.
+        key: as in `reflect`, like all that follows.
+        reflector_sequence: this reflector's count.
+        rx_ntp: arrival of the request.
+        tx_ntp: departure of the answer.
+        ttl: of the request.
+        error_estimate: of this node's clock.
     """
     sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
     again = bytearray(reply)
