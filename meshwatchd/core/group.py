@@ -179,8 +179,7 @@ class Group:
     @property
     def nats(self) -> float:
         """The evidence against the leg: the log-likelihood ratio of the test that has more."""
-        known, fresh = self._all.cusum.nats, self._fresh.cusum.nats
-        return max(known, fresh)
+        return max(self._all.cusum.nats, self._fresh.cusum.nats)
 
     @property
     def is_down(self) -> bool:

@@ -160,29 +160,32 @@ class Loop:
 
     def _settle(self) -> None:
         """Give the core all events that wait, and those that its commands cause."""
+        inbox = self._inbox
         while True:
-            while self._inbox:
-                self._handle(self._inbox.popleft())
+            while inbox:
+                self._handle(inbox.popleft())
             self._effects.flush()
             # What could not be sent has come back.
-            if not self._inbox:
-                return
-
-    def _handle(self, event: Event) -> None:
-        now_ns = monotonic_ns()
-        outputs = self._engine.handle(event, now_ns)
-        for output in outputs:
-            self._effects.carry_out(output, now_ns)
-        if self._effects.refusal:
-            self.stop()
-        if self._effects.take_reconfigured():
-            self._forget_probe_events()
+            if not inbox:
+                break
         if self._effects.take_stated():
             self._status_due_ns = min(self._status_due_ns, self._status_sent_ns + STATUS_GAP_NS)
         if not self._is_ready and self._agent.has_reported:
             self._is_ready = True
             self._notify("READY=1")
             self._settle_down()
+
+    def _handle(self, event: Event) -> None:
+        now_ns = monotonic_ns()
+        outputs = self._engine.handle(event, now_ns)
+        # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits for the settling.
+        if outputs:
+            for output in outputs:
+                self._effects.carry_out(output, now_ns)
+            if self._effects.refusal:
+                self.stop()
+            if self._effects.take_reconfigured():
+                self._forget_probe_events()
 
     def _forget_probe_events(self) -> None:
         """Session ids of the table before this one mean nothing any more."""

@@ -164,7 +164,7 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
 
 
 def check_tags(packet: bytes | bytearray, key: PairKey) -> RejectReason | None:
-    """Verify the tags of a packet whose body (`seal.body_of`) is known to be a packet's of this peer; None: good."""
+    """Verify the tags of a packet whose body (see `seal.body_of`) is this peer's; None when they are right."""
     is_tag_of = key.receive.is_tag_of
     end = len(packet)
     base_tag = bytes(packet[HMAC_OFFSET:AUTH_BASE_BYTES])

@@ -104,7 +104,15 @@ def reflect_again(
 ) -> bytearray:
     """Answer a verified request as an earlier one with the same body (see `seal.body_of`) was answered.
 
-    `reply` is the answer to that one, which must have had no questions; the other arguments are those of `reflect`.
+    Args:
+        reply: the answer to that one; it must have had no questions.
+        request: the bytes of this one.
+        key: as in `reflect`, like all that follows.
+        reflector_sequence: this reflector's count.
+        rx_ntp: arrival of the request.
+        tx_ntp: departure of the answer.
+        ttl: of the request.
+        error_estimate: of this node's clock.
     """
     sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
     again = bytearray(reply)

@@ -23,7 +23,7 @@ from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.mmsg import ReceiveBatch
 from meshwatchd.adapters.packet.peers import Peers
 from meshwatchd.adapters.packet.ports import SourcePort, SourcePorts
-from meshwatchd.adapters.packet.session import ProbeSession
+from meshwatchd.adapters.packet.session import FamiliarAnswer, ProbeSession
 from meshwatchd.adapters.packet.sockets import PACKET_BYTES
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
@@ -31,7 +31,7 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import OwnState, ParsedProbe, RejectReason, verify_and_parse
+from meshwatchd.wire import OwnState, PairKey, ParsedProbe, RejectReason, body_of, check_tags, verify_and_parse
 
 PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""
@@ -43,8 +43,9 @@ MAX_OPEN: Final = 4096
 BATCH: Final = 32
 """Answers taken with one system call."""
 
-_CLAIM: Final = struct.Struct("> 26x H 20x I")
-"""SSID and sender's sequence number of an answer: which probe it claims to answer (RFC 8762 section 4.3.2)."""
+_CLAIM: Final = struct.Struct("> 26x H 20x I 12x Q")
+"""SSID, sender's sequence number and timestamp of an answer: which probe it claims to answer (RFC 8762 section 4.3.2).
+"""
 _SSID_SHIFT: Final = 32
 
 Emit = Callable[[ReplyReceived | SendFailed], None]
@@ -191,7 +192,7 @@ class Prober:
         queue, outstanding, sequences = port.queue, self._outstanding, self._sequences
         self._make_room(len(queue))
         own, dictionary, peers, send_to = self._own, self._dictionary, self._peers, port.send_to
-        ntp, failed = self._clock.stamp(len(queue)), 0
+        ntp, failed, rotations = self._clock.stamp(len(queue)), 0, peers.rotations
         port.used_ns = monotonic_ns()
         flight = _Flight(port, port.used_ns)
         self._flights.append(flight)
@@ -199,7 +200,9 @@ class Prober:
             number = command.session
             sequence = sequences[number]
             sequences[number] = sequence + 1
-            session.use_key(peers.sending_key(session.plan.peer))
+            if session.rotations != rotations:
+                session.use_key(peers.sending_key(session.plan.peer))
+                session.rotations = rotations
             packet = session.template(command, own, dictionary).seal(sequence, ntp)
             key = session.ssid << _SSID_SHIFT | sequence
             flight.keys.append(key)
@@ -256,7 +259,7 @@ class Prober:
     def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> None:
         """Judge one packet; what costs least is looked at first, the signature last."""
         counters = self._counters
-        ssid, sequence = _CLAIM.unpack_from(data)
+        ssid, sequence, ntp = _CLAIM.unpack_from(data)
         key = ssid << _SSID_SHIFT | sequence
         probe = self._outstanding.get(key)
         if probe is None:
@@ -266,24 +269,44 @@ class Prober:
         if probe.flight.port is not port or name != session.name:
             counters["replies-misdirected"] += 1
             return
+        familiar = session.familiar
+        if familiar is not None and familiar.key is session.key and familiar.body == body_of(data):
+            # It says what the answer before it said: only its signature and its claim are new.
+            reason = check_tags(data, session.key)
+            if reason is not None:
+                counters[f"replies-{reason}"] += 1
+            elif ntp != probe.ntp:
+                counters["replies-replayed"] += 1
+            else:
+                del self._outstanding[key]
+                self._accept(familiar, probe, arrived_ns)
+            return
+        signer: PairKey | None = session.key
         answer = verify_and_parse(data, session.key)
         if answer is RejectReason.WRONG_KEY_ID:
             # The probe was signed before a rotation, and its answer with what it was signed with.
-            former = self._peers.answering_key(session.plan.peer, data)
-            answer = answer if former is None else verify_and_parse(data, former)
+            signer = self._peers.answering_key(session.plan.peer, data)
+            answer = answer if signer is None else verify_and_parse(data, signer)
         if not isinstance(answer, ParsedProbe):
             counters[f"replies-{answer}"] += 1
         elif not answer.is_reply:
             counters["replies-unexpected"] += 1
-        elif answer.sender_timestamp_ntp != probe.ntp:
+        elif ntp != probe.ntp:
             counters["replies-replayed"] += 1
         else:
             del self._outstanding[key]
-            self._accept(answer, probe, arrived_ns)
+            session.familiar = familiar = FamiliarAnswer(
+                key=signer,
+                body=body_of(data),
+                epoch=answer.mesh.epoch,
+                banner=translate.banner_of(answer.mesh),
+                guard=self._peers.peer(session.plan.peer).guard,
+                is_destination_refused=answer.is_destination_refused,
+            )
+            self._accept(familiar, probe, arrived_ns)
 
-    def _accept(self, answer: ParsedProbe, probe: _Probe, arrived_ns: int) -> None:
-        plan, epoch = probe.session.plan, answer.mesh.epoch
-        guard = self._peers.peer(plan.peer).guard
+    def _accept(self, answer: FamiliarAnswer, probe: _Probe, arrived_ns: int) -> None:
+        epoch, guard = answer.epoch, answer.guard
         if guard.epoch != epoch and guard.confirm(epoch):
             self._counters["peer-epochs-confirmed"] += 1
         if answer.is_destination_refused:
@@ -291,10 +314,10 @@ class Prober:
         self._counters["replies-received"] += 1
         self._emit(
             ReplyReceived(
-                session=plan.session,
+                session=probe.session.plan.session,
                 seq=probe.seq,
                 rtt_ns=max(0, arrived_ns - probe.sent_ns),
                 peer_epoch=epoch,
-                banner=translate.banner_of(answer.mesh),
+                banner=answer.banner,
             )
         )

@@ -5,17 +5,38 @@ from __future__ import annotations
 import socket
 from typing import Final
 
+import msgspec
+
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.address import pack_address, pack_name
 from meshwatchd.adapters.packet.delivery import Ancillary, leave_by
 from meshwatchd.model.errors import DecodeError
-from meshwatchd.model.events import Coordination
+from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import FLAG_CONFIRM_BURST, OwnState, PairKey, ProbeSpec, ProbeTemplate
+from meshwatchd.wire import FLAG_CONFIRM_BURST, OwnState, PairKey, ProbeSpec, ProbeTemplate, ReplayGuard
 
 _NO_DEVICE: Final = -1
 """An index that no interface has: sending by it fails with ENODEV."""
+
+
+class FamiliarAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What the last answer said beside its base packet; the next one most likely says it again.
+
+    Attributes:
+        key: under which it was verified.
+        body: as `wire.body_of` has it.
+        epoch, banner: of the peer.
+        guard: the peer's.
+        is_destination_refused: as in `wire.ParsedProbe`.
+    """
+
+    key: PairKey | None
+    body: bytes
+    epoch: int
+    banner: Banner
+    guard: ReplayGuard
+    is_destination_refused: bool
 
 
 class ProbeSession:
@@ -27,6 +48,8 @@ class ProbeSession:
         address, name: to whom they go, as a socket takes it and as a sockaddr.
         control: ancillary data of its probes: by which device they leave.
         is_kept: its flows are known ones, whose source ports stay open.
+        rotations: `Peers.rotations` when the key was looked up last.
+        familiar: the last answer.
     """
 
     __slots__ = (
@@ -38,10 +61,12 @@ class ProbeSession:
         "_template",
         "address",
         "control",
+        "familiar",
         "is_kept",
         "key",
         "name",
         "plan",
+        "rotations",
         "ssid",
     )
 
@@ -50,6 +75,8 @@ class ProbeSession:
         self.plan = plan
         self.ssid = plan.session + 1
         self.key = key
+        self.rotations = -1
+        self.familiar: FamiliarAnswer | None = None
         self.address = (plan.destination, plan.port)
         self.name = pack_name(plan.destination, plan.port)
         self.is_kept = plan.flow is FlowClass.PINNED
