@@ -40,6 +40,10 @@ CLOSE_ROUNDS = 12
 MAX_TRIES = 8
 """Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
 
+GIVEN_UP_NS = 60 * SECOND
+"""What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
+outer flows of its leg, and a fault of new flows would go unseen."""
+
 LATENESS_SHARE = 4
 """Lateness of less than a quarter of the shortest wait is lost in it."""
 
@@ -78,9 +82,9 @@ class _Turn:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
 
-    def rest(self) -> None:
-        """Unless one of them is on its way down or up: at the pace of rest that would take half a minute."""
-        if any(_is_undecided(session) for session in self.sessions):
+    def rest(self, now: int) -> None:
+        """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
+        if any(_is_watched(session, now) for session in self.sessions):
             self.close_left = len(self.sessions)
         else:
             self.pace(self.rest_ns)
@@ -297,7 +301,7 @@ class Schedule:
             if turn.close_left:
                 turn.close_left -= 1
                 if not turn.close_left:
-                    turn.rest()
+                    turn.rest(now)
             turn.grid += turn.step_ns
             early = turn.grid - int(self._rng.random() * min(turn.interval_ns // 10, turn.step_ns))
             turn.at = early - early % GRID_NS
@@ -316,8 +320,7 @@ class Schedule:
             before = session.state
             if session.expired(seq, now) is Outcome.MISS:
                 missed(session, before)
-                # What is down for good must not use up the outer flows of its leg.
-                if before is not SessionState.DOWN:
+                if now - session.last_heard <= GIVEN_UP_NS:
                     self.look_closely(session, now)
         waits.is_armed = end is not None
         if end is not None:
@@ -381,8 +384,5 @@ def _leg(plan: SessionPlan) -> tuple[int, ...]:
     return (plan.layer, plan.path, plan.is_ip6, -1 if plan.canary is None else plan.session)
 
 
-def _is_undecided(session: Session) -> bool:
-    """Suspected, or down and answering again."""
-    if session.state is SessionState.DOWN:
-        return bool(session.history) and session.history[-1] >= 0
-    return session.state is SessionState.SUSPECT
+def _is_watched(session: Session, now: int) -> bool:
+    return session.is_proven and not session.is_good and now - session.last_heard <= GIVEN_UP_NS

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from meshwatchd.core.layout import kinds_of, lay_out
-from meshwatchd.core.schedule import GRID_NS, LATENESS_SHARE, MAX_TRIES, MAX_WIDENING_NS, Schedule
-from meshwatchd.core.session import Outcome, SessionState
+from meshwatchd.core.schedule import GIVEN_UP_NS, GRID_NS, LATENESS_SHARE, MAX_TRIES, MAX_WIDENING_NS, Schedule
+from meshwatchd.core.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.settings import MS, RESERVED_PORTS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
@@ -168,12 +168,12 @@ def test_who_is_suspected_is_not_left_to_rest():
     assert session.lost == 7
 
 
-def test_what_is_down_for_good_is_left_to_rest_until_it_answers():
+def test_what_has_been_silent_for_a_minute_is_left_to_rest_until_it_answers():
     """Else its fresh probes would use up the outer flows of the leg, and a fault of new flows would go unseen."""
     schedule = _schedule()
     _instants(schedule, 20 * SECOND)
     session = schedule.select(layer=Layer.UNDERLAY)[0]
-    session.state = SessionState.DOWN
+    session.last_heard = START + 20 * SECOND - GIVEN_UP_NS
     schedule.probe(session, START + 20 * SECOND)
     rest, missed = _instants(schedule, 30 * SECOND)
     schedule.look_closely(session, START + 30 * SECOND)
