@@ -71,6 +71,10 @@ class Timer:
         if self._settime(self._fd, _TFD_TIMER_ABSTIME, self._pointer, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
+    def is_due_by(self, instant_ns: int) -> bool:
+        """Whether it becomes readable no later than that."""
+        return self._due_ns is not None and self._due_ns <= instant_ns
+
     def lateness_ns(self, now_ns: int) -> int:
         """How long ago it was due; 0 while it is not."""
         return 0 if self._due_ns is None else max(0, now_ns - self._due_ns)

@@ -52,7 +52,8 @@ class DelayEstimator:
         else:
             self._rttvar_ns += (abs(self.srtt_ns - rtt_ns) - self._rttvar_ns) // 4
             self.srtt_ns += (rtt_ns - self.srtt_ns) // 8
-        if rtt_ns >= self._peak(now):
+        # A power for each answer is too much; one above the undimmed peak needs none.
+        if rtt_ns >= self._peak_ns or rtt_ns >= self._peak(now):
             self._peak_ns, self._peak_at = rtt_ns, now
 
     def distrust(self, now: int) -> None:
@@ -69,7 +70,10 @@ class DelayEstimator:
         """How long an answer may take before it counts as missing."""
         usual = self.srtt_ns + 4 * self._rttvar_ns
         floor_ns = self._calm_floor_ns if self._calm_floor_ns is not None and self.is_trusted(now) else self._floor_ns
-        return min(max(floor_ns, usual, PEAK_MARGIN * self._peak(now)), MAX_WAIT_NS)
+        least_ns = max(floor_ns, usual)
+        if PEAK_MARGIN * self._peak_ns > least_ns:
+            least_ns = max(least_ns, PEAK_MARGIN * self._peak(now))
+        return min(least_ns, MAX_WAIT_NS)
 
     def _is_slow(self, rtt_ns: int) -> bool:
         """Half the calm wait is slow on a short leg; on a long one, whatever takes half as long again as usual."""

@@ -107,11 +107,11 @@ class Effects:
 
     def carry_out(self, output: Output, now_ns: int) -> None:
         """Do one thing the core wants; what comes of it goes to the inbox."""
+        if isinstance(output, SendProbe):
+            # Nearly all commands; a match would try its patterns one by one.
+            (self._canaries if output.session in self._canaries else self._prober).send(output)
+            return
         match output:
-            case SendProbe() if output.session in self._canaries:
-                self._canaries.send(output)
-            case SendProbe():
-                self._prober.send(output)
             case SetBanner():
                 state = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
                 self._prober.announce(state)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import struct
 from enum import StrEnum
+from hmac import compare_digest
 from typing import Final
 
 import msgspec
@@ -165,13 +166,13 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
 
 def check_tags(packet: bytes | bytearray, key: PairKey) -> RejectReason | None:
     """Verify the tags of a packet whose body (see `seal.body_of`) is this peer's; None when they are right."""
-    is_tag_of = key.receive.is_tag_of
+    tag_of = key.receive.tag
     end = len(packet)
     base_tag = bytes(packet[HMAC_OFFSET:AUTH_BASE_BYTES])
-    if not is_tag_of(base_tag, packet[:HMAC_OFFSET]):
+    if not compare_digest(tag_of(packet[:HMAC_OFFSET]), base_tag):
         return RejectReason.BAD_BASE_TAG
-    tlv_tag = bytes(packet[end - HMAC_BYTES :])
-    if not is_tag_of(tlv_tag, packet[:SEQUENCE_BYTES], packet[MESH_OFFSET : end - HMAC_TLV_BYTES]):
+    tlv_tag = tag_of(packet[:SEQUENCE_BYTES], packet[MESH_OFFSET : end - HMAC_TLV_BYTES])
+    if not compare_digest(tlv_tag, packet[end - HMAC_BYTES :]):
         return RejectReason.BAD_TLV_TAG
     if packet[BASE_TAG_OFFSET : BASE_TAG_OFFSET + BASE_TAG_BYTES] != base_tag[:BASE_TAG_BYTES]:
         return RejectReason.SPLICED

@@ -20,7 +20,7 @@ from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.peers import ALL_ANSWERS_PER_S, Budgets, Peers
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.process import go_realtime, raise_file_limit, settle_memory
+from meshwatchd.adapters.process import go_realtime, lock_memory, raise_file_limit, release_memory, settle_memory
 from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import (
@@ -130,7 +130,10 @@ def main() -> int:
     _listen(effects, config)
     crowd = [_identity(config, name, port, poller) for name, port in config.identities]
     notes.tell("identities", time.monotonic_ns(), count=len(crowd))
+    # As runtime.engine_process does once everything stands: it is the product's memory that is measured.
     settle_memory()
+    release_memory()
+    lock_memory()
     loop.run()
     return 0
 
@@ -203,7 +206,7 @@ def _sample_when_asked(config: RigConfig, poller: Poller, effects: TimedEffects)
 
 
 def _nothing() -> None:
-    """The rig is not reloaded, and locks no memory: its size is one of the figures."""
+    """The rig is not reloaded, and never ready: it has no agent to wait for."""
 
 
 def _ignore(_told: object) -> None:

@@ -36,7 +36,9 @@ METHOD = (
     "utime + stime of both ends' processes (bfdd without zebra) from /proc/PID/stat over the given seconds, in per cent"
     " of one core, all sessions up when it began; median, least and greatest of the rounds. Tools are"
     " taken in turn within a round. Ratio: median of the rounds' ratios to BIRD. RSS: VmRSS at the end. packets_per_s:"
-    " probes and answers that ours really exchanged; BFD sends sessions x 2 / interval, less jitter."
+    " probes and answers that ours really exchanged; BFD sends sessions x 2 / interval, less jitter. Ours go from one"
+    " address to as many as there are sessions, as a node's do; BIRD and FRR tell sessions apart by the remote address"
+    " alone, so theirs have a pair of addresses each."
 )
 LANE = Lane(kind=LinkKind.VETH)
 _SETTLE_S = 2.0
@@ -149,7 +151,7 @@ def _ours(sessions: int, interval_ms: int, seconds: float, *, is_pinned: bool) -
         plan = RigPlan(
             node=PROBER,
             peers=(ANSWERER,),
-            sessions=legs(near, far, is_pinned=is_pinned),
+            sessions=legs(near[:1] * sessions, far, is_pinned=is_pinned),
             interval_ns=interval_ms * MS,
         )
         probing = Rig(world, "a", plan)

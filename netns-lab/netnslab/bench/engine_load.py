@@ -46,7 +46,7 @@ def pair(sessions: int, interval_ms: int, *, is_realtime: bool = True, is_pinned
         plan = RigPlan(
             node=PROBER,
             peers=(ANSWERER,),
-            sessions=legs(near, far, is_pinned=is_pinned),
+            sessions=legs(near[:1] * sessions, far, is_pinned=is_pinned),
             interval_ns=interval_ms * MS,
             is_realtime=is_realtime,
         )

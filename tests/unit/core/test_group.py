@@ -294,3 +294,29 @@ def test_a_leg_to_hundreds_is_condemned_before_all_of_them_were_asked():
     leg.probe(misses=names[14:15])
 
     assert leg.group.is_down
+
+
+def test_passing_answers_by_changes_nothing():
+    """The same outcomes, taken in one by one and in full, lead to the same verdicts at the same instants."""
+    for seed in range(20):
+        rng = random.Random(seed)
+        quick, full = _Leg(["b1", "b2", "b3"]), _Leg(["b1", "b2", "b3"])
+        for step in range(600):
+            loss = 0.9 if 200 < step < 260 else 0.05
+            name, is_known, is_missed = rng.choice(["b1", "b2", "b3"]), rng.random() < 0.4, rng.random() < loss
+            for leg in (quick, full):
+                leg.group._is_calm &= leg is quick
+                leg.probe(hits=() if is_missed else (name,), misses=(name,) if is_missed else (), known=is_known)
+            assert _verdict(full.group) == _verdict(quick.group), (seed, step)
+
+
+def _verdict(group):
+    return (
+        group.nats,
+        group.down_since,
+        group.suspect_since,
+        group.good_since,
+        group.is_selective,
+        group.is_about_new_flows,
+        [session.plan.session for session in group.isolated()],
+    )

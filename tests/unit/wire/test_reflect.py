@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Reflector, reflect
+from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Reflector, body_of, reflect, reflect_again
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs
@@ -19,10 +19,12 @@ from tests.support.wire_pair import (
     REFLECTOR,
     RX_NTP,
     SPEC,
+    TO_A1,
     TO_B1,
     TX_NTP,
     answer,
     answered,
+    received,
     request,
 )
 
@@ -114,3 +116,25 @@ def test_plain_requests_are_answered_by_each_node_for_itself():
 
     assert [False, True, False, True] == refused
     assert COORDINATION == answered(answer(packet)).coordination
+
+
+def test_the_answer_to_a_repeated_request_is_the_one_it_would_get_anyway():
+    """But for what the base packet says, equal bodies have equal answers."""
+    first, second = request(sequence=41), request(sequence=42, timestamp_ntp=0xEC00_0000_0000_0007)
+    assert body_of(first) == body_of(second)
+    numbers = {"reflector_sequence": 7, "rx_ntp": RX_NTP + 1, "tx_ntp": TX_NTP + 1, "ttl": 61}
+    model = reflect(
+        first,
+        received(first),
+        key=TO_A1,
+        own=B1_STATE,
+        reflector=REFLECTOR,
+        reflector_sequence=1,
+        rx_ntp=RX_NTP,
+        tx_ntp=TX_NTP,
+    )
+
+    again = reflect_again(model, second, key=TO_A1, **numbers)
+
+    assert reflect(second, received(second), key=TO_A1, own=B1_STATE, reflector=REFLECTOR, **numbers) == again
+    assert body_of(model) != body_of(first), "an answer must not pass for a request"

@@ -12,7 +12,7 @@ from meshwatchd.adapters.packet import reflector
 from meshwatchd.adapters.packet.peers import Budgets
 from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import open_listener
-from meshwatchd.model.events import OtherKeySeen, ReplyReceived, RequestReceived
+from meshwatchd.model.events import Banner, OtherKeySeen, ReplyReceived, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ParsedProbe, node_id, verify_and_parse
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
@@ -353,3 +353,41 @@ def test_what_others_signed_does_not_pass_as_our_own():
         pump(poller, lambda: bool(node.counters["requests-replayed"]))
 
         assert 1 == len(node.events)
+
+
+def test_repeated_request_is_guarded_like_the_first():
+    """What is familiar is answered by a shorter way, which has the same guards: tags, window, dropped secrets."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        for sequence in (1, 2, 2):
+            plain.sendto(request(sequence=sequence), address)
+        forged = bytearray(request(sequence=3))
+        forged[3] ^= 8
+        plain.sendto(forged, address)
+        pump(poller, lambda: node.counters["requests-bad-base-tag"] == 1)
+        assert (2, 1) == (node.counters["answers-sent"], node.counters["requests-replayed"])
+
+        node.peers.use([MeshSecret(secret=bytes(32))])
+        plain.sendto(request(sequence=4), address)
+        pump(poller, lambda: node.counters["requests-unknown-key"] == 1)
+        assert 2 == node.counters["answers-sent"]
+
+
+def test_what_a_node_says_of_itself_is_said_to_familiar_requests_too():
+    """A new banner, and proof of the epoch, reach whoever has asked before."""
+    with nodes("b1") as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        plain.sendto(request(sequence=1), address)
+        pump(poller, lambda: len(node.events) == 1)
+        node.peers.peer(NodeName("a1")).guard.confirm(7)
+        node.reflector.announce(node.own(Banner(view_up=5, view_known=7)))
+        for sequence in (2, 3):
+            plain.sendto(request(sequence=sequence), address)
+        pump(poller, lambda: len(node.events) == 3)
+
+        parsed = [verify_and_parse(plain.recv(2048), key("a1", "b1")) for _ in range(3)]
+        answers = [each.mesh for each in parsed if isinstance(each, ParsedProbe)]
+        assert [(0, 0), (5, 7), (5, 7)] == [(mesh.heard, mesh.known) for mesh in answers]
+        events = [event for event in node.events if isinstance(event, RequestReceived)]
+        assert [False, True, True] == [event.is_fresh_epoch for event in events]
