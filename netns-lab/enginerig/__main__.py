@@ -130,7 +130,7 @@ def main() -> int:
     _listen(effects, config)
     crowd = [_identity(config, name, port, poller) for name, port in config.identities]
     notes.tell("identities", time.monotonic_ns(), count=len(crowd))
-    # As runtime.engine_process does once everything stands: it is the product's memory that is measured.
+    # As runtime.engine_process does when it is ready: it is the memory of the product that is measured.
     settle_memory()
     release_memory()
     lock_memory()

@@ -76,8 +76,7 @@ class _Now(NamedTuple):
 class _Familiar(msgspec.Struct, gc=False):
     """A verified request and what became of it, for those that repeat its body.
 
-    Nearly all requests do: what is new in them is number, time and signature. Looking for nothing else saves half of
-    what a request costs.
+    Nearly all requests do: what is new in them is number, time and signature, so that nothing else is looked at.
 
     Attributes:
         peer, key: its signer.
