@@ -29,7 +29,7 @@ OUTER_PORTS = 28_232
 """Outer source ports of VXLAN: 32768 to 60999, the default of ip_local_port_range (udp_flow_src_port)."""
 
 REMEMBERED = 0.5
-"""The share of fresh probes that may ride on remembered outer flows; LOSS_BROKEN of the detector counts on it."""
+"""The share of fresh probes that may ride on remembered outer flows; the detector's arm HALF counts on it."""
 
 RELAY_SHARE = 0.8
 """Of the outer flows of a leg, for sessions of the path in use."""

@@ -30,7 +30,6 @@ INTEGRITY_FAILED: Final = 0x20
 
 HEADER: Final = struct.Struct(">BBH")
 HEADER_BYTES: Final = HEADER.size
-MAX_VALUE_BYTES: Final = 0xFFFF
 MAX_TLVS: Final = 32
 """In one packet: all types there are, three times over. Answering one costs microseconds; there is room for 16 000."""
 

@@ -21,7 +21,7 @@ from netnslab.bench.faulting import STREAM_HZ, Detector, Seat, Target
 from netnslab.bench.figures import MS
 from netnslab.bench.frr import Frr
 from netnslab.bench.links import Lane, LinkKind
-from netnslab.bench.rig import PROBER, Rig, RigPlan, Session, answerer
+from netnslab.bench.rig import ANSWERER, PROBER, Rig, RigPlan, Session, answerer
 from netnslab.bench.world import World
 from netnslab.waiting import pause_until
 
@@ -92,7 +92,7 @@ class FrrDetector:
         timers = BfdTimers(interval_ms=interval_ms, multiplier=MULTIPLIER)
         Frr(world, "b", [BfdSession(local=lane.remote, remote=lane.local, device=lane.device)], timers)
         self._frr = Frr(world, "a", [BfdSession(local=lane.local, remote=lane.remote, device=lane.device)], timers)
-        world.place("a").batch("ip", [f"route add {_over(lane)}"])
+        world.place("a").batch("ip", [f"route add {over(lane)}"])
 
     def aim(self, number: int) -> Target:
         """The one lane."""
@@ -111,28 +111,36 @@ class FrrDetector:
 class OwnDetector:
     """The product's engine with a leg for each lane, and a rule that diverts while one is condemned.
 
+    Args:
+        world: whose place "a" probes; those who answer are there already.
+        lanes: one for each fault, or one for all.
+        sessions: of all lanes, each with its lane's number for group and path.
+        peers: the nodes they lead to.
+        interval_ms: of each session.
+
     Attributes:
         trusted_from_ns: when all lanes may have earned trust.
     """
 
-    def __init__(self, world: World, lanes: Sequence[Lane], interval_ms: int, *, has_control: bool = True) -> None:
+    def __init__(
+        self,
+        world: World,
+        lanes: Sequence[Lane],
+        *,
+        sessions: tuple[Session, ...],
+        peers: tuple[str, ...],
+        interval_ms: int,
+    ) -> None:
         self._lanes = lanes
         self._place = world.place("a")
         standby = f"via {links.STANDBY_REMOTE} dev {links.STANDBY} src {links.SERVICE_LOCAL}"
         lines = [f"route add {links.SERVICE_REMOTE}/32 {standby} table {RESERVE_TABLE}"]
-        self._place.batch("ip", [f"route add {_over(lanes[0])}", *lines])
-        sessions = tuple(
-            Session(source=lane.local, destination=lane.remote, is_pinned=is_pinned, group=lane.index, path=lane.index)
-            for lane in lanes
-            for is_pinned in ((False, True) if has_control else (False,))
-        )
-        profile = PROFILES.get(interval_ms, "default")
-        Rig(world, "b", answerer(interval_ms * MS, profile=profile))
+        self._place.batch("ip", [f"route add {over(lanes[0])}", *lines])
         plan = RigPlan(
             node=PROBER,
-            peers=("b1",),
+            peers=peers,
             sessions=sessions,
-            profile=profile,
+            profile=PROFILES.get(interval_ms, "default"),
             interval_ns=interval_ms * MS,
             switch={"priority": RESERVE_PRIORITY, "table": RESERVE_TABLE},
         )
@@ -143,7 +151,7 @@ class OwnDetector:
     def aim(self, number: int) -> Target:
         """The next lane; traffic is sent over it first."""
         lane = self._lanes[number % len(self._lanes)]
-        self._place.batch("ip", [f"route replace {_over(lane)}"])
+        self._place.batch("ip", [f"route replace {over(lane)}"])
         return Target(name="a", device=lane.lowest)
 
     def is_healthy(self) -> bool:
@@ -206,9 +214,20 @@ def _seat(stack: ExitStack, tool: str, kind: LinkKind, interval_ms: int, *, tria
     elif tool == "frr":
         detector = FrrDetector(world, lanes[0], interval_ms)
     else:
-        detector = OwnDetector(world, lanes, interval_ms, has_control=tool != "ours-fresh-only")
+        detector = _own(world, lanes, interval_ms, has_control=tool != "ours-fresh-only")
     return faulting.take_seat(tool, world, detector)
 
 
-def _over(lane: Lane) -> str:
+def _own(world: World, lanes: Sequence[Lane], interval_ms: int, *, has_control: bool) -> OwnDetector:
+    sessions = tuple(
+        Session(source=lane.local, destination=lane.remote, is_pinned=is_pinned, group=lane.index, path=lane.index)
+        for lane in lanes
+        for is_pinned in ((False, True) if has_control else (False,))
+    )
+    Rig(world, "b", answerer(interval_ms * MS, profile=PROFILES.get(interval_ms, "default")))
+    return OwnDetector(world, lanes, sessions=sessions, peers=(ANSWERER,), interval_ms=interval_ms)
+
+
+def over(lane: Lane) -> str:
+    """The stream's route over a lane."""
     return f"{links.SERVICE_REMOTE}/32 via {lane.remote} dev {lane.device} src {links.SERVICE_LOCAL}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -18,7 +17,7 @@ from rich.console import Console
 
 from netnslab.bench import faulting, links, report
 from netnslab.bench.bird import BfdSession, BfdTimers, Bird, configuration, log_path
-from netnslab.bench.detection import PROFILES, RESERVE_PRIORITY, RESERVE_TABLE, TRUST_NS, TRUSTED, UNTRUSTED
+from netnslab.bench.detection import PROFILES, TRUSTED, UNTRUSTED, OwnDetector
 from netnslab.bench.faulting import STREAM_HZ, Detector, Seat, Target
 from netnslab.bench.figures import MS
 from netnslab.bench.links import Lane, LinkKind
@@ -79,70 +78,6 @@ class BirdStar:
         return [change.wall_ns - wall_offset_ns for change in self._near.changes() if change.state == "down"]
 
 
-class OwnStar:
-    """The product's engine with a group of sessions for each lane.
-
-    Attributes:
-        trusted_from_ns: when all lanes may have earned trust.
-    """
-
-    def __init__(self, world: World, lanes: Sequence[Lane], interval_ms: int, *, has_control: bool) -> None:
-        self._lanes = lanes
-        self._place = world.place("a")
-        standby = f"via {links.STANDBY_REMOTE} dev {links.STANDBY} src {links.SERVICE_LOCAL}"
-        lines = [f"route add {links.SERVICE_REMOTE}/32 {standby} table {RESERVE_TABLE}"]
-        self._place.batch("ip", [f"route add {_over(lanes[0])}", *lines])
-        profile, interval_ns = PROFILES.get(interval_ms, "default"), interval_ms * MS
-        for name in MEMBERS:
-            answering = RigPlan(
-                node=name, peers=(PROBER,), listen=(PORT + 2,), profile=profile, interval_ns=interval_ns
-            )
-            Rig(world, name, answering)
-        sessions = tuple(
-            Session(
-                source=lane.local,
-                destination=address(number, lane),
-                peer=name,
-                is_pinned=is_pinned,
-                group=lane.index,
-                path=lane.index,
-            )
-            for lane in lanes
-            for is_pinned in ((False, True) if has_control else (False,))
-            for number, name in enumerate(MEMBERS, 1)
-        )
-        plan = RigPlan(
-            node=PROBER,
-            peers=MEMBERS,
-            sessions=sessions,
-            profile=profile,
-            interval_ns=interval_ns,
-            switch={"priority": RESERVE_PRIORITY, "table": RESERVE_TABLE},
-        )
-        self._rig = Rig(world, "a", plan)
-        self._rig.wait_up()
-        self.trusted_from_ns = time.monotonic_ns() + TRUST_NS
-
-    def aim(self, number: int) -> Target:
-        """The next lane; traffic is sent over it first."""
-        lane = self._lanes[number % len(self._lanes)]
-        self._place.batch("ip", [f"route replace {_over(lane)}"])
-        return Target(name="a", device=lane.lowest)
-
-    def is_healthy(self) -> bool:
-        """No leg is condemned."""
-        return not self._rig.is_down()
-
-    def detections_ns(self, wall_offset_ns: int) -> list[int]:
-        """The verdicts."""
-        del wall_offset_ns
-        return [each.at_ns for each in self._rig.events() if each.event == "down"]
-
-    def trusted(self) -> int:
-        """Verdicts that were passed on trusted lanes."""
-        return sum(each.is_trusted for each in self._rig.events() if each.event == "down")
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--trials", type=int, default=25, help="faults for each interval (default 25)")
@@ -161,7 +96,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         hold_ns = interval_ms * MS * MULTIPLIER * 2 + _HOLD_NS
         with ExitStack() as stack:
             seats = [_seat(stack, tool, interval_ms, trials=options.trials) for tool in options.tools]
-            own = {seat.tool: seat.detector for seat in seats if isinstance(seat.detector, OwnStar)}
+            own = {seat.tool: seat.detector for seat in seats if isinstance(seat.detector, OwnDetector)}
             for tool in own.keys() - {UNTRUSTED}:
                 pause_until(own[tool].trusted_from_ns)
             found = faulting.play(seats, options.trials, interval_ms * MS, hold_ns, rng=rng)
@@ -218,7 +153,7 @@ def _seat(stack: ExitStack, tool: str, interval_ms: int, *, trials: int) -> Seat
     if tool == "bird":
         detector = BirdStar(world, lanes[0], interval_ms)
     else:
-        detector = OwnStar(world, lanes, interval_ms, has_control=tool != "ours-fresh-only")
+        detector = _own(world, lanes, interval_ms, has_control=tool != "ours-fresh-only")
     return faulting.take_seat(tool, world, detector, far="b1")
 
 
@@ -247,5 +182,28 @@ def _build(world: World, lanes: Sequence[Lane]) -> None:
         links.wait_for_answer(world, "a", address(number, lanes[-1]))
 
 
-def _over(lane: Lane) -> str:
-    return f"{links.SERVICE_REMOTE}/32 via {lane.remote} dev {lane.device} src {links.SERVICE_LOCAL}"
+def _own(world: World, lanes: Sequence[Lane], interval_ms: int, *, has_control: bool) -> OwnDetector:
+    """A group of sessions for each lane."""
+    for name in MEMBERS:
+        answering = RigPlan(
+            node=name,
+            peers=(PROBER,),
+            listen=(PORT + 2,),
+            profile=PROFILES.get(interval_ms, "default"),
+            interval_ns=interval_ms * MS,
+        )
+        Rig(world, name, answering)
+    sessions = tuple(
+        Session(
+            source=lane.local,
+            destination=address(number, lane),
+            peer=name,
+            is_pinned=is_pinned,
+            group=lane.index,
+            path=lane.index,
+        )
+        for lane in lanes
+        for is_pinned in ((False, True) if has_control else (False,))
+        for number, name in enumerate(MEMBERS, 1)
+    )
+    return OwnDetector(world, lanes, sessions=sessions, peers=MEMBERS, interval_ms=interval_ms)
