@@ -168,6 +168,28 @@ def test_who_is_suspected_is_not_left_to_rest():
     assert session.lost == 7
 
 
+def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
+    """A segment's flow is asked too seldom to be remembered eightfold; a path's are, and reach several hash buckets."""
+    schedule = _schedule()
+    ports: dict[bool, dict[int, set[int]]] = {True: {}, False: {}}
+    now = START
+    while now < START + 10 * SECOND:
+        now = schedule.deadline() or now
+        for probe in schedule.advance(now, lambda *_: None):
+            session = schedule.sessions[probe.session]
+            if session.plan.flow is FlowClass.PINNED:
+                is_path = session.plan.layer is Layer.RELAY and session.plan.path == 0
+                ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
+            session.answered(probe.seq, MS, now)
+    known = set(known_ports(ProbeSettings()))
+    segments = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.layer is not Layer.RELAY}
+
+    assert segments
+    assert [{min(known)}] * len(segments) == list(segments.values())
+    assert ports[True]
+    assert [known] * len(ports[True]) == list(ports[True].values())
+
+
 def test_what_has_been_silent_for_a_minute_is_left_to_rest_until_it_answers():
     """Else its fresh probes would use up the outer flows of the leg, and a fault of new flows would go unseen."""
     schedule = _schedule()
