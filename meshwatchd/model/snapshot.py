@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.settings import MeshSettings
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +109,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             thousands on a node of a large mesh.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
+        mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
     """
 
     links: tuple[Link, ...] = ()
@@ -119,6 +121,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: tuple[Forwarding, ...] = ()
     is_bounded: bool = False
     wireguard: tuple[WireGuardState, ...] = ()
+    mesh: MeshSettings | None = None
 
     def link(self, name: str) -> Link | None:
         """The device of that name, or None."""

@@ -1,0 +1,98 @@
+"""What nodes find out by themselves: the view of one node, and what it tells the others.
+
+    kernel, files, agents of Kilo and Cilium --profiles--> LocalView --hello--> peers
+    LocalView, hellos, cache, operator's pins --roster---> MeshSettings ------> engine
+
+Nothing here needs Kubernetes. A node knows itself and where others may be; the mesh is what all of them tell.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.ids import LocationName, NodeName
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason for what was recognised.
+
+    Attributes:
+        source: where it was read: "link kilo0", "/run/flannel/subnet.env", "kilo graph".
+        text: what it says, as a sentence.
+    """
+
+    source: str
+    text: str
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An address at which another node of the mesh may be.
+
+    Attributes:
+        address: IPv4 or IPv6, routed as the mesh routes it.
+        is_local: it is in this node's own location, as far as one can see.
+    """
+
+    address: str
+    is_local: bool = False
+
+
+class LocalView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node can tell of itself with nobody's help.
+
+    Attributes:
+        profiles: names of the profiles that hold here, the outermost first: ("kilo", "flannel").
+        location: as its sources name it; empty while nothing does.
+        leader: address of the node of this location that relays, as this node's routes have it; its own overlay
+            address on the leader; empty where nobody relays (full granularity) or nothing tells.
+        granularity: "location", "full", "cross"; empty where the notion does not apply.
+        node_ip, pod_cidr, overlay_ip, wireguard_ip: as in `topology.Node`; wireguard_ip on leaders only.
+        vtep_mac: of its overlay device, empty without one.
+        wireguard_device, overlay_device, ipip_device: as in `settings.MeshSettings`; empty where there is none.
+        wireguard_mtu_bytes: of the mesh's WireGuard device.
+        public_endpoint: host where others can reach this node from outside; empty behind NAT or where nothing tells.
+        candidates: where hellos may be sent.
+        why: one finding for each thing above, and for each profile that does not hold.
+    """
+
+    profiles: tuple[str, ...]
+    node: NodeName
+    location: LocationName = LocationName("")
+    leader: str = ""
+    is_leader: bool = False
+    granularity: str = ""
+    node_ip: str = ""
+    pod_cidr: str = ""
+    overlay_ip: str = ""
+    wireguard_ip: str = ""
+    node_ip6: str = ""
+    overlay_ip6: str = ""
+    wireguard_ip6: str = ""
+    vtep_mac: str = ""
+    wireguard_device: str = ""
+    overlay_device: str = ""
+    ipip_device: str = ""
+    wireguard_mtu_bytes: int = 0
+    public_endpoint: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    why: tuple[Finding, ...] = ()
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node tells the others, authenticated with the mesh key.
+
+    Attributes:
+        view: what it sees of itself, without `candidates` and `why`, which are nobody else's business.
+        standby_public_key: base64 of 32 bytes, empty for a node that will not relay.
+        standby_endpoint: host part of where its standby links can be reached; empty behind NAT.
+        version: of meshwatchd.
+        mode: `settings.Mode`; only nodes in enforce relay.
+        capabilities: names of what it can do, for peers of other versions.
+    """
+
+    view: LocalView
+    standby_public_key: str = ""
+    standby_endpoint: str = ""
+    version: str = ""
+    mode: str = ""
+    capabilities: tuple[str, ...] = ()
