@@ -52,13 +52,13 @@ def test_a_device_without_a_name_gets_its_number():
 @given(V4 | st.ip_addresses(v=6).map(str), st.integers(0, 255))
 def test_an_address_is_read_as_pyroute2_reads_it(text, scope):
     """IPv6 addresses have IFA_ADDRESS only."""
-    body = address_body(4, text, scope=scope)
+    body = address_body(4, text, length=17, scope=scope)
     decoded = oracle(ifaddrmsg, body)
 
     key, (value,) = packed(objects.pack_address, body)
     address = objects.unpack_address(key, value)
 
-    assert Address(decoded["index"], decoded["family"], decoded["scope"], packed_ip(text)) == address
+    assert Address(decoded["index"], decoded["family"], decoded["scope"], packed_ip(text), 17) == address
     assert packed_ip(decoded.get_attr("IFA_ADDRESS")) == packed_ip(objects.render_address(address.address))
 
 
