@@ -1,4 +1,6 @@
-"""What a node's own programs and files say of its mesh, beside the kernel: read by `adapters.sources`, used by `profiles`.
+"""What a node's own programs and files say of its mesh, beside the kernel.
+
+`adapters.sources` reads them, `profiles` uses them.
 
 Each value is complete or absent. What was rejected is told beside it, and what was good before stays.
 """
