@@ -36,7 +36,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         addresses: its IPv4 addresses without prefix length, a bounded number of them.
         addresses_v6: its global IPv6 addresses, likewise.
         prefix_lengths: of `addresses`, in their order.
-        lladdr: its Ethernet address; empty where it has none.
+        lladdr: its link-layer address as six colon-separated bytes; empty where it has none, as a tunnel.
         vxlan: for devices of that kind.
     """
 
@@ -53,7 +53,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none."""
+    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none.
+
+    Attributes:
+        metric, scope: as in linux/rtnetlink.h; with is_onlink all that it takes to put the very same route back.
+        is_onlink: the gateway is taken as reachable whatever the device's addresses say.
+    """
 
     dst: str
     dev: str
@@ -61,6 +66,9 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int
     via: str = ""
     src: str = ""
+    metric: int = 0
+    scope: int = 0
+    is_onlink: bool = False
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,7 +78,8 @@ class RouteRecord:
 def decode_link(message: Any) -> Link:
     """Turn one RTM_NEWLINK or RTM_DELLINK message into a Link without addresses.
 
-    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO with IFLA_INFO_KIND), rtnl_fill_ifinfo().
+    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_ADDRESS, IFLA_LINKINFO with IFLA_INFO_KIND),
+    rtnl_fill_ifinfo().
     """
     info = message.get_attr("IFLA_LINKINFO")
     kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None

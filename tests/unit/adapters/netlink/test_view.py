@@ -1,5 +1,6 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.mirror import Mirror
@@ -71,9 +72,9 @@ def test_a_nodes_own_place_is_told():
     seen = snapshot(source)
 
     assert (23,) == seen.link("eth0").prefix_lengths
-    assert (
-        DeviceRoute(dst="0.0.0.0/0", dev="eth0", table=254, protocol=STATIC, via="10.2.0.1"),
-    ) == seen.default_routes
+    assert [("0.0.0.0/0", "eth0", 254, "10.2.0.1")] == [
+        (route.dst, route.dev, route.table, route.via) for route in seen.default_routes
+    ]
     assert (Gateway(dev="flannel.1", via="10.244.4.0", table=254, protocol=STATIC, routes=2),) == seen.gateways
 
 
@@ -98,6 +99,7 @@ def test_what_is_on_the_meshs_devices_is_told():
     seen = snapshot(source)
 
     route = DeviceRoute(dst="10.42.1.0/24", dev="flannel.1", table=254, protocol=3, via="10.42.1.0", src="10.42.0.0")
+    route = msgspec.structs.replace(route, is_onlink=True)
     assert (route,) == seen.device_routes
     neighbour = Neighbour(dev="flannel.1", address="10.42.1.0", lladdr="02:00:00:00:00:01", is_permanent=True)
     assert (neighbour,) == seen.neighbours
