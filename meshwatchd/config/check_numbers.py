@@ -105,11 +105,11 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
             problem=f"{settings.daemon.log_format!r} is none of the choices",
             remedy="write one of json, console",
         )
-    if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location:
+    if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location and not settings.discovery.enabled:
         yield Finding(
             key="daemon.mode",
             problem=f'"{settings.daemon.mode.value}" needs a mesh, and none is declared',
-            remedy='declare [[mesh.location]] and [[mesh.node]], or write mode = "observe"',
+            remedy="declare [[mesh.location]] and [[mesh.node]], or write discovery.enabled = true",
         )
 
 
@@ -211,11 +211,12 @@ def _check_priorities(base: int) -> Iterator[Finding]:
 def _check_ports(settings: Settings) -> Iterator[Finding]:
     probe, standby = settings.probe, settings.standby
     count = _link_count(settings)
+    # Hellos have the port below.
     last = 65_536 - PROBE_BAND_PORTS
-    yield from check_number("probe.port", probe.port, least=1024, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
+    yield from check_number("probe.port", probe.port, least=1025, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
     yield from check_number("standby.port", standby.port, least=1024, most=65_536 - count, why=f"{count} ports follow")
     yield from check_number("standby.mtu", standby.mtu, least=576, most=65_455, why="bytes inside the tunnel")
-    probes = range(probe.port, probe.port + PROBE_BAND_PORTS)
+    probes = range(probe.port - 1, probe.port + PROBE_BAND_PORTS)
     links = range(standby.port, standby.port + count)
     for key, ports in (("probe.port", probes), ("standby.port", links)):
         taken = next((port for port in sorted(FOREIGN_PORTS) if port in ports), None)

@@ -189,6 +189,8 @@ class PairWatch:
             silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
+            silent_kubelets=self.side.silent_kubelets(),
+            answering_canaries=self.side.answering_canaries(since),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,

@@ -205,8 +205,37 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     storm_locations: int = 3
 
 
+class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a node finds out which mesh it is in: from its own kernel and files, and from what other nodes tell.
+
+    Daemons greet each other on UDP port probe.port - 1, signed with the mesh key.
+
+    Attributes:
+        enabled: False leaves everything to [mesh].
+        peers: addresses of nodes to greet besides those that routes and WireGuard peers name.
+        location: the name of this node's location, where it is not to be found out.
+        standbys: backups of each leader that get standby links, the same on every node; 0 makes none. Of the nodes in
+            enforce mode the first by name are taken.
+        forbid: names of nodes that are no part of the mesh, whatever they say.
+        endpoint: the address or host name under which other locations reach this node's standby links. Empty: as the
+            mesh's WireGuard peers and other daemons see it.
+        forget: how long a node is kept that says nothing; a dead node is a fault, one that was removed is none.
+    """
+
+    enabled: bool = True
+    peers: tuple[str, ...] = ()
+    location: str = ""
+    standbys: int = 1
+    forbid: tuple[str, ...] = ()
+    endpoint: str = ""
+    forget: str = "72h"
+
+
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mesh as the operator declares it.
+    """The mesh as the operator declares it, or as it was found.
+
+    Declared locations and nodes together are the whole mesh, and nothing is found out. Locations alone pin their
+    leaders and standbys, nodes alone pin what is said about them; the rest is found.
 
     Attributes:
         ipip_device: through which non-leaders reach their leader with traffic to other locations, where Kilo
@@ -231,6 +260,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     standby: StandbySettings = StandbySettings()
     policy: PolicySettings = PolicySettings()
     stamp: StampSettings = StampSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
     mesh: MeshSettings = MeshSettings()
 
 

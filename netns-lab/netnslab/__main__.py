@@ -29,7 +29,7 @@ _lab_option = click.option("--lab", "lab_id", metavar="ID", help="Which lab; not
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Whole Kilo meshes in network namespaces, with faults to inject."""
+    """Whole Kilo and flannel meshes in network namespaces, with faults to inject."""
 
 
 @cli.command()

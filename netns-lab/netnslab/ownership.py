@@ -26,7 +26,15 @@ from netnslab.process import ProcessId
 
 ROOT = Path("/run/netnslab")
 
-MOUNT_POINTS = tuple(map(Path, ("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd")))
+MOUNT_POINTS = tuple(
+    map(
+        Path,
+        (
+            *("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd"),
+            *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard"),
+        ),
+    )
+)
 """Directories of which each node has its own. A mount needs a directory underneath: where the machine has
 none, the lab makes an empty one, records it, and removes it with the last lab."""
 
