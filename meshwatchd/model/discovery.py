@@ -8,9 +8,20 @@ Nothing here needs Kubernetes. A node knows itself and where others may be; the 
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from meshwatchd.model.ids import LocationName, NodeName
+
+
+class Basis(IntEnum):
+    """How well founded a node's word about its location is; the larger number is believed."""
+
+    NONE = 0
+    DERIVED = 1
+    SOURCE = 2
+    OPERATOR = 3
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +99,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         version: of meshwatchd.
         mode: `settings.Mode`; only nodes in enforce relay.
         capabilities: names of what it can do, for peers of other versions.
+        home: the location this node takes itself to be in; empty while it cannot tell. A name that nothing in the
+            cluster gives is remembered and repeated here, so that it outlives the leader it was made from.
+        basis: what `home` rests on.
+        leads_since_ns: when this node began to lead, nanoseconds since 1970; 0 for others. Of two that say they lead,
+            as happens where the agent of the former leader has died, the later one does.
     """
 
     view: LocalView
@@ -96,3 +112,6 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     mode: str = ""
     capabilities: tuple[str, ...] = ()
+    home: LocationName = LocationName("")
+    basis: Basis = Basis.NONE
+    leads_since_ns: int = 0

@@ -19,6 +19,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         is_up: the IFF_UP flag, which is what makes a Kilo node a leader.
         addresses: its IPv4 addresses without prefix length, a bounded number of them.
         addresses_v6: its global IPv6 addresses, likewise.
+        lladdr: its link-layer address as six colon-separated bytes; empty where it has none, as a tunnel.
     """
 
     name: str
@@ -28,10 +29,16 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     mtu_bytes: int
     addresses: tuple[str, ...] = ()
     addresses_v6: tuple[str, ...] = ()
+    lladdr: str = ""
 
 
 class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none."""
+    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none.
+
+    Attributes:
+        metric, scope: as in linux/rtnetlink.h; with is_onlink all that it takes to put the very same route back.
+        is_onlink: the gateway is taken as reachable whatever the device's addresses say.
+    """
 
     dst: str
     dev: str
@@ -39,6 +46,9 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int
     via: str = ""
     src: str = ""
+    metric: int = 0
+    scope: int = 0
+    is_onlink: bool = False
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ FIB_RULE_INVERT = 0x2
 """linux/fib_rules.h."""
 
 RTN_UNICAST = 1
+MAC_CHARACTERS = 17
 IPPROTO_UDP = 17
 
 ACCEPT_ALL = 0xFFFFFFFF
@@ -75,16 +76,19 @@ class RouteRecord:
 def decode_link(message: Any) -> Link:
     """Turn one RTM_NEWLINK or RTM_DELLINK message into a Link without addresses.
 
-    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO with IFLA_INFO_KIND), rtnl_fill_ifinfo().
+    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_ADDRESS, IFLA_LINKINFO with IFLA_INFO_KIND),
+    rtnl_fill_ifinfo().
     """
     info = message.get_attr("IFLA_LINKINFO")
     kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None
+    lladdr = str(message.get_attr("IFLA_ADDRESS") or "")
     return Link(
         name=str(message.get_attr("IFLA_IFNAME") or f"#{message['index']}"),
         index=int(message["index"]),
         kind=str(kind or ""),
         is_up=bool(message["flags"] & IFF_UP),
         mtu_bytes=int(message.get_attr("IFLA_MTU") or 0),
+        lladdr=lladdr if len(lladdr) == MAC_CHARACTERS else "",
     )
 
 

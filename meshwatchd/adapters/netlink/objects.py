@@ -23,11 +23,12 @@ LINK: Final = struct.Struct("=B3xiII")
 ADDRESS: Final = struct.Struct("=BBBBI")
 """struct ifaddrmsg: family, prefix length, flags, scope, index."""
 
-_IFNAME, _MTU, _LINKINFO, _KIND = 3, 4, 18, 1
+_LLADDR, _IFNAME, _MTU, _LINKINFO, _KIND = 1, 3, 4, 18, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _ADDRESS_BYTES: Final = (4, 16)
 _U32: Final = struct.Struct("=I")
-_LINK_VALUE: Final = struct.Struct("=?I")
+_LINK_VALUE: Final = struct.Struct("=?IB6s")
+_MAC_BYTES: Final = 6
 _ADDRESS_KEY: Final = struct.Struct("=IB")
 
 
@@ -55,9 +56,13 @@ def pack_link(body: bytes) -> Packed | None:
         kind = attributes(found.get(_LINKINFO, b""), 0).get(_KIND, b"").rstrip(b"\0")
         name = found.get(_IFNAME, b"").rstrip(b"\0")
         (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
+        mac = found.get(_LLADDR, b"")
     except struct.error as error:
         raise DecodeError("netlink link", str(error)) from error
-    return index_key(index), (_LINK_VALUE.pack(bool(flags & IFF_UP), mtu) + kind + b"\0" + name,)
+    # Tunnels show their local IP address in this attribute: four bytes or sixteen are no MAC.
+    has_mac = len(mac) == _MAC_BYTES
+    head = _LINK_VALUE.pack(bool(flags & IFF_UP), mtu, has_mac, mac if has_mac else b"")
+    return index_key(index), (head + kind + b"\0" + name,)
 
 
 def index_key(index: int) -> bytes:
@@ -68,9 +73,16 @@ def index_key(index: int) -> bytes:
 def unpack_link(key: bytes, value: bytes) -> Link:
     """The Link of a key and its value, without addresses."""
     (index,) = _U32.unpack(key)
-    is_up, mtu_bytes = _LINK_VALUE.unpack_from(value)
+    is_up, mtu_bytes, has_mac, mac = _LINK_VALUE.unpack_from(value)
     kind, _, name = value[_LINK_VALUE.size :].decode(errors="replace").partition("\0")
-    return Link(name=name or f"#{index}", index=index, kind=kind, is_up=is_up, mtu_bytes=mtu_bytes)
+    return Link(
+        name=name or f"#{index}",
+        index=index,
+        kind=kind,
+        is_up=is_up,
+        mtu_bytes=mtu_bytes,
+        lladdr=mac.hex(":") if has_mac else "",
+    )
 
 
 def pack_address(body: bytes) -> Packed | None:

@@ -212,6 +212,9 @@ class View:
             protocol=route.protocol,
             via=objects.render_address(hop.gateway) if hop.gateway else "",
             src=objects.render_address(route.prefsrc) if route.prefsrc else "",
+            metric=route.metric,
+            scope=route.scope,
+            is_onlink=bool(hop.flags & compact.RTNH_F_ONLINK),
         )
 
     def _is_in_our_tables(self, key: bytes) -> bool:

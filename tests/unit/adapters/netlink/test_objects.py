@@ -26,15 +26,26 @@ def oracle(kind, body):
     return decoded
 
 
-@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), st.integers(0, 65536))
-def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, mtu):
-    """Physical devices have no kind."""
-    body = link_body(7, name, kind=kind, is_up=is_up, mtu=mtu)
+LLADDRS = st.sampled_from([b"", bytes((2, 0, 0, 0, 0, 1)), bytes(6)])
+
+
+@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), LLADDRS)
+def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, lladdr):
+    """Physical devices have no kind, layer 3 devices no MAC."""
+    body = link_body(7, name, kind=kind, is_up=is_up, mtu=len(name) * 1420, lladdr=lladdr)
     key, (value,) = packed(objects.pack_link, body)
 
     assert decode.decode_link(oracle(ifinfmsg, body)) == objects.unpack_link(key, value)
     assert 7 == objects.index_of(key)
     assert objects.index_key(7) == key
+
+
+@pytest.mark.parametrize("lladdr", [bytes((10, 2, 0, 11)), bytes(16)])
+def test_the_ip_address_of_a_tunnel_is_no_mac(lladdr):
+    """Tunnels show their local end where others show their MAC."""
+    key, (value,) = packed(objects.pack_link, link_body(7, "tunl0", kind="ipip", lladdr=lladdr))
+
+    assert "" == objects.unpack_link(key, value).lladdr
 
 
 def test_a_bridge_port_is_no_device():

@@ -1,5 +1,6 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.mirror import Mirror
@@ -80,6 +81,7 @@ def test_what_is_on_the_meshs_devices_is_told():
     seen = snapshot(source)
 
     route = DeviceRoute(dst="10.42.1.0/24", dev="flannel.1", table=254, protocol=3, via="10.42.1.0", src="10.42.0.0")
+    route = msgspec.structs.replace(route, is_onlink=True)
     assert (route,) == seen.device_routes
     neighbour = Neighbour(dev="flannel.1", address="10.42.1.0", lladdr="02:00:00:00:00:01", is_permanent=True)
     assert (neighbour,) == seen.neighbours
