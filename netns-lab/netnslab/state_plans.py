@@ -118,7 +118,7 @@ def overlay_emptied(scene: Scene) -> Change:
 
 
 def fdb_entry_missing(scene: Scene) -> Change:
-    """The victim no longer knows behind which node the peer's MAC is; VXLAN counts drops."""
+    """The victim has forgotten behind which node the peer's MAC is; VXLAN counts drops."""
     device, mac = scene.flannel.relay_device, scene.peer.overlay_mac
     return Change(
         do=(scene.step("bridge", f"fdb del {mac} dev {device} dst {_vtep(scene, scene.peer)} self"),),
