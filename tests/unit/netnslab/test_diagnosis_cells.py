@@ -1,5 +1,7 @@
 """The cells of bench-diagnosis: as many as promised, every fault of the lab, and canaries for all nodes."""
 
+from typing import cast
+
 from netnslab import state_faults
 from netnslab.diagnosis_cells import TOPOLOGIES, settings_for, trials
 from netnslab.topology_file import load
@@ -24,8 +26,8 @@ def test_cells_of_one_topology_follow_each_other():
 
 def test_every_node_has_a_pod_and_a_kubelet_that_are_asked():
     """By the address that control planes use: K3s's node-ip is the one on wg0."""
-    probe = settings_for(load("flannel-wg"))["probe"]
-    canaries = {canary["name"]: canary for canary in probe["canary"]}
+    declared = cast("list[dict[str, object]]", settings_for(load("flannel-wg"))["probe"]["canary"])
+    canaries = {canary["name"]: canary for canary in declared}
 
     assert 8 == len(canaries)
     assert ("10.8.0.4", 10250) == (canaries["kubelet-e1"]["address"], canaries["kubelet-e1"]["port"])
