@@ -104,7 +104,8 @@ def counts(  # noqa: PLR0917 - as the stages follow each other
 
 def kernel(*stages: int | None, echoed: int = 0) -> SeriesCounts:
     """Twelve new flows: how many entered, left, came back, were delivered; zeros where nothing is said."""
-    entered, left, back, delivered = [*stages, *[0] * (4 - len(stages))]
+    padded: list[int | None] = [*stages, 0, 0, 0, 0]
+    entered, left, back, delivered = padded[:4]
     return counts(SeriesName.KERNEL, 12, entered, left, back, delivered, echoed)
 
 
@@ -130,7 +131,7 @@ def underlay(left: int, echoed: int) -> SeriesCounts:
 
 def there(*stages: int) -> tuple[PeerCounts, ...]:
     """What the peer saw of the twelve: at its NIC, its overlay, answers there, answers out of its NIC."""
-    heard, took, answered, replied = [*stages, *[0] * (4 - len(stages))]
+    heard, took, answered, replied = [*stages, 0, 0, 0, 0][:4]
     return (
         PeerCounts(
             name=SeriesName.KERNEL,
