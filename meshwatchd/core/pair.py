@@ -64,6 +64,12 @@ class PairWatch:
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
+        self._elsewhere = tuple(
+            (path.relay_in(path.other_location(self.remote)), path.pair)
+            for path in topology.mesh.paths_of(self.remote)
+            if path.is_primary and local.location not in path.locations
+        )
+        self._is_overlay_direct = topology.is_overlay_direct
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
@@ -179,7 +185,9 @@ class PairWatch:
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
-            remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY),
+            remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY)
+            if self._witnesses
+            else self._said_elsewhere(views, suspected=primary.suspect_since or primary.down_since, now=now),
             remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
@@ -194,6 +202,7 @@ class PairWatch:
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
+            is_overlay_direct=self._is_overlay_direct,
         )
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
@@ -237,6 +246,13 @@ class PairWatch:
             return Leg.DEAD
         is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
         return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
+
+    def _said_elsewhere(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
+        """Whether a remote leader without neighbours lives: one tunnel that is alive proves it, all dead condemn it."""
+        said = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
+        if Leg.ALIVE in said:
+            return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
+        return Leg.DEAD if said == {Leg.DEAD} else Leg.UNKNOWN
 
     def _members_ipip(self, views: PeerViews, now: int) -> Leg:
         """What this leader's members agree on: one of them alone may have a fault of its own."""
