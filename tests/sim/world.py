@@ -19,6 +19,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Ends, Fault, Leg
@@ -92,6 +93,7 @@ class SimNode:
         refusal: what its kernel says to every change; empty for a kernel that does as it is told.
         changes: how often its overrides were changed.
         due: the engine's deadline as of its last event.
+        state: what the daemon keeps in its state directory.
     """
 
     name: str
@@ -104,6 +106,7 @@ class SimNode:
     refusal: str = ""
     changes: int = 0
     due: int | None = None
+    state: PolicyState = field(default_factory=PolicyState)
 
     @property
     def conductor(self) -> Conductor:
@@ -287,6 +290,7 @@ class World:
         match delivery:
             case Boot():
                 node.is_running = True
+                self._feed(node, ev.StateRestored(state=node.state))
                 self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules)))
             case Wake(late_ns):
                 held, node.held = node.held or [], None
@@ -324,6 +328,8 @@ class World:
                 self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
             case out.ReplyOperator():
                 self.replies.append((node.name, output))
+            case out.SaveState():
+                node.state = output.state
             case _:
                 self.told.append(Told(self.now, node.name, output))
 
