@@ -128,7 +128,7 @@ def _undressed(view: LocalView, location: LocationName) -> Node:
 def _without_doubles(
     nodes: dict[NodeName, Node], alive: Collection[NodeName], problems: list[str]
 ) -> dict[NodeName, Node]:
-    """Drop nodes whose addresses another one has: a node that was renamed or replaced leaves its old name behind.
+    """Drop nodes whose addresses another one has: a node under a new name leaves its old one behind.
 
     Who is alive stays, then the first by name.
     """
