@@ -113,7 +113,7 @@ def test_a_repeated_hello_is_no_news_and_costs_nothing():
 
 
 def test_a_change_of_leader_is_followed_within_three_seconds():
-    """The member says so, the new leader says so, the old one no longer does."""
+    """The member says so, the new leader says so, the old one has stopped to say so."""
     roster, at = _started("b3"), 60 * SECOND
     leaders = {"a": "a2", "b": "b1"}
     for name in ("a1", "a2", "a3"):
