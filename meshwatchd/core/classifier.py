@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 
@@ -54,6 +55,7 @@ class Evidence:
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
         silent_canaries: names and nodes of the canaries that do not answer.
         log_likelihood: of the primary path's test.
+        sizes: what the measured sizes say; None where all are as they should be.
     """
 
     pair: int
@@ -89,6 +91,7 @@ class Evidence:
     mismatched_nodes: tuple[str, ...]
     inbound: Leg
     log_likelihood: float
+    sizes: SizeFinding | None = None
 
 
 Culprit = Callable[[Evidence], str]
@@ -153,6 +156,24 @@ def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
         "no traffic is moved: standby routes are IPv4",
     )
 
+
+def _about_size(fault: FaultCode) -> Rule:
+    """A line for a fault that only large packets meet; `core.mtu_verdict` has found it."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: e.sizes is not None and e.sizes.fault is fault,
+        culprit=lambda e: e.sizes.culprit if e.sizes is not None else "",
+        because=lambda e: e.sizes.because if e.sizes is not None else (),
+    )
+
+
+SIZE_FAULTS = (
+    FaultCode.MTU_BLACK_HOLE,
+    FaultCode.STANDBY_MTU_SMALLER,
+    FaultCode.MTU_MISCONFIGURED,
+    FaultCode.MTU_POISONED,
+    FaultCode.FRAGMENTS_DROPPED,
+)
 
 TABLE: tuple[Rule, ...] = (
     Rule(
@@ -373,6 +394,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda e: (f"the path to {e.remote_leader} has not answered since this daemon started",),
     ),
+    _about_size(FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NODE_UNREACHABLE,
         matches=lambda e: bool(e.silent_nodes),
@@ -400,6 +422,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda _: ("the path in use is good", "a standby path does not answer"),
     ),
+    *(_about_size(fault) for fault in SIZE_FAULTS[1:]),
     Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
@@ -421,6 +444,8 @@ def classify(evidence: Evidence) -> Verdict:
     severity = CATALOGUE[fault].severity
     if severity is Severity.CRITICAL and not evidence.is_active_down:
         severity = Severity.WARNING
+    if evidence.sizes is not None and fault is evidence.sizes.fault:
+        return _sized(evidence.sizes, evidence, because)
     return Verdict(
         fault=fault,
         layer=evidence.silent_ip6[0][0] if fault is FaultCode.ADDRESS_FAMILY_BROKEN else CATALOGUE[fault].layer,
@@ -433,6 +458,19 @@ def classify(evidence: Evidence) -> Verdict:
     )
 
 
+def _sized(found: SizeFinding, evidence: Evidence, because: tuple[str, ...]) -> Verdict:
+    """A verdict whose layer, direction and severity are those of what was measured: small packets still pass."""
+    return Verdict(
+        fault=found.fault,
+        layer=found.layer,
+        severity=found.severity,
+        pair=evidence.pair,
+        culprit=found.culprit,
+        direction=found.direction,
+        because=tuple(sentence for sentence in because if sentence),
+    )
+
+
 def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
     """Whether the verdict says that the fault is here: then nothing is known of any path."""
     return rule.fault is FaultCode.LOCAL or _is_alone(evidence)
@@ -442,7 +480,7 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    return fault not in (FaultCode.NONE, FaultCode.POD_UNREACHABLE, FaultCode.STANDBY_DOWN)
+    return fault not in (FaultCode.NONE, FaultCode.POD_UNREACHABLE, FaultCode.STANDBY_DOWN, *SIZE_FAULTS)
 
 
 def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from meshwatchd.core.mover import Intent, Mover
+from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
 from meshwatchd.core.policy import Damper
@@ -38,6 +39,7 @@ class PairContext:
     rng: random.Random
     views: PeerViews
     is_enforcing: bool
+    sizes: SizeWatch
 
     @property
     def local_node(self) -> NodeName:

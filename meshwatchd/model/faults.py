@@ -26,6 +26,11 @@ class FaultCode(StrEnum):
     POD_UNREACHABLE = "pod-unreachable"
     KEY_MISMATCH = "key-mismatch"
     STANDBY_DOWN = "standby-down"
+    MTU_BLACK_HOLE = "mtu-black-hole"
+    MTU_MISCONFIGURED = "mtu-misconfigured"
+    MTU_POISONED = "mtu-poisoned"
+    STANDBY_MTU_SMALLER = "standby-mtu-smaller"
+    FRAGMENTS_DROPPED = "fragments-dropped"
     ALL_PATHS_DOWN = "all-paths-down"
     UNDETERMINED = "undetermined"
 
@@ -139,6 +144,41 @@ _LINES = (
         severity=Severity.WARNING,
         title="a standby path does not answer: redundancy is reduced",
         remedy="look at the standby link's handshake and at its UDP port between the two relays",
+    ),
+    Fault(
+        code=FaultCode.MTU_BLACK_HOLE,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="large packets vanish while small ones pass",
+        remedy="look at the MTUs on the way and at filters of ICMP; `meshwatchctl mtu` has the number to configure",
+    ),
+    Fault(
+        code=FaultCode.MTU_MISCONFIGURED,
+        layer=Layer.OVERLAY,
+        severity=Severity.WARNING,
+        title="a device's MTU is more than what is below it carries in one piece",
+        remedy="lower the MTU of that device to the number that `meshwatchctl mtu` names",
+    ),
+    Fault(
+        code=FaultCode.MTU_POISONED,
+        layer=Layer.RELAY,
+        severity=Severity.WARNING,
+        title="the kernel believes in a path MTU that is smaller than what the path carries",
+        remedy="ip route flush cache; if it comes back, look for whoever sends ICMP fragmentation-needed messages",
+    ),
+    Fault(
+        code=FaultCode.STANDBY_MTU_SMALLER,
+        layer=Layer.RELAY,
+        severity=Severity.WARNING,
+        title="a standby path carries less than the path in use: large packets would vanish after a failover",
+        remedy="look at the MTUs between the standby's relays; `meshwatchctl mtu` has the number",
+    ),
+    Fault(
+        code=FaultCode.FRAGMENTS_DROPPED,
+        layer=Layer.UNDERLAY,
+        severity=Severity.WARNING,
+        title="fragments are dropped while whole packets pass",
+        remedy="admit IP fragments between the nodes, or keep every tunnel's MTU below what passes in one piece",
     ),
     Fault(
         code=FaultCode.ALL_PATHS_DOWN,

@@ -7,6 +7,7 @@ import msgspec
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.settings import Canary
 
@@ -89,7 +90,16 @@ class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="comman
     operations: tuple[str, ...] = ()
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | ReplyOperator
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -372,6 +382,7 @@ Fact = (
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | SizeMeasured
 )
 
 Output = Command | Fact
