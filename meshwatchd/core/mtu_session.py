@@ -139,7 +139,7 @@ class SizeSession:
             self.due = now + GAP_NS
 
     def advance(self, now: int) -> SendSizeProbe | None:
-        """Send the probe that is due, or conclude what waits no longer."""
+        """Send the probe that is due, or conclude what has waited long enough."""
         if self.trial is not None and self.trial.is_sent:
             self._conclude(self.trial, now)
             return None

@@ -22,13 +22,23 @@ from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.mtu_session import SizeSession
 from meshwatchd.core.mtu_stack import IPIP_BYTES, VXLAN_BYTES, WIREGUARD_BYTES
-from meshwatchd.model.faults import Direction, FaultCode, Severity
+from meshwatchd.model.faults import Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.topology import Path, Topology
 
 _SEGMENTS = (Layer.UNDERLAY, Layer.OVERLAY, Layer.IPIP)
 
 _OVERHEAD = {Layer.OVERLAY: VXLAN_BYTES, Layer.WIREGUARD: WIREGUARD_BYTES, Layer.IPIP: IPIP_BYTES}
+
+
+SIZE_FAULTS = (
+    FaultCode.MTU_BLACK_HOLE,
+    FaultCode.STANDBY_MTU_SMALLER,
+    FaultCode.MTU_MISCONFIGURED,
+    FaultCode.MTU_POISONED,
+    FaultCode.FRAGMENTS_DROPPED,
+)
+"""The worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +55,19 @@ class SizeFinding:
     culprit: str
     direction: Direction = Direction.UNKNOWN
     because: tuple[str, ...] = ()
+
+
+def to_verdict(found: SizeFinding, pair: int, because: tuple[str, ...]) -> Verdict:
+    """A verdict whose layer, direction and severity are those of what was measured: small packets still pass."""
+    return Verdict(
+        fault=found.fault,
+        layer=found.layer,
+        severity=found.severity,
+        pair=pair,
+        culprit=found.culprit,
+        direction=found.direction,
+        because=tuple(sentence for sentence in because if sentence),
+    )
 
 
 def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeFinding | None:

@@ -29,6 +29,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
@@ -37,9 +38,9 @@ from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     ObjectLost,
     OperatorRequested,
-    OperatorVerb,
     Provisioned,
     SnapshotReceived,
+    StateRestored,
 )
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
@@ -48,6 +49,7 @@ from meshwatchd.model.frames import (
     FactFrame,
     OperatorReplyFrame,
     ProvisionFrame,
+    StateFrame,
     StatusFrame,
     ToAgent,
 )
@@ -111,6 +113,7 @@ class Agent:
         self._tunnel_watch = TunnelWatch()
         self._tunnels: tuple[WireGuardState, ...] = ()
         self._told_tunnels: tuple[WireGuardState, ...] = ()
+        self._state_file = StateFile(Path(settings.daemon.state_dir))
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -129,13 +132,13 @@ class Agent:
         """The events kept."""
         return self._sinks.events
 
-    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+    async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Put an operator's request to the engine.
 
         Raises:
             TimeoutError: the engine does not answer.
         """
-        return await self._desk.ask(verb, location, to_rank=to_rank, is_dry_run=is_dry_run)
+        return await self._desk.ask(request)
 
     # --- life ---
 
@@ -162,6 +165,7 @@ class Agent:
             self._sinks.events.close()
 
     async def _work_until_the_end(self) -> None:
+        self._restore_state()
         await self._show_kernel()
         duties = (
             self._stay_alive(),
@@ -177,6 +181,14 @@ class Agent:
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
+
+    def _restore_state(self) -> None:
+        """Before the first snapshot: the engine builds its picture of the mesh on it."""
+        state, problem = self._state_file.load()
+        if problem:
+            self._log.warning("state.refused", error=problem)
+        if state is not None:
+            self._send(StateRestored(state=state))
 
     def _receive(self) -> None:
         try:
@@ -195,12 +207,15 @@ class Agent:
                 self._status = status
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
+            case StateFrame(state=state):
+                if problem := self._state_file.save(state):
+                    self._log.warning("state.unwritten", error=problem)
             case FactFrame():
                 self._sinks.consume(frame)
             case _:
                 assert_never(frame)
 
-    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested) -> None:
+    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:

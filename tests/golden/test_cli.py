@@ -13,6 +13,8 @@ from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.text import paint_ansi, paint_nothing
 from meshwatchd.model.faults import Severity
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.status import Status
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 
@@ -26,6 +28,28 @@ def _shown(shown: Status, *, is_verbose: bool = False, now_ns: int = NOW_NS) -> 
     return render_status(shown, now_ns=now_ns, paint=paint_nothing, is_verbose=is_verbose)
 
 
+ORDERED = msgspec.structs.replace(
+    REDUCED,
+    orders=(
+        Order(
+            kind=OrderKind.PAUSE,
+            name="ann",
+            location="onprem",
+            reason="new switch",
+            until_ns=NOW_NS + 2_400_000_000_000,
+        ),
+    ),
+    drained=(NodeName("a2"),),
+    pairs=tuple(
+        msgspec.structs.replace(
+            pair,
+            paths=tuple(
+                msgspec.structs.replace(path, penalty=2_310, is_suppressed=path.rank == 1) for path in pair.paths
+            ),
+        )
+        for pair in REDUCED.pairs
+    ),
+)
 OBSERVING = msgspec.structs.replace(STUCK, mode="observe")
 ADVISED = msgspec.structs.replace(status(BROKEN, states="down good down good", redundancy="reduced"), mode="advise")
 NO_MESH = msgspec.structs.replace(
@@ -46,6 +70,7 @@ PAGES = {
     "status-stuck": _shown(STUCK),
     "status-tunnels": _shown(TUNNELLED),
     "status-reduced": _shown(REDUCED),
+    "status-orders": _shown(ORDERED),
     "status-stale": _shown(HEALTHY, now_ns=NOW_NS + 60_000_000_000),
     "status-no-mesh": _shown(NO_MESH),
     "explain-healthy": _explained(HEALTHY),

@@ -20,6 +20,7 @@ from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Ends, Fault, Leg
@@ -96,6 +97,7 @@ class SimNode:
         due: the engine's deadline as of its last event.
         sizes: the paths whose size it measures.
         counts: how many size probes of each session its reflector has answered.
+        state: what the daemon keeps in its state directory.
     """
 
     name: str
@@ -110,6 +112,7 @@ class SimNode:
     refusal: str = ""
     changes: int = 0
     due: int | None = None
+    state: PolicyState = field(default_factory=PolicyState)
 
     @property
     def conductor(self) -> Conductor:
@@ -294,6 +297,7 @@ class World:
         match delivery:
             case Boot():
                 node.is_running = True
+                self._feed(node, ev.StateRestored(state=node.state))
                 self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules)))
             case Wake(late_ns):
                 held, node.held = node.held or [], None
@@ -343,6 +347,8 @@ class World:
                 self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
             case out.ReplyOperator():
                 self.replies.append((node.name, output))
+            case out.SaveState():
+                node.state = output.state
             case _:
                 self.told.append(Told(self.now, node.name, output))
 

@@ -43,6 +43,25 @@ class FailoverParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     location: str | None = None
     rank: int | None = None
     dry_run: bool | None = None
+    confirm_within_ns: int | None = None
+
+
+class OrderParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Pause, Drain, Pin and their ends, and of Confirm; each takes those that mean something to it.
+
+    Attributes:
+        location: the remote one; without it all of them, or for Pin the only one.
+        rank: of Pin; the best standby path by default.
+        name: whose order it is; without it an end is everybody's.
+        duration_ns: an hour by default.
+    """
+
+    location: str | None = None
+    rank: int | None = None
+    name: str | None = None
+    reason: str | None = None
+    duration_ns: int | None = None
+    dry_run: bool | None = None
 
 
 class FailbackParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +93,7 @@ class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperateReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of Failover and Failback."""
+    """Of everything that an operator asks for."""
 
     accepted: bool
     text: str
@@ -150,13 +169,26 @@ type Rate (
 )
 
 # One path between two locations. States: good, suspect, down, unknown.
+# penalty: 1000 for each time it was condemned, halving with policy.half_life; is_suppressed: not come back to for it.
 type Path (
   number: int,
   rank: int,
   relays: []string,
   state: string,
   is_active: bool,
-  is_local_relay: bool
+  is_local_relay: bool,
+  penalty: int,
+  is_suppressed: bool
+)
+
+# An operator's standing order. Kinds: pause, drain, pin, confirm. An empty location stands for all.
+type Order (
+  kind: string,
+  name: string,
+  until_ns: int,
+  location: string,
+  rank: ?int,
+  reason: string
 )
 
 # What is broken, where, and why we say so.
@@ -207,7 +239,9 @@ type Snapshot (
   rates: []Rate,
   counters: [string]int,
   canaries: []Canary,
-  tunnels: []Tunnel
+  tunnels: []Tunnel,
+  orders: []Order,
+  drained: []string
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.
@@ -238,7 +272,8 @@ method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
 
 # Move the traffic to a location to a standby path: the best one, or the one of that rank.
 # Root only, but for `dry_run`, which tells the operations and changes nothing.
-method Failover(location: ?string, rank: ?int, dry_run: ?bool) -> (
+# With `confirm_within_ns` it is undone unless Confirm comes in time.
+method Failover(location: ?string, rank: ?int, dry_run: ?bool, confirm_within_ns: ?int) -> (
   accepted: bool,
   text: string,
   operations: []string
@@ -250,6 +285,76 @@ method Failback(location: ?string, dry_run: ?bool) -> (
   text: string,
   operations: []string
 )
+
+# Keep what Failover has done; root only, as are all standing orders, but for `dry_run`.
+method Confirm(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Move nothing to a location, or nothing at all, but what operators ask for.
+method Pause(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# End pauses: of a location, of a name, or all.
+method Resume(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Take this node out of service: traffic moves off it first, and its silence is no fault.
+method Drain(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Put this node into service again.
+method Undrain(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Move traffic to a standby path and make it the one to come back to.
+method Pin(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# End pins: of a location, of a name, or all.
+method Unpin(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
 
 # The engine has not reported yet.
 error NotReady (reason: string)

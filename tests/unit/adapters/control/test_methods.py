@@ -130,7 +130,7 @@ def test_failback_asks_for_the_only_location_by_default():
 class Silent(Backend):
     """An engine that does not answer."""
 
-    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+    async def operate(self, request) -> ReplyOperator:
         """Wait for ever."""
         await asyncio.Event().wait()
         raise AssertionError
@@ -139,7 +139,7 @@ class Silent(Backend):
 class Broken(Backend):
     """An engine that is gone."""
 
-    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+    async def operate(self, request) -> ReplyOperator:
         """Fail."""
         raise ControlError(3, "the link is closed")
 

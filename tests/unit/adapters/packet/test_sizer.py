@@ -52,8 +52,9 @@ def _measuring(**kwargs):
             learned.close()
 
 
-def _ask(poller, sizer, here, seq, size):
+def _ask(poller, measuring, seq, size):
     """Send one probe and wait for its answer."""
+    here, sizer = measuring
     sizer.send(SendSizeProbe(session=0, seq=seq, size_bytes=size))
     pump(poller, lambda: any(event.seq == seq for event in here.events))
 
@@ -62,7 +63,7 @@ def _ask(poller, sizer, here, seq, size):
 def test_a_probe_of_any_size_is_answered_at_its_length(size):
     """From ordinary ones to jumbo frames; the peer is told how long the packet was."""
     with _measuring() as (poller, here, there, sizer):
-        _ask(poller, sizer, here, 7, size)
+        _ask(poller, (here, sizer), 7, size)
 
         (answer,) = here.events
         assert isinstance(answer, SizeAnswered)
@@ -77,7 +78,7 @@ def test_answers_are_counted_by_the_reflector():
     """The count goes up with each request that arrives, which tells lost requests from lost answers."""
     with _measuring() as (poller, here, _there, sizer):
         for seq in range(3):
-            _ask(poller, sizer, here, seq, 1400)
+            _ask(poller, (here, sizer), seq, 1400)
 
         assert [0, 1, 2] == [answer.count for answer in here.events]
 
@@ -96,7 +97,7 @@ def test_a_probe_that_the_kernel_does_not_take_is_told():
 def test_a_probe_that_may_be_fragmented_is_answered_and_not_told_as_a_size():
     """What arrives in fragments says nothing of the size that passes in one piece."""
     with _measuring(may_fragment=True) as (poller, here, there, sizer):
-        _ask(poller, sizer, here, 1, 1800)
+        _ask(poller, (here, sizer), 1, 1800)
 
         assert [1] == [answer.seq for answer in here.events]
         assert [0] == [heard.size_bytes for heard in there.events]
@@ -117,7 +118,7 @@ def test_forged_and_foreign_answers_do_not_count():
 def test_session_identifiers_are_apart_from_those_of_ordinary_probes():
     """Both have replay windows at the peer."""
     with _measuring() as (poller, here, there, sizer):
-        _ask(poller, sizer, here, 1, 1400)
+        _ask(poller, (here, sizer), 1, 1400)
 
         assert {FIRST_SSID} == set(there.peers.peer(NodeName("a1")).answered)
 
@@ -125,9 +126,9 @@ def test_session_identifiers_are_apart_from_those_of_ordinary_probes():
 def test_numbers_go_on_when_the_table_changes():
     """A session that began anew at 0 would be taken for a replay."""
     with _measuring() as (poller, here, there, sizer):
-        _ask(poller, sizer, here, 1, 1400)
+        _ask(poller, (here, sizer), 1, 1400)
         sizer.configure(list(sizer._plans.values()))
-        _ask(poller, sizer, here, 2, 1400)
+        _ask(poller, (here, sizer), 2, 1400)
 
         assert [0, 1] == [answer.count for answer in here.events]
         assert 0 == there.counters["requests-replayed"]
