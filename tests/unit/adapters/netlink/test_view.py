@@ -7,7 +7,7 @@ from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.view import MAX_ADDRESSES, MAX_TOLD
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Gateway, Neighbour
 from tests.support.fake_rtnl import (
     STATIC,
     FakeRoute,
@@ -58,6 +58,24 @@ def test_a_snapshot_has_devices_with_addresses_and_our_own_objects():
     assert ("eth0", ("10.2.0.12",), ("fd00::1",)) == (link.name, link.addresses, link.addresses_v6)
     assert ((OVERRIDE,), (OUT,), ()) == (seen.rules, seen.routes, seen.collisions)
     assert ((), (), ()) == (seen.device_routes, seen.neighbours, seen.forwarding)
+
+
+def test_a_nodes_own_place_is_told():
+    """Discovery starts from networks, the default route, and what most routes have in common."""
+    source = kernel("eth0")
+    source.addresses = [address_body(ETH0, "10.2.0.12", length=23)]
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    source.put_route(FakeRoute(dst="0.0.0.0/0", index=ETH0, via="10.2.0.1"))
+    source.put_route(FakeRoute(dst="192.168.100.11/32", index=FLANNEL, via="10.244.4.0", src="10.2.0.12"))
+    source.put_route(FakeRoute(dst="192.168.100.12/32", index=FLANNEL, via="10.244.4.0", src="10.2.0.12"))
+
+    seen = snapshot(source)
+
+    assert (23,) == seen.link("eth0").prefix_lengths
+    assert [("0.0.0.0/0", "eth0", 254, "10.2.0.1")] == [
+        (route.dst, route.dev, route.table, route.via) for route in seen.default_routes
+    ]
+    assert (Gateway(dev="flannel.1", via="10.244.4.0", table=254, protocol=STATIC, routes=2),) == seen.gateways
 
 
 def test_host_ends_of_pods_are_left_out():
