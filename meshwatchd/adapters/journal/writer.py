@@ -68,7 +68,7 @@ class Journal:
                 self.flush()
 
     def keep(self, engine: object, now_ns: int) -> None:
-        """Now and then, between events: write what is buffered, and start a segment when the last one is full."""
+        """Every second or so, between events: write what is buffered, and start a segment when the last one is full."""
         self.flush()
         self._reap()
         if self._encoder is None or self._written >= self._segment_bytes:
