@@ -25,6 +25,7 @@ DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
 _COMMANDS = {
     "status": ("command_status", "which paths work, which one is used"),
     "explain": ("command_explain", "why, what was done about it, what comes next"),
+    "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
     "failover": ("command_traffic", "move traffic to a standby path"),
     "failback": ("command_traffic", "move traffic back to the mesh's own path"),
