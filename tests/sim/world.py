@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
 from meshwatchd.model import events as ev
@@ -155,6 +156,7 @@ class World:
         self.switches: list[Switched] = []
         self.replies: list[tuple[str, out.ReplyOperator]] = []
         self.sent = 0
+        self.journals: dict[str, Journal] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._count = 0
         self.settings = {
@@ -322,7 +324,10 @@ class World:
                 self._feed(node, delivery)
 
     def _feed(self, node: SimNode, event: ev.Event) -> None:
-        for output in node.engine.handle(event, self.now):
+        outputs = node.engine.handle(event, self.now)
+        if node.name in self.journals:
+            self.journals[node.name].note(event, self.now, outputs)
+        for output in outputs:
             self._effect(node, output)
         node.due = node.engine.deadline()
 
