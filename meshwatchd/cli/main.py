@@ -25,6 +25,7 @@ DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
 _COMMANDS = {
     "status": ("command_status", "which paths work, which one is used"),
     "explain": ("command_explain", "why, what was done about it, what comes next"),
+    "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
     "failover": ("command_traffic", "move traffic to a standby path"),
     "failback": ("command_traffic", "move traffic back to the mesh's own path"),
@@ -35,6 +36,7 @@ _COMMANDS = {
     "undrain": ("command_orders", "put this node into service again"),
     "pin": ("command_orders", "prefer a standby path for a while"),
     "unpin": ("command_orders", "end a pin"),
+    "replay": ("command_replay", "decide once more, by the journal of an engine"),
     "stamp": ("command_stamp", "measure the way to a STAMP reflector of any maker"),
     "sweep": ("command_sweep", "remove everything of meshwatchd from the kernel"),
     "version": ("command_version", "of this program and of the daemon"),

@@ -106,13 +106,13 @@ def _reasons(snapshot: Snapshot, device: Link, lower: str) -> Iterator[Finding]:
             )
         count = len({entry.lladdr for entry in snapshot.forwarding if entry.dev == device.name})
         more = " or more" if snapshot.is_bounded else ""
-        yield Finding(source=f"FDB of {device.name}", text=f"{count}{more} other nodes")
+        yield Finding(source=f"FDB of {device.name}", text=f"other nodes: {count}{more}")
 
 
 def _contradictions(sources: Sources, device: Link, address: str) -> Iterator[Finding]:
     subnet = sources.flannel
     if subnet is None:
-        yield Finding(source="subnet.env", text="there is none; the kernel alone tells this node's pods")
+        yield Finding(source="subnet.env", text="not read: the kernel alone tells this node's pods")
     elif address and str(ip_network(subnet.pod_cidr).network_address) != address:
         text = f"it says that this node's pods are in {subnet.pod_cidr}, while {device.name} has {address}"
         yield Finding(source=subnet.path, text=text)

@@ -48,7 +48,9 @@ def _device(snapshot: Snapshot, sources: Sources, declared: MeshSettings) -> tup
     """The device that carries a mesh, and why."""
     plain = [link for link in snapshot.links if _is_plain(snapshot, link)]
     if not plain:
-        return None, Finding(source="links", text="there is no WireGuard device but those of other meshes")
+        return None, Finding(
+            source="links", text="there is no WireGuard device beside those that agents of other meshes make"
+        )
     for link in plain:
         if link.name == declared.wireguard_device:
             return link, Finding(source="[mesh] wireguard_device", text=f"the operator names {link.name}")
@@ -89,13 +91,13 @@ def _candidates(snapshot: Snapshot, link: Link, file: QuickFile | None) -> Itera
 
 def _reasons(snapshot: Snapshot, link: Link, file: QuickFile | None) -> Iterator[Finding]:
     peers = reading.peers_of(snapshot, link.name)
-    yield Finding(source=f"peers of {link.name}", text=f"{len(peers)} peers")
+    yield Finding(source=f"peers of {link.name}", text=f"peers: {len(peers)}")
     if file is None:
         return
-    yield Finding(source=file.path, text=f"wg-quick made {link.name}, with {len(file.peers)} peers")
+    yield Finding(source=file.path, text=f"wg-quick made {link.name}; peers in its file: {len(file.peers)}")
     strangers = {peer.public_key for peer in peers} ^ {peer.public_key for peer in file.peers}
     if peers and strangers:
-        text = f"{len(strangers)} peers are either in the file or on the device, not both"
+        text = f"peers that are either in the file or on the device, not both: {len(strangers)}"
         yield Finding(source=file.path, text=text)
 
 

@@ -34,6 +34,7 @@ from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     ObjectLost,
@@ -53,6 +54,7 @@ from meshwatchd.model.frames import (
     StatusFrame,
     ToAgent,
 )
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
@@ -62,6 +64,7 @@ from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.operator_desk import OperatorDesk
+from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 
@@ -79,6 +82,9 @@ AUDIT_INTERVAL_S = 20.0
 POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
 POLL_PAUSE = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
+
+SOURCES_S = 2.0
+"""How often it is seen which source is due; each has its own interval."""
 
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
@@ -107,6 +113,7 @@ class Agent:
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
+        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._poll = Poll()
@@ -127,6 +134,10 @@ class Agent:
         if self._status is None:
             return None
         return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
+
+    def view(self) -> LocalView | None:
+        """What this node can tell of itself; None before the kernel has been read."""
+        return None if self._snapshot is None else self._own_view.look(self._snapshot)
 
     def events(self) -> EventStore:
         """The events kept."""
@@ -174,6 +185,7 @@ class Agent:
             self._work(),
             self._audit(),
             self._poll_tunnels(),
+            self._read_sources(),
             self._serve_control(),
         )
         async with asyncio.TaskGroup() as group:
@@ -337,6 +349,14 @@ class Agent:
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
             await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
+
+    async def _read_sources(self) -> None:
+        """Read what other programs say of the mesh; each has its own pace."""
+        while True:
+            _, rejected = await self._own_view.refresh()
+            for each in rejected:
+                self._log.warning("source.rejected", source=each.source, reason=each.reason)
+            await asyncio.sleep(SOURCES_S)
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

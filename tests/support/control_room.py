@@ -10,6 +10,7 @@ from pathlib import Path
 
 from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
@@ -20,6 +21,7 @@ class Backend:
 
     def __init__(self, status: Status | None = None) -> None:
         self.current = status
+        self.seen: LocalView | None = None
         self.store = EventStore()
         self.asked: list[tuple[OperatorVerb, str, int | None, bool]] = []
         self.requests: list[OperatorRequested] = []
@@ -28,6 +30,10 @@ class Backend:
     def status(self) -> Status | None:
         """The status that was put in."""
         return self.current
+
+    def view(self) -> LocalView | None:
+        """The view that was put in."""
+        return self.seen
 
     def events(self) -> EventStore:
         """The store that was filled."""

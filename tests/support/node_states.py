@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
+
 from meshwatchd.model.snapshot import (
     DeviceRoute,
     Forwarding,
@@ -199,6 +201,25 @@ def kilo_cilium(name: str, *, is_address_left: bool = True, ipip: str = "tunl0")
             its = number_of(other)
             lines.append(f"{NODE_IPS[other]} via 10.244.{its}.7{its} dev {ipip} proto static onlink # table 1107")
     return kernel(links, lines, peers=_kilo_peers(name))
+
+
+def flannel_over_wg0() -> Snapshot:
+    """A node of K3s with --flannel-iface=wg0."""
+    state = kilo_flannel("a2")
+    wg0 = Link(name="wg0", index=20, kind="wireguard", is_up=True, mtu_bytes=1420, addresses=("10.8.0.3",))
+    links = [msgspec.structs.replace(wg0, prefix_lengths=(24,))]
+    for link in state.links:
+        if link.vxlan is not None:
+            vxlan = msgspec.structs.replace(link.vxlan, local="10.8.0.3", lower=20)
+            links.append(msgspec.structs.replace(link, vxlan=vxlan))
+        elif link.name != "kilo0":
+            links.append(link)
+    lines = [
+        "default via 192.168.100.1 dev eth0",
+        "10.8.0.0/24 dev wg0 proto kernel scope link src 10.8.0.3",
+        "10.244.1.0/24 via 10.244.1.0 dev flannel.1 onlink",
+    ]
+    return kernel(links, lines, fdb={"02:4e:01:00:00:01": "10.8.0.1"})
 
 
 def graph() -> KiloGraph:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.adapters.control.explain import Explanation
-from meshwatchd.model.status import Status
+from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.status import PairStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
@@ -84,6 +85,13 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     at_ns: int
     explanations: tuple[Explanation, ...]
+
+
+class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Topology; no pairs before the engine has reported."""
+
+    view: LocalView
+    pairs: tuple[PairStatus, ...]
 
 
 class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +271,45 @@ type Explanation (
 
 type Deed (at_ns: int, text: string)
 
+# Why something was recognised, and where that was read.
+type Finding (source: string, text: string)
+
+# An address at which another node may be.
+type Candidate (address: string, is_local: bool)
+
+# A device of the mesh; `over`: the one its outer packets leave by.
+type DeviceLayer (kind: string, device: string, mtu_bytes: int, over: string)
+
+# What a node can tell of itself. Whatever nothing tells is empty.
+type View (
+  profiles: []string,
+  node: string,
+  location: string,
+  leader: string,
+  is_leader: bool,
+  granularity: string,
+  node_ip: string,
+  pod_cidr: string,
+  overlay_ip: string,
+  wireguard_ip: string,
+  node_ip6: string,
+  overlay_ip6: string,
+  wireguard_ip6: string,
+  vtep_mac: string,
+  wireguard_device: string,
+  overlay_device: string,
+  ipip_device: string,
+  wireguard_mtu_bytes: int,
+  public_endpoint: string,
+  layers: []DeviceLayer,
+  candidates: []Candidate,
+  why: []Finding
+)
+
 method Status() -> (status: Snapshot)
+
+# Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
+method Topology() -> (view: View, pairs: []Pair)
 
 method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
 

@@ -27,6 +27,7 @@ from meshwatchd.adapters.control.varlink import (
     encode_reply,
 )
 from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
@@ -46,6 +47,10 @@ class ControlBackend(Protocol):
 
     def status(self) -> Status | None:
         """The engine's latest picture of itself; None before the first."""
+        ...
+
+    def view(self) -> LocalView | None:
+        """What this node can tell of itself; None before the kernel has been read."""
         ...
 
     def events(self) -> EventStore:
@@ -92,6 +97,9 @@ class Methods:
             case "io.meshwatch.Control.Explain":
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._explain())
+            case "io.meshwatch.Control.Topology":
+                _decode(call, interface.NoParameters)
+                return encode_reply(self._topology())
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
             case _ if call.method in _VERBS:
@@ -104,6 +112,12 @@ class Methods:
         if status is None:
             raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
         return status
+
+    def _topology(self) -> interface.TopologyReply:
+        view, status = self._backend.view(), self._backend.status()
+        if view is None:
+            raise VarlinkError(interface.NOT_READY, reason="the kernel has not been read yet")
+        return interface.TopologyReply(view=view, pairs=() if status is None else status.pairs)
 
     def _explain(self) -> interface.ExplainReply:
         status = self._status()

@@ -12,8 +12,7 @@ from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.profiles.compose import LOOKS, MAX_CANDIDATES, look
 from tests.support import node_states
-from tests.support.node_states import NODE_IPS, kernel, kilo_cilium, kilo_flannel
-from tests.unit.profiles.test_flannel import over_wg0
+from tests.support.node_states import NODE_IPS, flannel_over_wg0, kernel, kilo_cilium, kilo_flannel
 
 
 def seen(snapshot, sources=None, node="a2", **options):
@@ -70,7 +69,7 @@ def test_kilo_over_cilium(name):
 
 def test_flannel_over_wireguard():
     """The overlay comes first, the tunnel below it, the network card last."""
-    view = seen(over_wg0())
+    view = seen(flannel_over_wg0())
 
     assert (("flannel", "wireguard"), "10.8.0.3", "") == (view.profiles, view.node_ip, view.granularity)
     assert [("vxlan", "flannel.1", "wg0"), ("wireguard", "wg0", "eth0"), ("underlay", "eth0", "")] == stack(view)
@@ -99,7 +98,7 @@ def test_every_profile_says_why():
     assert "Kilo mesh" in why[0]
     assert "kilo graph: rejected: it ends too early" == why[-1]
     assert [True, True] == [
-        any(text in each for each in why[4:]) for text in ("Cilium does not run", "no WireGuard device but")
+        any(text in each for each in why[4:]) for text in ("Cilium does not run", "no WireGuard device beside")
     ]
 
 

@@ -10,7 +10,7 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer
 from meshwatchd.model.sources import FlannelBackend, FlannelSubnet, Sources
 from meshwatchd.profiles.flannel import look
-from tests.support.node_states import kernel, kilo_flannel
+from tests.support.node_states import flannel_over_wg0, kernel, kilo_flannel
 
 SUBNET = FlannelSubnet(
     path="/run/flannel/subnet.env", network="10.244.0.0/16", pod_cidr="10.244.2.0/24", mtu_bytes=1450
@@ -34,7 +34,7 @@ def test_a_node_is_known_by_the_kernel_alone():
     assert (("flannel",), "192.168.100.12", "10.244.2.0/24") == (view.profiles, view.node_ip, view.pod_cidr)
     assert ("flannel.1", "10.244.2.0", "02:4e:01:00:00:02") == (view.overlay_device, view.overlay_ip, view.vtep_mac)
     assert "its backend is vxlan, VNI 1 over eth0" in texts(view)
-    assert "FDB of flannel.1: 5 other nodes" in texts(view)
+    assert "FDB of flannel.1: other nodes: 5" in texts(view)
 
 
 def test_entries_name_all_nodes_and_routes_of_kilo_those_elsewhere():
@@ -73,28 +73,9 @@ def test_a_file_that_the_kernel_contradicts_is_not_believed(changed, text):
     assert text in texts(view)
 
 
-def over_wg0():
-    """A node of K3s with --flannel-iface=wg0."""
-    state = kilo_flannel("a2")
-    wg0 = Link(name="wg0", index=20, kind="wireguard", is_up=True, mtu_bytes=1420, addresses=("10.8.0.3",))
-    links = [msgspec.structs.replace(wg0, prefix_lengths=(24,))]
-    for link in state.links:
-        if link.vxlan is not None:
-            vxlan = msgspec.structs.replace(link.vxlan, local="10.8.0.3", lower=20)
-            links.append(msgspec.structs.replace(link, vxlan=vxlan))
-        elif link.name != "kilo0":
-            links.append(link)
-    lines = [
-        "default via 192.168.100.1 dev eth0",
-        "10.8.0.0/24 dev wg0 proto kernel scope link src 10.8.0.3",
-        "10.244.1.0/24 via 10.244.1.0 dev flannel.1 onlink",
-    ]
-    return kernel(links, lines, fdb={"02:4e:01:00:00:01": "10.8.0.1"})
-
-
 def test_over_wireguard_all_other_nodes_are_elsewhere():
     """The LAN of flannel is the tunnel."""
-    view = seen(over_wg0())
+    view = seen(flannel_over_wg0())
 
     assert ("10.8.0.3", "wg0") == (view.node_ip, view.layers[0].over)
     assert [("10.8.0.1", False)] == [(each.address, each.is_local) for each in view.candidates]

@@ -10,8 +10,7 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, WireGuardPeer
 from meshwatchd.model.sources import CiliumNode, CiliumNodes, QuickFile, QuickPeer, Sources
 from meshwatchd.profiles.wireguard import look
-from tests.support.node_states import kernel, kilo_cilium, kilo_flannel
-from tests.unit.profiles.test_flannel import over_wg0
+from tests.support.node_states import flannel_over_wg0, kernel, kilo_cilium, kilo_flannel
 
 PEER = WireGuardPeer(public_key="k1", allowed_ips=("10.8.0.1/32", "10.9.0.0/16"))
 FILE = QuickFile(
@@ -75,7 +74,7 @@ def test_the_operator_may_name_it():
 
 def test_an_overlay_on_it_makes_it_the_mesh():
     """Flannel over wg0, as K3s builds it."""
-    view = seen(over_wg0())
+    view = seen(flannel_over_wg0())
 
     assert ("wg0", "flannel.1 runs over wg0") == (view.wireguard_device, view.why[0].text)
     assert [("wg0", "eth0")] == [(layer.device, layer.over) for layer in view.layers]
@@ -92,8 +91,8 @@ def test_a_file_and_its_device_are_compared():
     """Somebody has changed one of them."""
     view = seen(kernel([device()], [], peers={"wg0": [PEER]}), Sources(quick=(FILE,)))
 
-    assert "wg-quick made wg0, with 2 peers" in texts(view)
-    assert "1 peers are either in the file or on the device, not both" in texts(view)
+    assert "wg-quick made wg0; peers in its file: 2" in texts(view)
+    assert "peers that are either in the file or on the device, not both: 1" in texts(view)
 
 
 def test_peers_come_from_the_file_where_the_device_does_not_answer():
