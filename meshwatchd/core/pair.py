@@ -14,7 +14,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.core.side import SideIssues
 from meshwatchd.core.views import PeerViews, View
-from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
 
@@ -198,7 +198,7 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since),
+            answering_canaries=self.side.answering_canaries(since, self._behind(active)),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
@@ -218,6 +218,15 @@ class PairWatch:
         """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""
         group = self.group(active)
         return group if group.sessions else self.group(self.primary)
+
+    def _behind(self, active: Path) -> frozenset[NodeName]:
+        """The nodes that real traffic reaches by the primary path as its probes do: canaries there can refute them.
+
+        Once traffic goes around the path its canaries do too, and the remote leader is not behind itself.
+        """
+        if active != self.primary:
+            return frozenset()
+        return frozenset(session.plan.peer for session in self.group(self.primary).sessions)
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""

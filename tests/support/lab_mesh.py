@@ -129,7 +129,9 @@ def direct_snapshot() -> Snapshot:
     """What such a node's kernel shows: flannel.1 is bound to wg0."""
     links = (
         Link(name="wg0", index=5, kind="wireguard", is_up=True, mtu_bytes=1420),
-        Link(name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1370, vxlan=Vxlan(vni=1, port=8472, lower=5)),
+        Link(
+            name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1370, vxlan=Vxlan(vni=1, port=8472, lower=5)
+        ),
     )
     return Snapshot(links=links)
 
