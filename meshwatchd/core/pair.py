@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
@@ -185,9 +185,7 @@ class PairWatch:
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
-            remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY)
-            if self._witnesses
-            else self._said_elsewhere(views, suspected=primary.suspect_since or primary.down_since, now=now),
+            remote_view_leader=self._remote_lives(views, said, now),
             remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
@@ -256,12 +254,20 @@ class PairWatch:
         is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
         return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
 
-    def _said_elsewhere(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
-        """Whether a remote leader without neighbours lives: one tunnel that is alive proves it, all dead condemn it."""
-        said = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
-        if Leg.ALIVE in said:
+    def _remote_lives(self, views: PeerViews, said: Callable[[Iterable[str], View], Leg], now: int) -> Leg:
+        """Whether the remote leader is alive, by its neighbours' word.
+
+        One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
+        condemn it.
+        """
+        if self._witnesses:
+            return said(self._witnesses, View.LEADER_UNDERLAY)
+        primary = self.group(self.primary)
+        suspected = primary.suspect_since or primary.down_since
+        words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
+        if Leg.ALIVE in words:
             return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
-        return Leg.DEAD if said == {Leg.DEAD} else Leg.UNKNOWN
+        return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
 
     def _members_ipip(self, views: PeerViews, now: int) -> Leg:
         """What this leader's members agree on: one of them alone may have a fault of its own."""
