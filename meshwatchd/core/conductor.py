@@ -119,7 +119,7 @@ class Conductor:
             group.forget(now)
 
     def _diagnose(self, now: int) -> Iterator[Output]:
-        verdict = classify(self._evidence(now))
+        verdict = self.context.explain(classify(self._evidence(now)))
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from meshwatchd.core.mover import Intent, Mover
@@ -14,10 +14,15 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
+
+
+def _as_it_is(verdict: Verdict) -> Verdict:
+    return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,7 @@ class PairContext:
 
     Attributes:
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
     watch: PairWatch
@@ -38,6 +44,7 @@ class PairContext:
     rng: random.Random
     views: PeerViews
     is_enforcing: bool
+    explain: Callable[[Verdict], Verdict] = _as_it_is
 
     @property
     def local_node(self) -> NodeName:

@@ -18,6 +18,7 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.context import PairContext
+from meshwatchd.core.findings import FindingBook
 from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.mover import Mover
 from meshwatchd.core.operators import answer
@@ -86,6 +87,7 @@ class Engine:
         self.conductors: dict[int, Conductor] = {}
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
+        self.findings = FindingBook(settings, node)
         self._rng = rng
         self._profiles = profiles
         self._planner: Planner | None = None
@@ -99,6 +101,8 @@ class Engine:
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         pending = [conductor.deadline() for conductor in self.conductors.values()]
+        repairs = self.findings.deadline()
+        pending += [repairs] if repairs is not None else []
         first = self.schedule.deadline()
         return min([*pending, first], default=None) if first is not None else min(pending, default=None)
 
@@ -156,8 +160,13 @@ class Engine:
                     yield PlanRefused(pair=-1, reason=error)
             case ev.ObjectLost():
                 yield from self._lost(event)
+            case ev.FindingsReported():
+                yield from self.findings.report(event.findings, now)
+            case ev.RepairDone():
+                yield from self.findings.repaired(event, now)
             case ev.AgentLost():
                 self._is_agent_new = True
+                self.findings.agent_lost()
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
@@ -170,6 +179,8 @@ class Engine:
         missed: list[tuple[Session, SessionState]] = []
         outputs: list[Output] = []
         outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        if (self.findings.deadline() or now + 1) <= now:
+            outputs += self.findings.advance(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
             outputs += self._changed(session, before)
@@ -350,6 +361,7 @@ class Engine:
                 rng=self._rng,
                 views=self.views,
                 is_enforcing=is_acting,
+                explain=self.findings.explain,
             )
             conductors[int(pair)] = Conductor(context, now)
         return conductors

@@ -122,7 +122,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_bounce: the device is taken down and up before anything is put.
-        put: entries to put, each in the place of what has its key.
+        put: entries to put. Neighbours and FDB entries take the place of what has their key; a route is added where
+            none of its key is, for the one that is there is somebody else's.
         drop: entries to delete; only an inverse has any.
         before: what was there under the keys of `put`.
     """
@@ -147,7 +148,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
             lines += [f"ip link set dev {self.device} down", f"ip link set dev {self.device} up"]
         lines += [f"ip neigh replace {_neighbour(each)}" for each in self.put.neighbours]
         lines += [f"bridge fdb replace {_forwarding(each)}" for each in self.put.forwarding]
-        lines += [f"ip route replace {_route(each)}" for each in self.put.routes]
+        lines += [f"ip route add {_route(each)}" for each in self.put.routes]
         lines += [f"ip route del {_route(each)}" for each in self.drop.routes]
         lines += [f"bridge fdb del {each.lladdr} dev {each.dev} dst {each.dst} self" for each in self.drop.forwarding]
         lines += [f"ip neigh del {each.address} dev {each.dev}" for each in self.drop.neighbours]
@@ -169,7 +170,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
             " state NUD_PERMANENT"
             for each in self.put.forwarding
         ]
-        lines += [f"RTM_NEWROUTE {replace} {_route(each)}" for each in self.put.routes]
+        lines += [f"RTM_NEWROUTE NLM_F_CREATE|NLM_F_EXCL {_route(each)}" for each in self.put.routes]
         lines += [f"RTM_DELROUTE {_route(each)}" for each in self.drop.routes]
         lines += [f"RTM_DELNEIGH AF_BRIDGE dev {each.dev} NDA_LLADDR {each.lladdr}" for each in self.drop.forwarding]
         lines += [f"RTM_DELNEIGH AF_INET dev {each.dev} NDA_DST {each.address}" for each in self.drop.neighbours]

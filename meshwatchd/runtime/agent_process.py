@@ -28,6 +28,7 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
@@ -35,10 +36,12 @@ from meshwatchd.config.load import load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
+    FindingsReported,
     ObjectLost,
     OperatorRequested,
     OperatorVerb,
     Provisioned,
+    RepairDone,
     SnapshotReceived,
 )
 from meshwatchd.model.faults import Severity
@@ -48,6 +51,7 @@ from meshwatchd.model.frames import (
     FactFrame,
     OperatorReplyFrame,
     ProvisionFrame,
+    RepairFrame,
     StatusFrame,
     ToAgent,
 )
@@ -56,6 +60,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
@@ -84,6 +89,9 @@ SOCKET_NAME = "control.sock"
 EXIT_OK, EXIT_FAILURE = 0, 1
 
 
+EngineEvent = SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | FindingsReported | RepairDone
+
+
 class Agent:
     """One agent, from its first dump to the end of the link.
 
@@ -102,6 +110,17 @@ class Agent:
         self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
+        self._overlay_kernel = OverlayKernel()
+        self._auditor = Auditor(
+            mesh=settings.mesh,
+            node=settings.daemon.node,
+            kernel=self._overlay_kernel,
+            read_back=self._mirror.read_back,
+            send=self._send,
+            clock=time.monotonic_ns,
+            state_dir=Path(settings.daemon.state_dir),
+            log=log,
+        )
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
@@ -158,6 +177,7 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._kernel.close()
+            self._overlay_kernel.close()
             self._link.close()
             self._sinks.events.close()
 
@@ -171,6 +191,8 @@ class Agent:
             self._audit(),
             self._poll_tunnels(),
             self._serve_control(),
+            self._auditor.watch(),
+            self._auditor.repair(),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -193,6 +215,9 @@ class Agent:
                 self._has_work.set()
             case StatusFrame(status=status):
                 self._status = status
+                self._auditor.note(status)
+            case RepairFrame(command=repair):
+                self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
             case FactFrame():
@@ -200,7 +225,7 @@ class Agent:
             case _:
                 assert_never(frame)
 
-    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested) -> None:
+    def _send(self, event: EngineEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
@@ -245,6 +270,8 @@ class Agent:
             self._has_work.set()
         if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
+        # Entries that are no part of a bounded snapshot may have changed as well.
+        self._auditor.see(self._mirror.complete(snapshot))
 
     def _own(self, snapshot: Snapshot) -> tuple[object, ...]:
         """What of a snapshot standing objects may be missing from."""

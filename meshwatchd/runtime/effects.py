@@ -17,7 +17,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
-from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame
+from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -26,6 +26,7 @@ from meshwatchd.model.outputs import (
     EnsureProvision,
     Fact,
     Output,
+    Repair,
     ReplyOperator,
     SendProbe,
     SetBanner,
@@ -128,6 +129,8 @@ class Effects:
             case EnsureProvision():
                 self._has_provisioned = True
                 self._agent.send(ProvisionFrame(command=output))
+            case Repair():
+                self._agent.send(RepairFrame(command=output))
             case ReplyOperator():
                 self._agent.send(OperatorReplyFrame(reply=output))
             case CollisionFound() if self._is_acting and not self._has_provisioned:

@@ -193,6 +193,21 @@ type Tunnel (
   tx_bytes: int
 )
 
+# A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
+type Finding (
+  fault: string,
+  layer: int,
+  severity: string,
+  device: string,
+  subject: string,
+  node: string,
+  culprit: string,
+  since_ns: int,
+  because: []string,
+  repair: string,
+  commands: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -207,7 +222,8 @@ type Snapshot (
   rates: []Rate,
   counters: [string]int,
   canaries: []Canary,
-  tunnels: []Tunnel
+  tunnels: []Tunnel,
+  findings: []Finding
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.
