@@ -261,7 +261,7 @@ def _finding(
         code=code,
         device=view.mesh.overlay_device,
         subject=subject,
-        node=peer.node,
+        peer=peer.node,
         culprit=culprit or view.node,
         because=tuple(each for each in because if each),
         found=found,

@@ -98,13 +98,13 @@ class FindingBook:
     def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
         entry = CATALOGUE[finding.code]
-        if entry.severity is not Severity.CRITICAL or (finding.culprit not in (self._node, finding.node)):
+        if entry.severity is not Severity.CRITICAL or (finding.culprit not in (self._node, finding.peer)):
             return False
         if finding.subject == finding.device or not finding.device:
             return True
         if entry.layer is Layer.WIREGUARD:
-            return verdict.fault is FaultCode.WIREGUARD_BLOCKED or verdict.culprit in ("", finding.node)
-        return bool(finding.node) and verdict.culprit == finding.node
+            return verdict.fault is FaultCode.WIREGUARD_BLOCKED or verdict.culprit in ("", finding.peer)
+        return bool(finding.peer) and verdict.culprit == finding.peer
 
     def status(self) -> tuple[FindingStatus, ...]:
         """All of them for operators, the worst first."""
@@ -120,7 +120,7 @@ class FindingBook:
             severity=entry.severity,
             device=each.device,
             subject=each.subject,
-            node=each.node,
+            peer=each.peer,
             culprit=each.culprit,
             since_ns=since,
             because=each.because,
@@ -141,7 +141,7 @@ def _raised(each: AuditFinding) -> FaultRaised:
         severity=entry.severity,
         device=each.device,
         subject=each.subject,
-        node=each.node,
+        peer=each.peer,
         culprit=each.culprit,
         because=each.because,
     )

@@ -84,7 +84,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         device: where; empty for the whole host.
         subject: what of the device: a gateway, a MAC, a prefix, a peer's public key.
-        node: the node at the other end, where it is known.
+        peer: the node at the other end, where it is known.
         culprit: the node that has the fault: mostly this one.
         because: one sentence for each piece of evidence.
         found: what is in the place of what is wanted.
@@ -94,7 +94,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     code: FaultCode
     device: str
     subject: str
-    node: str = ""
+    peer: str = ""
     culprit: str = ""
     because: tuple[str, ...] = ()
     found: Entries = Entries()

@@ -14,7 +14,7 @@ class FaultRaised(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", t
 
     Attributes:
         device, subject: where, and what of it.
-        node: at the other end, as far as known.
+        peer: the node at the other end, as far as known.
         culprit: the node that has the fault.
     """
 
@@ -23,7 +23,7 @@ class FaultRaised(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", t
     severity: Severity
     device: str
     subject: str
-    node: str
+    peer: str
     culprit: str
     because: tuple[str, ...]
 

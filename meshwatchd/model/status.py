@@ -115,7 +115,7 @@ class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         device, subject: where, and what of it.
-        node: at the other end, as far as known.
+        peer: the node at the other end, as far as known.
         culprit: the node that has the fault.
         repair: what is done about it: "none" (nothing can be), "advised", "started", "verified", "undone" or "held".
         commands: that would repair it.
@@ -126,7 +126,7 @@ class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     device: str
     subject: str
-    node: str
+    peer: str
     culprit: str
     since_ns: int
     because: tuple[str, ...]

@@ -200,7 +200,7 @@ type Finding (
   severity: string,
   device: string,
   subject: string,
-  node: string,
+  peer: string,
   culprit: string,
   since_ns: int,
   because: []string,

@@ -58,7 +58,7 @@ def test_one_entry_that_is_gone_or_wrong_is_named_alone(known, held, code, subje
     """With a good state to compare to and without: the other entries tell what the lost one was."""
     (found,) = look(snapshot(held), known=known)
 
-    assert (code, DEVICE, subject, "n1", LOCAL) == (found.code, found.device, found.subject, found.node, found.culprit)
+    assert (code, DEVICE, subject, "n1", LOCAL) == (found.code, found.device, found.subject, found.peer, found.culprit)
     assert found.because
     wanted = found.wanted
     if held.routes[:1] != (ESCAPED,):

@@ -19,7 +19,7 @@ from tests.support.lab_mesh import settings_for
 
 HELD, NOW = entries(3), 50 * SECOND
 FDB = msgspec.structs.replace(
-    look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=good(3))[0], node="b1", culprit="b3"
+    look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=good(3))[0], peer="b1", culprit="b3"
 )
 SETTINGS = settings_for("b3")
 WARNING = AuditFinding(code=FaultCode.RP_FILTER_STRICT, device="kilo0", subject="rp_filter", culprit="b3")
@@ -92,7 +92,7 @@ def test_a_verdict_that_a_finding_does_not_explain_stays(finding, verdict):
 
 def test_a_finding_of_the_whole_device_explains_whatever_dies():
     """Nobody is reached by a device that is empty."""
-    book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=FDB.device, node=""))
+    book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=FDB.device, peer=""))
 
     assert FaultCode.OVERLAY_EMPTIED is book.explain(_verdict(FaultCode.LOCAL, "b3")).fault
 

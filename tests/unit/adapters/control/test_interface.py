@@ -10,7 +10,15 @@ import pytest
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.faults import Verdict
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.model.status import (
+    CanaryStatus,
+    FindingStatus,
+    PairStatus,
+    PathStatus,
+    RateStatus,
+    SessionStatus,
+    Status,
+)
 
 TYPES: dict[str, type[msgspec.Struct]] = {
     "Session": SessionStatus,
@@ -20,6 +28,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Pair": PairStatus,
     "Snapshot": Status,
     "Canary": CanaryStatus,
+    "Finding": FindingStatus,
     "Explanation": Explanation,
     "Deed": Deed,
 }
