@@ -55,7 +55,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
         device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good
     )
     peers = expectations.peers()
-    wanted = _all(peers, device)
+    wanted = _everything(peers, view)
     if link is None:
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
     if not link.is_up:
@@ -66,8 +66,13 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     return tuple(found)
 
 
-def _all(peers: Iterable[Expected], device: str) -> Entries:
+def _everything(peers: Iterable[Expected], view: View) -> Entries:
+    """What the device should hold in all: flannel's entries of peers that no route leads to are among it."""
+    good, device = view.good, view.mesh.overlay_device
     wanted = Entries()
+    if good is not None and good.device == device:
+        permanent = tuple(each for each in good.entries.neighbours if each.is_permanent)
+        wanted = Entries(neighbours=permanent, forwarding=good.entries.forwarding)
     for peer in peers:
         wanted = wanted.joined(peer.entries(device))
     return wanted

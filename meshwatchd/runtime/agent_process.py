@@ -64,6 +64,7 @@ from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
+from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
@@ -111,6 +112,7 @@ class Agent:
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
         self._overlay_kernel = OverlayKernel()
+        self._lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
         self._auditor = Auditor(
             mesh=settings.mesh,
             node=settings.daemon.node,
@@ -120,6 +122,7 @@ class Agent:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
+            sources=(self._lookout.findings,),
         )
         self._log = log
         self._sinks = Sinks.open(settings, log)
@@ -193,6 +196,7 @@ class Agent:
             self._serve_control(),
             self._auditor.watch(),
             self._auditor.repair(),
+            self._lookout.watch(self._auditor.wake),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -341,6 +345,7 @@ class Agent:
             for device, problem in self._poll.problems.items():
                 if before.get(device) != problem:
                     self._log.warning("wireguard.unread", device=device, error=problem)
+            self._lookout.observe(self._tunnels)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):

@@ -40,8 +40,8 @@ LOOK_NS = 5 * SECOND
 STATE_FILE = "overlay-good.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-Source = Callable[[Snapshot, int], Iterable[AuditFinding]]
-"""A further look: at WireGuard devices, at the host."""
+Source = Callable[[View, int], Iterable[AuditFinding]]
+"""A further look, at an instant: at WireGuard devices, at the host."""
 
 
 class Log(Protocol):
@@ -108,6 +108,10 @@ class Auditor:
         self._snapshot = snapshot
         self._news.set()
 
+    def wake(self) -> None:
+        """One of the sources may know something new."""
+        self._news.set()
+
     def hear(self, hellos: Mapping[str, Hello]) -> None:
         """What peers say of themselves, by name."""
         if hellos != self._hellos:
@@ -146,7 +150,7 @@ class Auditor:
         view = View(snapshot=self._snapshot, mesh=mesh, node=self._node, hellos=self._hellos, good=self._good)
         raw = [*audit(view)]
         for source in self._sources:
-            raw += source(self._snapshot, now)
+            raw += source(view, now)
         findings = self._confirmation.observe(raw, now)
         if findings != self._told:
             self._told = findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit import Confirmation, View, audit
+from meshwatchd.core.audit import Confirmation, View, audit, without_consequences
 from meshwatchd.model.audit import Entries
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.settings import MS, SECOND
@@ -86,6 +86,23 @@ def test_a_device_that_went_down_and_up_is_one_finding(fdb):
 
         assert FaultCode.OVERLAY_EMPTIED is found.code
         assert HELD == found.wanted
+
+
+def test_what_no_route_leads_to_is_put_back_with_the_rest_and_missed_by_nobody():
+    """Under Kilo flannel keeps neighbours and FDB entries of the other locations, which carry nothing."""
+    idle = good(4)
+    idle = msgspec.structs.replace(idle, entries=changed(idle.entries, routes=HELD.routes))
+    far = msgspec.structs.replace(mesh(4).node[3], location="far")
+    kilo = msgspec.structs.replace(mesh(4, profile="kilo"), node=(*mesh(4).node[:3], far))
+
+    def seen(held):
+        return without_consequences(audit(View(snapshot=snapshot(held), mesh=kilo, node=LOCAL, hellos={}, good=idle)))
+
+    assert () == seen(HELD)
+    (found,) = seen(Entries())
+    assert set(idle.entries.neighbours) == set(found.wanted.neighbours)
+    assert set(idle.entries.forwarding) == set(found.wanted.forwarding)
+    assert set(HELD.routes) == set(found.wanted.routes)
 
 
 def test_a_device_that_is_down_or_gone_hides_what_it_lacks():
