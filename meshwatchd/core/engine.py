@@ -18,16 +18,18 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.context import PairContext
+from meshwatchd.core.damping import Damper
 from meshwatchd.core.findings import FindingBook
 from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
+from meshwatchd.core.memory import MEMORABLE, Memory
 from meshwatchd.core.mover import Mover
 from meshwatchd.core.operators import answer
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
-from meshwatchd.core.policy import Damper
 from meshwatchd.core.report import build_status
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.storm import Storm
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -41,9 +43,12 @@ from meshwatchd.model.outputs import (
     EnsureProvision,
     KeyMismatched,
     ObjectReasserted,
+    OrderEnded,
+    OrderGiven,
     Output,
     OverrideAdopted,
     PlanRefused,
+    SaveState,
     SessionChanged,
     SetBanner,
     TopologyRejected,
@@ -88,6 +93,8 @@ class Engine:
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
         self.findings = FindingBook(settings, node)
+        self.memory = Memory()
+        self.storm = Storm(settings.policy.storm_locations)
         self._rng = rng
         self._profiles = profiles
         self._planner: Planner | None = None
@@ -126,6 +133,8 @@ class Engine:
         if outputs and not self._is_told:
             self._is_told = True
             outputs.extend(self._announce())
+            if any(isinstance(output, MEMORABLE) for output in outputs):
+                outputs.append(SaveState(state=self.memory.gather(self.conductors.values(), now)))
         return outputs
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
@@ -170,8 +179,17 @@ class Engine:
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
+            case ev.StateRestored():
+                yield from self._recall(event)
             case _:
                 assert_never(event)
+
+    def _recall(self, event: ev.StateRestored) -> Iterator[Output]:
+        """Only the first agent of this process has anything to say of an earlier one."""
+        if self.topology is None:
+            self.memory.take_over(event.state)
+            for order in self.memory.orders.standing:
+                yield OrderGiven(order=order)
 
     # -- probes ------------------------------------------------------------------------------------------------
 
@@ -185,6 +203,10 @@ class Engine:
         for session, before in missed:
             outputs += self._changed(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+        for order in self.memory.orders.expire(now):
+            outputs.append(OrderEnded(order=order, is_expired=True))
+            for conductor in self.conductors.values():
+                conductor.order_expired(order, now)
         # One look at everything that was missed at this instant, not one look for each miss.
         for conductor in dict.fromkeys(due):
             outputs += conductor.review(now)
@@ -289,7 +311,8 @@ class Engine:
             legs |= conductor.watch.legs()
         up, known = views.encode(legs)
         active = tuple(conductor.active for conductor in self.conductors.values())
-        banner = ev.Banner(view_up=up, view_known=known, active=active)
+        is_drained = self.memory.orders.is_draining
+        banner = ev.Banner(view_up=up, view_known=known, active=active, is_admin_down=is_drained)
         if banner != self._banner:
             self._banner = banner
             yield SetBanner(banner=banner)
@@ -362,8 +385,12 @@ class Engine:
                 views=self.views,
                 is_enforcing=is_acting,
                 explain=self.findings.explain,
+                orders=self.memory.orders,
+                storm=self.storm,
             )
             conductors[int(pair)] = Conductor(context, now)
+            self.memory.recall(conductors[int(pair)], now)
+        self.storm.begin(len(conductors))
         return conductors
 
     def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:

@@ -155,7 +155,9 @@ class PairWatch:
         alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
         members_ipip = self._members_ipip(views, now)
         self._accused_since = (self._accused_since or now) if members_ipip is Leg.DEAD else 0
-        silent = tuple(sorted({session.plan.peer for session in (*primary.isolated(), *alone)}))
+        # Whoever is taken out of service may be silent.
+        lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
+        silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,

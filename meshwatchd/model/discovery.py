@@ -48,6 +48,20 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
 
 
+class DeviceLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """One device that packets of the mesh go through.
+
+    Attributes:
+        kind: "wireguard", "ipip", "vxlan", "geneve", "underlay".
+        over: the device its outer packets leave by; empty where nothing tells, or nothing is below.
+    """
+
+    kind: str
+    device: str
+    mtu_bytes: int
+    over: str = ""
+
+
 class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     """What one node can tell of itself with nobody's help.
 
@@ -62,6 +76,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
         wireguard_device, overlay_device, ipip_device: as in `settings.MeshSettings`; empty where there is none.
         wireguard_mtu_bytes: of the mesh's WireGuard device.
         public_endpoint: host where others can reach this node from outside; empty behind NAT or where nothing tells.
+        layers: the devices of the mesh, the outermost first, the network card last.
         candidates: where hellos may be sent.
         why: one finding for each thing above, and for each profile that does not hold.
     """
@@ -85,6 +100,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     ipip_device: str = ""
     wireguard_mtu_bytes: int = 0
     public_endpoint: str = ""
+    layers: tuple[DeviceLayer, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     why: tuple[Finding, ...] = ()
 

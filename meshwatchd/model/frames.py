@@ -11,8 +11,10 @@ from meshwatchd.model.events import (
     Provisioned,
     RepairDone,
     SnapshotReceived,
+    StateRestored,
 )
 from meshwatchd.model.outputs import EnsureProvision, Fact, Repair, ReplyOperator
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.status import Status
 
 
@@ -47,13 +49,21 @@ class OperatorReplyFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="f
     reply: ReplyOperator
 
 
-ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame
+class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """What the next process of this node has to know."""
+
+    state: PolicyState
+
+
+ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame
 
 
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """An event the agent has for the engine."""
 
-    event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | FindingsReported | RepairDone
+    event: (
+        SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+    )
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):

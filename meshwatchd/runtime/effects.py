@@ -17,7 +17,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
-from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame
+from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -28,6 +28,7 @@ from meshwatchd.model.outputs import (
     Output,
     Repair,
     ReplyOperator,
+    SaveState,
     SendProbe,
     SetBanner,
 )
@@ -133,6 +134,8 @@ class Effects:
                 self._agent.send(RepairFrame(command=output))
             case ReplyOperator():
                 self._agent.send(OperatorReplyFrame(reply=output))
+            case SaveState():
+                self._agent.send(StateFrame(state=output.state))
             case CollisionFound() if self._is_acting and not self._has_provisioned:
                 self.refusal = "; ".join(output.what)
             case fact:

@@ -9,7 +9,9 @@ import pytest
 
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
+from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
+from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import (
     CanaryStatus,
     FindingStatus,
@@ -28,9 +30,14 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Pair": PairStatus,
     "Snapshot": Status,
     "Canary": CanaryStatus,
-    "Finding": FindingStatus,
+    "Defect": FindingStatus,
     "Explanation": Explanation,
     "Deed": Deed,
+    "Order": Order,
+    "Finding": Finding,
+    "Candidate": Candidate,
+    "DeviceLayer": DeviceLayer,
+    "View": LocalView,
 }
 
 
