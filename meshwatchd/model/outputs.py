@@ -17,6 +17,7 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
@@ -113,7 +114,18 @@ class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", 
     state: PolicyState
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | Repair | ReplyOperator | SaveState
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | Repair
+    | ReplyOperator
+    | SaveState
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -427,6 +439,7 @@ Fact = (
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | SizeMeasured
 )
 
 Output = Command | Fact

@@ -33,6 +33,7 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
     AllowedIpsMoved,
@@ -121,6 +122,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
+        SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""
@@ -207,6 +209,8 @@ def classify(fact: Fact) -> EventKind:
     kind = EVENTS[type(fact)]
     if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
         return FAILBACK
+    if isinstance(fact, SizeMeasured) and fact.inbound_bytes >= fact.expected_bytes:
+        return kind._replace(level="info")
     if isinstance(fact, VerdictChanged):
         return kind._replace(level=_verdict_level(fact.verdict))
     return kind
