@@ -34,7 +34,7 @@ QUICK: Settings = MappingProxyType(
 )
 
 
-# There is no NAT whose mapping could be lost and the overlay's black hole is that of fault_plans, or there is no standby.
+# Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby.
 _ELSEWHERE = MappingProxyType(
     {"kilo-flannel": {"keepalive-missing", "overlay-black-hole"}, "flannel-wg": {"standby-mtu-smaller"}}
 )
@@ -51,11 +51,12 @@ class Trial:
 
 def trials() -> tuple[Trial, ...]:
     """Every cell, by topology; faults that need a NAT, or a relay, where there is one."""
-    found = []
-    for kind in state_faults.CATALOGUE:
-        for topology in TOPOLOGIES:
-            if kind not in _ELSEWHERE[topology]:
-                found.append(Trial(topology=topology, fault=kind, make=_of_state(kind)))
+    found = [
+        Trial(topology=topology, fault=kind, make=_of_state(kind))
+        for kind in state_faults.CATALOGUE
+        for topology in TOPOLOGIES
+        if kind not in _ELSEWHERE[topology]
+    ]
     found += [
         Trial(topology="kilo-flannel", fault=kind, make=_of_network(kind, "b1"))
         for kind in (
