@@ -91,7 +91,7 @@ class Stack:
         is_crossing = path.relay_in(here) != topology.local_node, path.relay_in(there) != plan.peer
         tunnel = (self.wireguard, self.wireguard_device) if path.is_primary else (self.standby, self.standby)
         inside = [overlay, (self.ipip, self.ipip)]
-        return [tunnel, *(inside if any(is_crossing) else ())]
+        return [tunnel, *(inside if any(is_crossing) or topology.is_overlay_direct else ())]
 
 
 FRAGMENT_BYTES = 300
@@ -102,7 +102,7 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     """The sizes as this node's devices have them."""
     topology, settings = planner.topology, planner.settings
     wireguard, overlay = snapshot.link(topology.wireguard_device), snapshot.link(topology.overlay_device)
-    underlay = _mtu(_with_address(snapshot, topology.local.node_ip))
+    underlay = _mtu(_underlay(snapshot, planner))
     below_tunnel = underlay - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if underlay else 0
     tunnel_mtu = _mtu(wireguard) or settings.standby.mtu
     tunnel = _least(tunnel_mtu, below_tunnel)
@@ -134,6 +134,14 @@ def _misfit(layer: Layer, link: Link | None, below: int, *, is_used: bool) -> tu
     if link is None or not is_used or not below or link.mtu_bytes <= below:
         return ()
     return (Misfit(layer, link.name, link.mtu_bytes, below),)
+
+
+def _underlay(snapshot: Snapshot, planner: Planner) -> Link | None:
+    """The device under the tunnel: the node's own address is on it, or on the tunnel itself (K3s's `--node-ip`)."""
+    found = _with_address(snapshot, planner.topology.local.node_ip)
+    if found is None or found.name != planner.topology.wireguard_device:
+        return found
+    return next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
 
 
 def _with_address(snapshot: Snapshot, address: str) -> Link | None:
