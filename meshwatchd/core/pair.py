@@ -121,8 +121,10 @@ class PairWatch:
         """The group that judges a path."""
         return self.groups[path.number]
 
-    def note_heard(self, peer: str, layer: Layer, now: int) -> None:
-        """A fresh probe of a peer arrived here."""
+    def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
+        """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
+        if path not in (self.primary.number, NO_PATH):
+            return
         self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
 
     def groups_of(self, session: Session) -> Iterable[Group]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from netnslab.daemons import Daemons, Event, is_ready
-from netnslab.diagnosis_cells import Trial, settings_for, trials
+from netnslab.diagnosis_cells import Trial, companions_of, settings_for, trials
 from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
 from netnslab.errors import LabError
 from netnslab.faults import Fault
@@ -91,6 +91,7 @@ class Bench:
             history=history,
             standing=standing,
             calm_ms=self._calm_after(healed_ns),
+            companions=companions_of(expected.fault, victim=_struck(fault), peer=_other_end(fault)),
         )
 
     def _calm_after(self, healed_ns: int) -> float | None:
@@ -145,6 +146,10 @@ def _heal(fault: Fault | StateFault) -> int:
 
 def _struck(fault: Fault | StateFault) -> str:
     return fault.plan.node if isinstance(fault, Fault) else fault.node
+
+
+def _other_end(fault: Fault | StateFault) -> str:
+    return "" if isinstance(fault, Fault) else fault.peer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -68,6 +68,21 @@ def trials() -> tuple[Trial, ...]:
     return tuple(sorted(found, key=lambda each: TOPOLOGIES.index(each.topology)))
 
 
+COMPANIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"leader-dead": ("victim", "local-fault"), "one-way-break": ("peer", "wireguard-blocked")}
+)
+"""What a node says that is cut off itself, by the fault: the dead leader hears nobody, and whoever hears nothing
+through a tunnel cannot know that his own packets arrive."""
+
+
+def companions_of(fault: str, *, victim: str, peer: str) -> tuple[tuple[str, str], ...]:
+    """Node and code of what is right to be said beside a fault's own code."""
+    if fault not in COMPANIONS:
+        return ()
+    who, code = COMPANIONS[fault]
+    return (({"victim": victim, "peer": peer}[who], code),)
+
+
 def settings_for(topology: Topology) -> Settings:
     """Overrides of the daemons' configuration: who is asked as a canary, and how far daemons may go.
 

@@ -3,7 +3,7 @@
 from typing import cast
 
 from netnslab import state_faults
-from netnslab.diagnosis_cells import TOPOLOGIES, settings_for, trials
+from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, settings_for, trials
 from netnslab.topology_file import load
 
 
@@ -38,3 +38,10 @@ def test_nothing_is_enforced_where_nobody_relays():
     """Repairs would heal what is to be diagnosed; under Kilo only enforcing makes standby links."""
     assert "observe" == settings_for(load("flannel-wg"))["daemon"]["mode"]
     assert "daemon" not in settings_for(load("kilo-flannel"))
+
+
+def test_only_those_who_are_cut_off_may_say_something_else():
+    """The dead leader itself, and the end of a tunnel that hears nothing."""
+    assert (("b1", "local-fault"),) == companions_of("leader-dead", victim="b1", peer="")
+    assert (("d1", "wireguard-blocked"),) == companions_of("one-way-break", victim="c1", peer="d1")
+    assert () == companions_of("fdb-entry-missing", victim="c1", peer="d1")
