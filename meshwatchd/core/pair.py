@@ -70,6 +70,8 @@ class PairWatch:
             if path.is_primary and local.location not in path.locations
         )
         self._is_overlay_direct = topology.is_overlay_direct
+        remote = topology.mesh.members(self.remote) if topology.is_overlay_direct else ()
+        self._beside = frozenset(address for node in remote for address in (node.node_ip, node.wireguard_ip))
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule)
         self.heard: dict[tuple[str, Layer], deque[int]] = {}
@@ -198,7 +200,7 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since, self._behind(active)),
+            answering_canaries=self.side.answering_canaries(since, partial(self._refutes, self._behind(active))),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
@@ -227,6 +229,13 @@ class PairWatch:
         if active != self.primary:
             return frozenset()
         return frozenset(session.plan.peer for session in self.group(self.primary).sessions)
+
+    def _refutes(self, behind: frozenset[NodeName], plan: SessionPlan) -> bool:
+        """Whether a canary that answers proves what probes of the path say to be wrong.
+
+        Where the overlay stands on the tunnel, node addresses are reached without it: a kubelet there proves nothing.
+        """
+        return plan.peer in behind and plan.destination not in self._beside
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""

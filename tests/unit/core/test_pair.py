@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from meshwatchd.core.classifier import Leg
@@ -262,3 +263,16 @@ def test_what_arrives_by_a_standby_is_no_sign_of_life_of_the_tunnel(path, expect
             watch.note_heard(peer, Layer.RELAY, path, at)
 
     assert expected is watch._inbound(since, since + 3 * SECOND)
+
+
+def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
+    """Its address is wg0's; a pod's canary crosses flannel.1 as the probes of the path do."""
+    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
+    bench.run(2 * SECOND)
+    watch = bench.engine.conductors[0].watch
+    behind = watch._behind(watch.primary)
+    (one, *_) = (plan for plan in bench.plans.values() if plan.peer == "n2")
+
+    assert not watch._refutes(behind, msgspec.structs.replace(one, destination="10.8.0.2"))
+    assert watch._refutes(behind, msgspec.structs.replace(one, destination="10.42.2.7"))
+    assert not watch._refutes(behind, msgspec.structs.replace(one, peer=NodeName("n3"), destination="10.42.3.7"))

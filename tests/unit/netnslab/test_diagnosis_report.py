@@ -62,6 +62,10 @@ def test_what_the_other_side_must_say_is_no_other_blame():
         judged = judge(**common, history=(), standing=standing, calm_ms=1.0, companions=companions)  # type: ignore[arg-type]
         assert is_right == judged.is_right
 
+    elsewhere = [Told(node="c1", fault="local-fault", culprit="d1", source="verdict"), *standing[:1]]
+    judged = judge(**common, history=(), standing=elsewhere, calm_ms=1.0, companions=(("c1", "local-fault"),))  # type: ignore[arg-type]
+    assert not judged.is_right
+
 
 def test_silence_is_a_diagnosis_too():
     """Nobody said anything, so nothing can be right."""
