@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink import compact
@@ -59,26 +59,37 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
         is_near: tells whether a route is ours or in our place.
     """
     near: list[Held] = []
-    of_mesh: list[Held] = []
+    hosts: list[Held] = []
+    others: list[Held] = []
     defaults: list[Held] = []
     counts: Counter[tuple[int, bytes, int, int]] = Counter()
     for key, values in entries.items():
         for value in values:
             if is_near(key, value):
                 near.append((key, value))
-            elif value[0] == RTN_UNICAST and compact.leads_into(value, devices):
-                of_mesh.append((key, value))
+            elif value[0] == RTN_UNICAST:
                 index, gateway = compact.first_hop(value)
-                counts[index, gateway, compact.table_of(key), compact.protocol_of(value)] += 1
-            if is_default(key) and value[0] == RTN_UNICAST and compact.first_hop(value)[0]:
-                defaults.append((key, value))
-    ranked = heapq.nsmallest(MAX_GATEWAYS, counts.items(), key=lambda item: (-item[1], item[0]))
+                if index in devices or (compact.is_multipath(value) and compact.leads_into(value, devices)):
+                    (hosts if _is_host(key) else others).append((key, value))
+                    counts[index, gateway, compact.table_of(key), compact.protocol_of(value)] += 1
+                if index and is_default(key):
+                    defaults.append((key, value))
     return Chosen(
         near=near,
-        of_mesh=_fairly(of_mesh),
+        of_mesh=_fairly(hosts, others),
         defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
-        gateways=[GatewayCount(*key, routes) for key, routes in ranked],
+        gateways=list(_rank(counts)),
     )
+
+
+def _rank(counts: Counter[tuple[int, bytes, int, int]]) -> Iterator[GatewayCount]:
+    """The most frequent gateways; flannel has thousands of one route each."""
+    often = {key: routes for key, routes in counts.items() if routes > 1}
+    if len(often) < MAX_GATEWAYS:
+        rare = sorted(key for key, routes in counts.items() if routes == 1)
+        often |= dict.fromkeys(rare[: MAX_GATEWAYS - len(often)], 1)
+    for key, routes in heapq.nsmallest(MAX_GATEWAYS, often.items(), key=lambda item: (-item[1], item[0])):
+        yield GatewayCount(*key, routes)
 
 
 def is_default(key: bytes) -> bool:
@@ -86,16 +97,14 @@ def is_default(key: bytes) -> bool:
     return compact.length_of(key) == 0 and compact.table_of(key) == RT_TABLE_MAIN
 
 
-def _fairly(routes: list[Held]) -> list[Held]:
+def _fairly(hosts: list[Held], others: list[Held]) -> list[Held]:
     """At most one more than MAX_ROUTES, half of them to single addresses where there are as many.
 
     Routes to single addresses name nodes, the others their pods; by key alone, one kind would crowd the other out.
     """
-    hosts = heapq.nsmallest(MAX_ROUTES + 1, (held for held in routes if _is_host(held[0])))
-    others = heapq.nsmallest(MAX_ROUTES + 1, (held for held in routes if not _is_host(held[0])))
-    room_for_hosts = max(MAX_ROUTES // 2, MAX_ROUTES + 1 - len(others))
-    hosts = hosts[:room_for_hosts]
-    return sorted(hosts + others[: MAX_ROUTES + 1 - len(hosts)])
+    first, second = heapq.nsmallest(MAX_ROUTES + 1, hosts), heapq.nsmallest(MAX_ROUTES + 1, others)
+    first = first[: max(MAX_ROUTES // 2, MAX_ROUTES + 1 - len(second))]
+    return sorted(first + second[: MAX_ROUTES + 1 - len(first)])
 
 
 def _is_host(key: bytes) -> bool:
