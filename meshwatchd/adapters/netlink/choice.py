@@ -19,6 +19,8 @@ MAX_GATEWAYS: Final = 64
 MAX_DEFAULTS: Final = 8
 
 RT_TABLE_MAIN: Final = 254
+RTPROT_STATIC: Final = 4
+"""linux/rtnetlink.h."""
 
 Held = tuple[bytes, bytes]
 """A route's key, and one of its values."""
@@ -41,7 +43,8 @@ class Chosen(NamedTuple):
         near: those that are ours or in our place, all of them.
         of_mesh: into the mesh's devices: at most one more than MAX_ROUTES, so that it shows if some were left out.
         defaults: default routes of the main table.
-        gateways: of all routes into the mesh's devices, the most frequent first.
+        gateways: of all routes into the mesh's devices and of those that Kilo may have made into others, the most
+            frequent first.
     """
 
     near: list[Held]
@@ -72,6 +75,8 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
                 if index in devices or (compact.is_multipath(value) and compact.leads_into(value, devices)):
                     (hosts if _is_host(key) else others).append((key, value))
                     counts[index, gateway, compact.table_of(key), compact.protocol_of(value)] += 1
+                elif is_kilos(key, value):
+                    counts[index, gateway, RT_TABLE_MAIN, RTPROT_STATIC] += 1
                 if index and is_default(key):
                     defaults.append((key, value))
     return Chosen(
@@ -80,6 +85,15 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
         defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
         gateways=list(_rank(counts)),
     )
+
+
+def is_kilos(key: bytes, value: bytes) -> bool:
+    """Whether a route may be Kilo's: where it does not encapsulate, its routes lead into the network card.
+
+    Clouds give machines a default route of the same form.
+    """
+    is_static = compact.protocol_of(value) == RTPROT_STATIC and compact.table_of(key) == RT_TABLE_MAIN
+    return is_static and compact.length_of(key) > 0 and compact.is_onlink(value)
 
 
 def _rank(counts: Counter[tuple[int, bytes, int, int]]) -> Iterator[GatewayCount]:
