@@ -106,6 +106,14 @@ def _rank(counts: Counter[tuple[int, bytes, int, int]]) -> Iterator[GatewayCount
         yield GatewayCount(*key, routes)
 
 
+def of_mesh(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, bytes], bool]) -> Iterator[Held]:
+    """All routes into the mesh's devices that are neither ours nor in our place, however many."""
+    for key, values in entries.items():
+        for value in values:
+            if not is_near(key, value) and value[0] == RTN_UNICAST and compact.leads_into(value, devices):
+                yield key, value
+
+
 def is_default(key: bytes) -> bool:
     """Whether a route is a default route of the main table."""
     return compact.length_of(key) == 0 and compact.table_of(key) == RT_TABLE_MAIN
