@@ -46,11 +46,13 @@ from meshwatchd.model.outputs import (
     KeyMismatched,
     ObjectReasserted,
     OverrideAdopted,
+    OverrideRetired,
     PlanRefused,
     ProposalAnswered,
     SessionChanged,
     SessionSuspected,
     SuspicionCleared,
+    TopologyChanged,
     TopologyRejected,
     TunnelKeyChanged,
     TunnelPeersChanged,
@@ -70,6 +72,8 @@ class EventKind(NamedTuple):
 EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
     {
         DaemonStarted: EventKind("daemon.started", "info"),
+        TopologyChanged: EventKind("topology.changed", "info"),
+        OverrideRetired: EventKind("override.retired", "info"),
         TopologyRejected: EventKind("topology.rejected", "error"),
         DaemonReady: EventKind("daemon.ready", "info"),
         SessionChanged: EventKind("session.changed", "info"),
