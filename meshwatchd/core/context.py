@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from meshwatchd.core.damping import Damper
 from meshwatchd.core.mover import Intent, Mover
+from meshwatchd.core.orders import Orders
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
-from meshwatchd.core.policy import Damper
 from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.storm import Storm
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
@@ -27,6 +29,7 @@ class PairContext:
     Watch, planner and whether this node enforces are replaced when the mesh changes; all else is for good.
 
     Attributes:
+        orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
     """
 
@@ -40,11 +43,20 @@ class PairContext:
     rng: random.Random
     views: PeerViews
     is_enforcing: bool
+    orders: Orders = field(default_factory=Orders)
+    storm: Storm = field(default_factory=lambda: Storm(3))
 
     @property
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    def is_drained(self, path: Path, now: int) -> bool:
+        """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""
+        return any(
+            self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
+            for name in path.relays
+        )
 
     def agreement_path(self, target: Path) -> Path:
         """The path whose relays agree on a move to `target`.

@@ -17,11 +17,13 @@ from typing import assert_never
 from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.memory import MEMORABLE, Memory
 from meshwatchd.core.operators import answer
 from meshwatchd.core.recognise import Recogniser
 from meshwatchd.core.report import build_status
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.storm import Storm
 from meshwatchd.core.takeover import Takeover
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -31,8 +33,11 @@ from meshwatchd.model.outputs import (
     ClockStalled,
     KeyMismatched,
     ObjectReasserted,
+    OrderEnded,
+    OrderGiven,
     Output,
     PlanRefused,
+    SaveState,
     SessionChanged,
     SetBanner,
 )
@@ -75,6 +80,8 @@ class Engine:
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
         self.takeover = Takeover(self, Recogniser(settings, node, profiles))
+        self.memory = Memory()
+        self.storm = Storm(settings.policy.storm_locations)
         self.rng = rng
         self._banner = ev.Banner()
         self._is_told = True
@@ -107,6 +114,8 @@ class Engine:
         if outputs and not self._is_told:
             self._is_told = True
             outputs.extend(self._announce())
+            if any(isinstance(output, MEMORABLE) for output in outputs):
+                outputs.append(SaveState(state=self.memory.gather(self.conductors.values(), now)))
         return outputs
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
@@ -144,8 +153,17 @@ class Engine:
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
+            case ev.StateRestored():
+                yield from self._recall(event)
             case _:
                 assert_never(event)
+
+    def _recall(self, event: ev.StateRestored) -> Iterator[Output]:
+        """Only the first agent of this process has anything to say of an earlier one."""
+        if self.topology is None:
+            self.memory.take_over(event.state)
+            for order in self.memory.orders.standing:
+                yield OrderGiven(order=order)
 
     # -- probes ------------------------------------------------------------------------------------------------
 
@@ -157,6 +175,10 @@ class Engine:
         for session, before in missed:
             outputs += self._changed(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+        for order in self.memory.orders.expire(now):
+            outputs.append(OrderEnded(order=order, is_expired=True))
+            for conductor in self.conductors.values():
+                conductor.order_expired(order, now)
         # One look at everything that was missed at this instant, not one look for each miss.
         for conductor in dict.fromkeys(due):
             outputs += conductor.review(now)
@@ -274,7 +296,8 @@ class Engine:
             legs |= conductor.watch.legs()
         up, known = views.encode(legs)
         active = tuple(conductor.active for conductor in self.conductors.values())
-        banner = ev.Banner(view_up=up, view_known=known, active=active)
+        is_drained = self.memory.orders.is_draining
+        banner = ev.Banner(view_up=up, view_known=known, active=active, is_admin_down=is_drained)
         if banner != self._banner:
             self._banner = banner
             yield SetBanner(banner=banner)

@@ -31,6 +31,9 @@ VERIFY_DELAY_NS = 15 * MS
 
 VERIFY_ATTEMPTS = 3
 
+ORDERLY = (Reason.OPERATOR, Reason.PINNED, Reason.DRAINED, Reason.ROLLED_BACK, Reason.NONE)
+"""Moves that no fault of the path that is left has caused, or of which only the outcome is known: they are no flap."""
+
 PARTING_ROUNDS = 2 * VERIFY_ROUNDS
 """Probes of each session of the path that was left: enough for a verdict without any other evidence."""
 
@@ -62,7 +65,8 @@ class Execution:
         operations = context.planner.operations(mover.active, intent.target)
         mover.applied(now, VERIFY_NS)
         self._attempts = 0
-        context.damper.record(now, is_failover=not intent.target.is_primary)
+        is_failover = not intent.target.is_primary and intent.reason not in ORDERLY
+        context.damper.record(now, is_failover=is_failover, dice=context.rng.random() if is_failover else 0.0)
         yield FailoverApplied(
             pair=context.watch.index,
             from_rank=mover.previous.rank,

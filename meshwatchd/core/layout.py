@@ -230,10 +230,10 @@ def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[
 
 
 def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
-    """The canaries of the other locations; the mesh is not on the way to those of the own."""
-    mesh, home = planner.topology.mesh, planner.topology.local.location
-    homes = {node.name: node.location for node in mesh.nodes}
-    remote = (each for each in planner.settings.probe.canary if homes.get(each.node, home) != home)
+    """The canaries of the other locations; the mesh is not on the way to those of the own, nor to unknown nodes'."""
+    home = planner.topology.local.location
+    homes = {node.name: node.location for node in planner.topology.mesh.nodes}
+    remote = (canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home)
     for session, canary in enumerate(remote, first):
         yield SessionPlan(
             session=SessionId(session),

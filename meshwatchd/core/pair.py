@@ -172,7 +172,9 @@ class PairWatch:
         alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
         members_ipip = self._members_ipip(views, now)
         self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
-        silent = tuple(sorted({session.plan.peer for session in (*primary.isolated(), *alone)}))
+        # Whoever is taken out of service may be silent.
+        lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
+        silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -204,6 +206,8 @@ class PairWatch:
             silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
+            silent_kubelets=self.side.silent_kubelets(),
+            answering_canaries=self.side.answering_canaries(since),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,

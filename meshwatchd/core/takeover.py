@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.context import PairContext
+from meshwatchd.core.damping import Damper
 from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.mover import Mover
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.parting import Legacy
 from meshwatchd.core.planner import Planner
-from meshwatchd.core.policy import Damper
 from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.core.reconfigure import differences, is_same, number
 from meshwatchd.core.verdicts import VerdictKeeper
@@ -116,6 +116,8 @@ class Takeover:
         engine.schedule.start(plans, now, kinds_of(planner, plans), kept)
         conductors = self._conduct(planner, now, is_acting=is_acting)
         gone = [each for each in engine.conductors.values() if each not in conductors.values()]
+        if [c.watch.remote for c in conductors.values()] != [c.watch.remote for c in engine.conductors.values()]:
+            engine.storm.begin(len(conductors))
         engine.conductors = conductors
         engine.by_path = {
             NO_PATH: tuple(conductors.values()),
@@ -161,6 +163,7 @@ class Takeover:
             watch = PairWatch(topology, self._engine.schedule, of_pair, None if conductor is None else conductor.watch)
             if conductor is None:
                 conductor = Conductor(self._context(watch, planner, is_acting=is_acting), now)
+                self._engine.memory.recall(conductor, now)
             else:
                 conductor.change(watch, planner, now, is_enforcing=is_acting)
             conductors[int(pair)] = conductor
@@ -178,6 +181,8 @@ class Takeover:
             rng=self._engine.rng,
             views=self._engine.views,
             is_enforcing=is_acting,
+            orders=self._engine.memory.orders,
+            storm=self._engine.storm,
         )
 
     def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:

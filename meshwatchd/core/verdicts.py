@@ -28,6 +28,8 @@ _SIDE_ISSUES = frozenset(
         FaultCode.KEY_MISMATCH,
         FaultCode.ADDRESS_FAMILY_BROKEN,
         FaultCode.POD_UNREACHABLE,
+        FaultCode.KUBELET_UNREACHABLE,
+        FaultCode.PROBES_ONLY,
         FaultCode.STANDBY_DOWN,
     }
 )

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.snapshot import Snapshot
 
 
@@ -32,11 +33,14 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
             leader's underlay (k=3), IPIP leg to the own leader (k=4) is good.
         view_known: the same bits, set where `view_up` means anything.
         active: the path in use, for each pair of locations.
+        is_admin_down: the node is taken out of service on purpose (RFC 5880's AdminDown): nobody's traffic is to rely
+            on it, and its silence is no fault.
     """
 
     view_up: int = 0
     view_known: int = 0
     active: tuple[ActivePath, ...] = ()
+    is_admin_down: bool = False
 
 
 class CoordinationKind(StrEnum):
@@ -61,6 +65,9 @@ class Reason(StrEnum):
     STALE = "stale"
     NOT_GOOD = "not-good"
     ROLLED_BACK = "rolled-back"
+    DRAINED = "drained"
+    PINNED = "pinned"
+    PAUSED = "paused"
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +216,13 @@ class OperatorVerb(StrEnum):
 
     FAILOVER = "failover"
     FAILBACK = "failback"
+    CONFIRM = "confirm"
+    PAUSE = "pause"
+    RESUME = "resume"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
+    PIN = "pin"
+    UNPIN = "unpin"
 
 
 class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -216,8 +230,11 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
 
     Attributes:
         request: its number, repeated in the reply.
-        location: the remote location whose path is to change; empty means the only one.
+        location: the remote location whose path is to change; empty means the only one, or all for standing orders.
         to_rank: the path wanted, or None for the best standby.
+        name: whose standing order it is.
+        reason: of the order, in the operator's words.
+        duration_ns: how long the order stands; with FAILOVER, how long it waits to be confirmed.
     """
 
     request: int
@@ -225,6 +242,15 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
     location: str = ""
     to_rank: int | None = None
     is_dry_run: bool = False
+    name: str = ""
+    reason: str = ""
+    duration_ns: int | None = None
+
+
+class StateRestored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """What an earlier process of this node has left for this one; comes before the first snapshot, or not at all."""
+
+    state: PolicyState
 
 
 Event = (
@@ -242,4 +268,5 @@ Event = (
     | ObjectLost
     | AgentLost
     | OperatorRequested
+    | StateRestored
 )

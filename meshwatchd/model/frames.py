@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.events import ObjectLost, OperatorRequested, Provisioned, SnapshotReceived
+from meshwatchd.model.events import ObjectLost, OperatorRequested, Provisioned, SnapshotReceived, StateRestored
 from meshwatchd.model.outputs import EnsureProvision, Fact, ReplyOperator
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.status import Status
 
 
@@ -34,13 +35,19 @@ class OperatorReplyFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="f
     reply: ReplyOperator
 
 
-ToAgent = FactFrame | StatusFrame | ProvisionFrame | OperatorReplyFrame
+class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """What the next process of this node has to know."""
+
+    state: PolicyState
+
+
+ToAgent = FactFrame | StatusFrame | ProvisionFrame | OperatorReplyFrame | StateFrame
 
 
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """An event the agent has for the engine."""
 
-    event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested
+    event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):

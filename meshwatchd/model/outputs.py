@@ -8,6 +8,7 @@ from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Provision, Switch
+from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
 
 
@@ -96,7 +97,13 @@ class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="comman
     operations: tuple[str, ...] = ()
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator
+class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Keep this for the next process of this node (agent)."""
+
+    state: PolicyState
+
+
+Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator | SaveState
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -259,6 +266,27 @@ class OverrideAdopted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
     rank: int
 
 
+class OrderGiven(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """An operator's order stands from here on, or was found standing at start."""
+
+    order: Order
+
+
+class OrderEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A standing order is over: taken back, expired, or confirmed."""
+
+    order: Order
+    is_expired: bool
+
+
+class PathSuppressed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A path has flapped so much that it is not come back to until its penalty has decayed."""
+
+    pair: int
+    rank: int
+    penalty: int
+
+
 class CollisionFound(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """Somebody else's object sits where ours would go; nothing is changed."""
 
@@ -393,6 +421,9 @@ Fact = (
     | FailoverAdvised
     | PlanRefused
     | OverrideAdopted
+    | OrderGiven
+    | OrderEnded
+    | PathSuppressed
     | CollisionFound
     | ObjectReasserted
     | ClockStalled

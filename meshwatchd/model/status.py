@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.policy_state import Order
 
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,12 @@ class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`."""
+    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`.
+
+    Attributes:
+        penalty: 1000 for each time it was condemned, halving with `policy.half_life`.
+        is_suppressed: it has flapped too much to be come back to.
+    """
 
     number: int
     rank: int
@@ -74,6 +80,8 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     is_active: bool
     is_local_relay: bool
+    penalty: int = 0
+    is_suppressed: bool = False
 
 
 class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +125,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        orders: operators' standing orders on this node.
+        drained: nodes that say they are taken out of service.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -133,3 +143,5 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    orders: tuple[Order, ...] = ()
+    drained: tuple[NodeName, ...] = ()

@@ -29,17 +29,19 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     ObjectLost,
     OperatorRequested,
-    OperatorVerb,
     Provisioned,
     SnapshotReceived,
+    StateRestored,
 )
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
@@ -48,9 +50,11 @@ from meshwatchd.model.frames import (
     FactFrame,
     OperatorReplyFrame,
     ProvisionFrame,
+    StateFrame,
     StatusFrame,
     ToAgent,
 )
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
@@ -60,6 +64,7 @@ from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.operator_desk import OperatorDesk
+from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 
@@ -77,6 +82,9 @@ AUDIT_INTERVAL_S = 20.0
 POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
 POLL_PAUSE = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
+
+SOURCES_S = 2.0
+"""How often it is seen which source is due; each has its own interval."""
 
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
@@ -105,12 +113,14 @@ class Agent:
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
+        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._poll = Poll()
         self._tunnel_watch = TunnelWatch()
         self._tunnels: tuple[WireGuardState, ...] = ()
         self._told_tunnels: tuple[WireGuardState, ...] = ()
+        self._state_file = StateFile(Path(settings.daemon.state_dir))
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -125,17 +135,21 @@ class Agent:
             return None
         return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
 
+    def view(self) -> LocalView | None:
+        """What this node can tell of itself; None before the kernel has been read."""
+        return None if self._snapshot is None else self._own_view.look(self._snapshot)
+
     def events(self) -> EventStore:
         """The events kept."""
         return self._sinks.events
 
-    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+    async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Put an operator's request to the engine.
 
         Raises:
             TimeoutError: the engine does not answer.
         """
-        return await self._desk.ask(verb, location, to_rank=to_rank, is_dry_run=is_dry_run)
+        return await self._desk.ask(request)
 
     # --- life ---
 
@@ -162,6 +176,7 @@ class Agent:
             self._sinks.events.close()
 
     async def _work_until_the_end(self) -> None:
+        self._restore_state()
         await self._show_kernel()
         duties = (
             self._stay_alive(),
@@ -170,6 +185,7 @@ class Agent:
             self._work(),
             self._audit(),
             self._poll_tunnels(),
+            self._read_sources(),
             self._serve_control(),
         )
         async with asyncio.TaskGroup() as group:
@@ -177,6 +193,14 @@ class Agent:
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
+
+    def _restore_state(self) -> None:
+        """Before the first snapshot: the engine builds its picture of the mesh on it."""
+        state, problem = self._state_file.load()
+        if problem:
+            self._log.warning("state.refused", error=problem)
+        if state is not None:
+            self._send(StateRestored(state=state))
 
     def _receive(self) -> None:
         try:
@@ -195,12 +219,15 @@ class Agent:
                 self._status = status
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
+            case StateFrame(state=state):
+                if problem := self._state_file.save(state):
+                    self._log.warning("state.unwritten", error=problem)
             case FactFrame():
                 self._sinks.consume(frame)
             case _:
                 assert_never(frame)
 
-    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested) -> None:
+    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
@@ -322,6 +349,14 @@ class Agent:
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
             await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
+
+    async def _read_sources(self) -> None:
+        """Read what other programs say of the mesh; each has its own pace."""
+        while True:
+            _, rejected = await self._own_view.refresh()
+            for each in rejected:
+                self._log.warning("source.rejected", source=each.source, reason=each.reason)
+            await asyncio.sleep(SOURCES_S)
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

@@ -19,7 +19,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
-from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame
+from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, StateFrame
 from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -29,6 +29,7 @@ from meshwatchd.model.outputs import (
     Fact,
     Output,
     ReplyOperator,
+    SaveState,
     SendProbe,
     SessionPlan,
     SetBanner,
@@ -135,6 +136,8 @@ class Effects:
                 self._agent.send(ProvisionFrame(command=output))
             case ReplyOperator():
                 self._agent.send(OperatorReplyFrame(reply=output))
+            case SaveState():
+                self._agent.send(StateFrame(state=output.state))
             case CollisionFound() if self._is_acting and not self._has_provisioned:
                 self.refusal = "; ".join(output.what)
             case fact:

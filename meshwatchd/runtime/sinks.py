@@ -45,8 +45,11 @@ from meshwatchd.model.outputs import (
     HandshakeStale,
     KeyMismatched,
     ObjectReasserted,
+    OrderEnded,
+    OrderGiven,
     OverrideAdopted,
     OverrideRetired,
+    PathSuppressed,
     PlanRefused,
     ProposalAnswered,
     SessionChanged,
@@ -58,6 +61,7 @@ from meshwatchd.model.outputs import (
     TunnelPeersChanged,
     VerdictChanged,
 )
+from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
@@ -89,6 +93,9 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         FailoverAdvised: EventKind("failover.advised", "warning"),
         PlanRefused: EventKind("plan.refused", "error"),
         OverrideAdopted: EventKind("override.adopted", "info"),
+        OrderGiven: EventKind("order.given", "info"),
+        OrderEnded: EventKind("order.ended", "info"),
+        PathSuppressed: EventKind("path.suppressed", "warning"),
         CollisionFound: EventKind("collision.found", "error"),
         ObjectReasserted: EventKind("object.reasserted", "warning"),
         ClockStalled: EventKind("clock.stalled", "warning"),
@@ -198,7 +205,7 @@ def flatten(fact: Fact) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in fact.__struct_fields__:
         value = getattr(fact, name)
-        if isinstance(value, Verdict):
+        if isinstance(value, Verdict | Order):
             fields |= {key: _plain(getattr(value, key)) for key in value.__struct_fields__}
         else:
             fields[name] = _plain(value)

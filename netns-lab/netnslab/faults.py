@@ -192,6 +192,7 @@ def active(lab: Lab) -> list[tuple[Fault, FaultRecord]]:
             each,
         )
         for each in ownership.read(lab.lab_id).faults
+        if not each.undo
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
 from meshwatchd.model import events as ev
@@ -19,6 +20,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Ends, Fault, Leg
@@ -92,6 +94,7 @@ class SimNode:
         refusal: what its kernel says to every change; empty for a kernel that does as it is told.
         changes: how often its overrides were changed.
         due: the engine's deadline as of its last event.
+        state: what the daemon keeps in its state directory.
     """
 
     name: str
@@ -104,6 +107,7 @@ class SimNode:
     refusal: str = ""
     changes: int = 0
     due: int | None = None
+    state: PolicyState = field(default_factory=PolicyState)
 
     @property
     def conductor(self) -> Conductor:
@@ -146,6 +150,7 @@ class World:
         self.switches: list[Switched] = []
         self.replies: list[tuple[str, out.ReplyOperator]] = []
         self.sent = 0
+        self.journals: dict[str, Journal] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._count = 0
         self.settings = {
@@ -287,6 +292,7 @@ class World:
         match delivery:
             case Boot():
                 node.is_running = True
+                self._feed(node, ev.StateRestored(state=node.state))
                 self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules)))
             case Wake(late_ns):
                 held, node.held = node.held or [], None
@@ -306,7 +312,10 @@ class World:
                 self._feed(node, delivery)
 
     def _feed(self, node: SimNode, event: ev.Event) -> None:
-        for output in node.engine.handle(event, self.now):
+        outputs = node.engine.handle(event, self.now)
+        if node.name in self.journals:
+            self.journals[node.name].note(event, self.now, outputs)
+        for output in outputs:
             self._effect(node, output)
         node.due = node.engine.deadline()
 
@@ -324,6 +333,8 @@ class World:
                 self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
             case out.ReplyOperator():
                 self.replies.append((node.name, output))
+            case out.SaveState():
+                node.state = output.state
             case _:
                 self.told.append(Told(self.now, node.name, output))
 

@@ -10,6 +10,7 @@ import pytest
 from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify, explains
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.path_faults import PATH_FAULTS
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -37,6 +38,11 @@ LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
+    (
+        "no probe passes and every canary is answered",
+        replace(MEMBER, overlay=UNKNOWN, answering_canaries=("web",)),
+        "",
+    ),
     (
         "nobody answers, and others sign with another key",
         replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
@@ -76,11 +82,16 @@ CASES = [
         "b1",
     ),
     (
-        "the remote leader's neighbours miss it",
-        replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD),
+        "probes arrive through the tunnel that answers nothing",
+        replace(LEADER, wireguard=DEAD, remote_view_leader=UNKNOWN),
         "a1",
     ),
-    ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD), "a1"),
+    (
+        "the remote leader's neighbours miss it",
+        replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD, inbound=UNKNOWN),
+        "a1",
+    ),
+    ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD, inbound=DEAD), "a1"),
     ("the tunnel is dead, heard by a member", replace(MEMBER, own_view_wireguard=DEAD), "a1"),
     (
         "fresh flows beyond the remote leader die",
@@ -104,6 +115,8 @@ CASES = [
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
+    ("all canaries are silent", replace(HEALTHY, silent_canaries=(("web", "a3"), ("dns", "a2"))), ""),
+    ("only a kubelet is silent", replace(HEALTHY, silent_kubelets=(("kubelet", "a3"),)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
     ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
     ("all is well", HEALTHY, ""),
@@ -141,9 +154,9 @@ def test_the_table_is_total():
     assert FaultCode.UNDETERMINED is classify(broken).fault
 
 
-def test_every_fault_but_one_has_a_rule():
+def test_every_fault_of_paths_but_one_has_a_rule():
     """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    assert set(FaultCode) == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
+    assert {fault.code for fault in PATH_FAULTS} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
@@ -152,7 +165,7 @@ def test_without_a_good_standby_all_paths_are_down(index):
     evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
-    if not evidence.is_anything_alive or plain.fault is FaultCode.LOCAL:
+    if not evidence.is_anything_alive or plain.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED):
         assert plain == verdict
         return
     assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (

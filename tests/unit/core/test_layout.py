@@ -154,15 +154,16 @@ def test_layers_with_ip6_at_both_ends_have_a_twin():
 
 
 def test_canaries_of_other_locations_are_asked():
-    """The mesh is not on the way to the own location's."""
+    """The mesh is not on the way to the own location's, and a node that was not found is in no location."""
     canaries = (
+        Canary(name="ghost", address="10.244.9.9", port=53, node=NodeName("z9")),
         Canary(name="near", address="10.244.6.9", port=53, node=NodeName("b3")),
         Canary(name="far", address="fd00:244:3::9", port=80, node=NodeName("a3"), kind=CanaryKind.TCP),
     )
     plans = _extended("b1", canary=canaries)
     (plan,) = [plan for plan in plans if plan.layer is Layer.POD]
 
-    assert (canaries[1], "a3", "fd00:244:3::9", 80, "") == (
+    assert (canaries[2], "a3", "fd00:244:3::9", 80, "") == (
         plan.canary,
         plan.peer,
         plan.destination,

@@ -9,7 +9,9 @@ import pytest
 
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
+from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
+from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 TYPES: dict[str, type[msgspec.Struct]] = {
@@ -22,6 +24,11 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Canary": CanaryStatus,
     "Explanation": Explanation,
     "Deed": Deed,
+    "Order": Order,
+    "Finding": Finding,
+    "Candidate": Candidate,
+    "DeviceLayer": DeviceLayer,
+    "View": LocalView,
 }
 
 
