@@ -18,6 +18,7 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.memory import MEMORABLE, Memory
+from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.operators import answer
 from meshwatchd.core.recognise import Recogniser
 from meshwatchd.core.report import build_status
@@ -28,6 +29,7 @@ from meshwatchd.core.takeover import Takeover
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile
+from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
@@ -80,6 +82,7 @@ class Engine:
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
         self.takeover = Takeover(self, Recogniser(settings, node, profiles))
+        self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
         self.rng = rng
@@ -91,8 +94,8 @@ class Engine:
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         pending = [conductor.deadline() for conductor in self.conductors.values()]
-        first = self.schedule.deadline()
-        return min([*pending, first], default=None) if first is not None else min(pending, default=None)
+        others = self.schedule.deadline(), self.sizes.deadline()
+        return min((*pending, *(due for due in others if due is not None)), default=None)
 
     def handle(self, event: ev.Event, now: int) -> list[Output]:
         """Take in one event.
@@ -153,6 +156,10 @@ class Engine:
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
+            case SizeAnswered():
+                yield from self.sizes.answered(event, now)
+            case SizeUnsent():
+                yield from self.sizes.unsent(event, now)
             case ev.StateRestored():
                 yield from self._recall(event)
             case _:
@@ -171,6 +178,7 @@ class Engine:
         missed: list[tuple[Session, SessionState]] = []
         outputs: list[Output] = []
         outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        outputs += self.sizes.advance(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
             outputs += self._changed(session, before)
@@ -238,6 +246,7 @@ class Engine:
 
     def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
         """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
+        self.sizes.stalled(now)
         if event.late_ns < LONG_STALL_NS:
             self.schedule.postpone(event.late_ns)
         else:
@@ -252,6 +261,8 @@ class Engine:
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
         if not event.is_fresh_epoch or event.peer == self.node:
             return
+        if event.size_bytes:
+            self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self.by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)

@@ -90,8 +90,10 @@ class Takeover:
         if not is_same(self._engine.topology, topology) or surroundings != self._surroundings:
             self._surroundings = surroundings
             yield from self._begin(topology, snapshot, now)
-        elif self.is_agent_new and self.planner is not None and surroundings.is_acting:
-            yield from self.provide(now, is_due=True)
+        else:
+            self._engine.sizes.observe(snapshot, now)
+            if self.is_agent_new and surroundings.is_acting:
+                yield from self.provide(now, is_due=True)
         self.is_agent_new = False
 
     def _may_act(self, snapshot: Snapshot) -> bool:
@@ -141,6 +143,7 @@ class Takeover:
                 ended=len(known) - len(kept),
             )
         yield ConfigureSessions(sessions=plans, nodes=tuple(node.name for node in topology.mesh.nodes))
+        yield from engine.sizes.start(planner, plans, snapshot, now)
         for rules in (conductor.overrides() for conductor in gone):
             if rules and is_acting:
                 yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
@@ -181,6 +184,7 @@ class Takeover:
             rng=self._engine.rng,
             views=self._engine.views,
             is_enforcing=is_acting,
+            sizes=self._engine.sizes,
             orders=self._engine.memory.orders,
             storm=self._engine.storm,
         )

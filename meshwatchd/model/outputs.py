@@ -7,6 +7,7 @@ import msgspec
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
@@ -103,7 +104,17 @@ class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", 
     state: PolicyState
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator | SaveState
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | ReplyOperator
+    | SaveState
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -437,6 +448,7 @@ Fact = (
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | SizeMeasured
 )
 
 Output = Command | Fact

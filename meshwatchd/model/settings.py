@@ -178,6 +178,23 @@ class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     implementation: LinkImplementation = LinkImplementation.AUTO
 
 
+class MtuSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Measuring what size each layer of each path carries.
+
+    Attributes:
+        enabled: one probe of full size a second and path, within a fortieth of probe.packets_per_second. A black hole
+            of large packets is invisible to everything else: pings pass, and image pulls hang.
+        fragments: also ask whether the underlay delivers fragments. Tunnels whose MTU is too large live by them, and
+            some clouds and firewalls drop them for good: there this warning is of no use.
+        move: a path in use that carries small packets only is left for a standby that carries all. Off, since a path
+            with a black hole still carries most of what matters, and both sites must be of one mind.
+    """
+
+    enabled: bool = True
+    fragments: bool = True
+    move: bool = False
+
+
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When to move and when to come back: fast down, slow up.
 
@@ -262,6 +279,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: KernelSettings = KernelSettings()
     standby: StandbySettings = StandbySettings()
     policy: PolicySettings = PolicySettings()
+    mtu: MtuSettings = MtuSettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mesh: MeshSettings = MeshSettings()

@@ -24,6 +24,7 @@ from meshwatchd.adapters.recorder import EventLine, EventStore
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
     AllowedIpsMoved,
@@ -109,6 +110,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
+        SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""
@@ -195,6 +197,8 @@ def classify(fact: Fact) -> EventKind:
     kind = EVENTS[type(fact)]
     if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
         return FAILBACK
+    if isinstance(fact, SizeMeasured) and fact.inbound_bytes >= fact.expected_bytes:
+        return kind._replace(level="info")
     if isinstance(fact, VerdictChanged):
         return kind._replace(level=_verdict_level(fact.verdict))
     return kind
