@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 
 
@@ -125,6 +126,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        sizes: what each layer of each path carries.
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
@@ -143,5 +145,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    sizes: tuple[SizeStatus, ...] = ()
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()
