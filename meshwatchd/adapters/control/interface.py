@@ -266,6 +266,21 @@ type Size (
   advice: string
 )
 
+# A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
+type Defect (
+  fault: string,
+  layer: int,
+  severity: string,
+  device: string,
+  subject: string,
+  peer: string,
+  culprit: string,
+  since_ns: int,
+  because: []string,
+  repair: string,
+  commands: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -282,6 +297,7 @@ type Snapshot (
   canaries: []Canary,
   tunnels: []Tunnel,
   sizes: []Size,
+  findings: []Defect,
   orders: []Order,
   drained: []string
 )

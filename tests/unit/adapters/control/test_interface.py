@@ -13,7 +13,15 @@ from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalVie
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.model.status import (
+    CanaryStatus,
+    FindingStatus,
+    PairStatus,
+    PathStatus,
+    RateStatus,
+    SessionStatus,
+    Status,
+)
 
 TYPES: dict[str, type[msgspec.Struct]] = {
     "Session": SessionStatus,
@@ -23,6 +31,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Pair": PairStatus,
     "Snapshot": Status,
     "Canary": CanaryStatus,
+    "Defect": FindingStatus,
     "Explanation": Explanation,
     "Deed": Deed,
     "Order": Order,
