@@ -1,6 +1,20 @@
-"""Crafted packets that ask one layer one question.
+"""Where exactly do packets to one peer die? Taps, crafted packets, and a table that reads them.
 
-The continuous probes are ordinary sockets, because real traffic is. When they have told that something is
-wrong, packets built by hand (VXLAN around the local device, a frame injected into it, bare IPIP) tell where.
-They are built with scapy, which is large and slow to import, hence the short-lived process of their own.
+The continuous probes are ordinary sockets, because real traffic is. When they have told that something is wrong, one
+short run tells where. It taps the overlay device and the device below it, and sends probes around one part of the local
+stack after the other:
+
+                  route, neighbour    overlay device    netfilter, routing    queue    NIC, wire, peer
+    KERNEL              x                   x                   x               x             x
+    INJECTED                                x                   x               x             x
+    CRAFTED                                                     x               x             x
+    FRAMED                                                                      x             x
+
+    __main__     the process                     run        the order of things
+    leg          which way, by the mesh          stack      the same, by the kernel's tables
+    probes       sockets and answers             senders    crafted packets' ways in; craft builds them with scapy
+    tap, taps    what passes; filter in the kernel, decode and marks in here
+    kernel       questions over rtnetlink        conclude   gathered -> observation -> signs -> matrix -> evidence
+
+It changes nothing and leaves nothing behind. Its own process, because scapy is large and slow to import.
 """

@@ -7,9 +7,15 @@ import sys
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import FailbackParameters, FailoverParameters, OperateReply
+from meshwatchd.adapters.control.interface import (
+    FailbackParameters,
+    FailoverParameters,
+    OperateReply,
+    OrderParameters,
+)
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_operation
+from meshwatchd.model.units import parse_duration
 
 EXIT_REFUSED = 1
 
@@ -19,14 +25,20 @@ _dry_run = click.option("--dry-run", "is_dry_run", is_flag=True, help="Show the 
 @click.command("failover")
 @click.argument("location", required=False)
 @click.option("--rank", type=click.IntRange(1, 7), help="The standby path wanted; the best one by default.")
+@click.option("--confirm-within", metavar="DURATION", help="Undo it unless `confirm` comes within, as in 30s.")
 @_dry_run
 @click.pass_obj
-def failover(terminal: Terminal, *, location: str | None, rank: int | None, is_dry_run: bool) -> int:
+def failover(
+    terminal: Terminal, *, location: str | None, rank: int | None, confirm_within: str | None, is_dry_run: bool
+) -> int:
     """Move the traffic to LOCATION (the only one by default) to a standby path, on both sides.
 
     Exit status: 0 accepted, 1 refused.
     """
-    return _operate(terminal, "Failover", FailoverParameters(location=location, rank=rank, dry_run=is_dry_run))
+    parameters = FailoverParameters(
+        location=location, rank=rank, dry_run=is_dry_run, confirm_within_ns=_parse(confirm_within)
+    )
+    return operate(terminal, "Failover", parameters)
 
 
 @click.command("failback")
@@ -38,10 +50,20 @@ def failback(terminal: Terminal, *, location: str | None, is_dry_run: bool) -> i
 
     Exit status: 0 accepted, 1 refused.
     """
-    return _operate(terminal, "Failback", FailbackParameters(location=location, dry_run=is_dry_run))
+    return operate(terminal, "Failback", FailbackParameters(location=location, dry_run=is_dry_run))
 
 
-def _operate(terminal: Terminal, method: str, parameters: FailoverParameters | FailbackParameters) -> int:
+def _parse(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--confirm-within") from None
+
+
+def operate(
+    terminal: Terminal, method: str, parameters: FailoverParameters | FailbackParameters | OrderParameters
+) -> int:
+    """Ask for something that changes what the daemon does, and show the answer; returns the exit status."""
     raw = terminal.client.call(f"io.meshwatch.Control.{method}", parameters)
     reply = msgspec.json.decode(raw, type=OperateReply)
     if terminal.is_json:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.cli.render_orders import render_orders
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
@@ -37,6 +38,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         is_verbose: with every session and every counter.
     """
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
+    if status.orders or status.drained:
+        lines += ["", *render_orders(status, now_ns, paint)]
     if status.pairs:
         lines += ["", *_render_paths(status, paint)]
     if status.canaries:
@@ -114,7 +117,13 @@ def _render_paths(status: Status, paint: Paint) -> list[str]:
 
 
 def _path_row(status: Status, pair: PairStatus, path: PathStatus) -> list[Cell]:
-    notes = [note for note, is_so in (("mesh's own", path.rank == 0), ("relay here", path.is_local_relay)) if is_so]
+    known = (
+        ("mesh's own", path.rank == 0),
+        ("relay here", path.is_local_relay),
+        (f"suppressed, penalty {path.penalty}", path.is_suppressed),
+        ("drained", any(relay in status.drained for relay in path.relays)),
+    )
+    notes = [note for note, is_so in known if is_so]
     return [
         (pair.remote_location, ""),
         (str(path.rank), ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.config.check_mesh import is_whole
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
     Finding,
@@ -40,7 +41,7 @@ def check_canaries(settings: Settings) -> Iterator[Finding]:
             first = f"probe.canary[{names.index(canary.name)}]"
             yield Finding(key=f"{key}.name", problem=f"{first} has the same name", remedy="give each its own")
         yield from _check_canary(key, canary)
-        if canary.node not in nodes:
+        if canary.node not in nodes and is_whole(settings):
             yield Finding(
                 key=f"{key}.node",
                 problem=f"{canary.node!r} is no node of the mesh",

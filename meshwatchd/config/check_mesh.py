@@ -31,18 +31,27 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
         return
     yield from _check_family(mesh)
     yield from _check_names(mesh)
-    yield from _check_membership(mesh)
+    if is_whole(settings):
+        yield from _check_membership(mesh)
+    yield from _check_count(mesh)
     for index, node in enumerate(mesh.node):
         yield from _check_node(_node_key(index, node), node)
     yield from _check_unique(mesh)
     yield from _check_overlaps(mesh)
+    if not is_whole(settings):
+        return
     yield from _check_local_node(settings)
     try:
-        built = build_mesh(mesh.location, mesh.node)
+        built = build_mesh(mesh.location, mesh.node, with_impossible=True)
     except ProfileError as error:
         yield Finding(key="mesh", problem=str(error), remedy="correct the declaration of the mesh")
         return
     yield from _check_paths(mesh, built)
+
+
+def is_whole(settings: Settings) -> bool:
+    """Whether [mesh] is all there is to know; locations alone or nodes alone pin what is found out otherwise."""
+    return bool(settings.mesh.location and settings.mesh.node) or not settings.discovery.enabled
 
 
 def _check_family(mesh: MeshSettings) -> Iterator[Finding]:
@@ -99,6 +108,10 @@ def _check_membership(mesh: MeshSettings) -> Iterator[Finding]:
                     problem=f"{standby} is named twice",
                     remedy="name the leader and each standby once",
                 )
+
+
+def _check_count(mesh: MeshSettings) -> Iterator[Finding]:
+    locations = mesh.location
     if len(locations) * (len(locations) - 1) // 2 > MAX_PAIRS:
         yield Finding(
             key="mesh.location",

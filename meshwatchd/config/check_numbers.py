@@ -19,7 +19,7 @@ from meshwatchd.config.values import (
     check_number,
     check_port_range,
 )
-from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, Settings
+from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, PolicySettings, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.topology import LINKS_PER_PAIR
 from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
@@ -29,6 +29,12 @@ PROBE_BAND_PORTS = RESERVED_PORTS
 
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
+
+MOST_JOURNAL_MIB = 1024
+"""It lies in memory."""
+
+MOST_ACTIONS = 10_000
+"""Each is remembered for a day."""
 
 MAX_PAIRS = 6
 """Pairs of locations one probe can tell its view of: 32 bits, 5 for each (model.events.Banner)."""
@@ -94,6 +100,7 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
     yield from check_name("daemon.node", settings.daemon.node)
     yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
     yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
+    yield from check_number("daemon.journal_mib", settings.daemon.journal_mib, least=0, most=MOST_JOURNAL_MIB)
     yield from _check_keys(settings)
     yield from check_directory("standby.private_key_file", settings.standby.private_key_file)
     if settings.daemon.log_format not in {"json", "console"}:
@@ -102,11 +109,11 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
             problem=f"{settings.daemon.log_format!r} is none of the choices",
             remedy="write one of json, console",
         )
-    if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location:
+    if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location and not settings.discovery.enabled:
         yield Finding(
             key="daemon.mode",
             problem=f'"{settings.daemon.mode.value}" needs a mesh, and none is declared',
-            remedy='declare [[mesh.location]] and [[mesh.node]], or write mode = "observe"',
+            remedy="declare [[mesh.location]] and [[mesh.node]], or write discovery.enabled = true",
         )
 
 
@@ -133,7 +140,20 @@ def _check_durations(settings: Settings) -> Iterator[Finding]:
     yield from check_duration("standby.keepalive", standby.keepalive, shortest_ns=SECOND, longest_ns=MINUTE)
     yield from check_duration("policy.hold_down", policy.hold_down, shortest_ns=0, longest_ns=24 * 60 * MINUTE)
     yield from check_duration("policy.wait_to_restore", policy.wait_to_restore, shortest_ns=0, longest_ns=60 * MINUTE)
+    yield from _check_policy(policy)
+    repair = settings.repair
+    yield from check_number("repair.actions_per_minute", repair.actions_per_minute, least=1, most=60)
+    yield from check_number("repair.actions_per_day", repair.actions_per_day, least=1, most=10_000)
+
+
+def _check_policy(policy: PolicySettings) -> Iterator[Finding]:
     yield from check_number("policy.actions_per_minute", policy.actions_per_minute, least=1, most=60)
+    yield from check_number("policy.actions_per_day", policy.actions_per_day, least=1, most=MOST_ACTIONS)
+    yield from check_number("policy.jitter_percent", policy.jitter_percent, least=0, most=100)
+    yield from check_duration("policy.half_life", policy.half_life, shortest_ns=SECOND // 10, longest_ns=60 * MINUTE)
+    yield from check_number("policy.suppress", policy.suppress, least=1001, most=100_000)
+    yield from check_number("policy.reuse", policy.reuse, least=1, most=policy.suppress - 1)
+    yield from check_number("policy.storm_locations", policy.storm_locations, least=2, most=1000)
 
 
 def _check_kernel(settings: Settings) -> Iterator[Finding]:
@@ -198,11 +218,12 @@ def _check_priorities(base: int) -> Iterator[Finding]:
 def _check_ports(settings: Settings) -> Iterator[Finding]:
     probe, standby = settings.probe, settings.standby
     count = _link_count(settings)
+    # Hellos have the port below.
     last = 65_536 - PROBE_BAND_PORTS
-    yield from check_number("probe.port", probe.port, least=1024, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
+    yield from check_number("probe.port", probe.port, least=1025, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
     yield from check_number("standby.port", standby.port, least=1024, most=65_536 - count, why=f"{count} ports follow")
     yield from check_number("standby.mtu", standby.mtu, least=576, most=65_455, why="bytes inside the tunnel")
-    probes = range(probe.port, probe.port + PROBE_BAND_PORTS)
+    probes = range(probe.port - 1, probe.port + PROBE_BAND_PORTS)
     links = range(standby.port, standby.port + count)
     for key, ports in (("probe.port", probes), ("standby.port", links)):
         taken = next((port for port in sorted(FOREIGN_PORTS) if port in ports), None)

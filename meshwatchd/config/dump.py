@@ -28,7 +28,7 @@ _CHOICES = {
 """Choices whose names do not explain themselves."""
 
 _HEADER = """\
-Configuration of meshwatchd. Every value below is the default, so the file may as well be empty.
+Configuration of meshwatchd. Every value below is the default: a file with the mode alone will do, beside the mesh key.
 Check it with `meshwatchd --check`; every complaint names the key and what to write instead.
 Generated from the program's own settings: `python -m meshwatchd.config.dump`.
 """
@@ -36,7 +36,7 @@ _CANARY_HEADER = """\
 A canary; up to 16 may be declared. {summary} Remove the # in front of the lines below and replace them by yours.
 """
 _EXAMPLE_HEADER = """\
-The mesh, the same on every node. Without it the daemon only watches. Remove the # in front of the lines below
+The mesh, the same on every node, where it is not to be found out. Remove the # in front of the lines below
 and replace them by yours; a standby's public key is what `wg pubkey` makes of its standby.private_key_file.
 """
 
@@ -69,7 +69,7 @@ def _section(section: msgspec.structs.FieldInfo) -> str:
     defaults = msgspec.to_builtins(section.default)
     lines = [_comment(summary), f"[{section.name}]"]
     for field in msgspec.structs.fields(section.type):
-        if isinstance(field.default, tuple):
+        if isinstance(field.default, tuple) and field.type != tuple[str, ...]:
             continue
         notes = [reasons[field.name]] if field.name in reasons else []
         notes += _choices(f"{section.name}.{field.name}", field.type)

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from meshwatchd.config.check_canaries import check_canaries
+from meshwatchd.config.check_discovery import check_discovery
 from meshwatchd.config.check_mesh import check_mesh
 from meshwatchd.config.check_numbers import check_numbers
 from meshwatchd.config.check_stamp import check_stamp
@@ -47,7 +48,7 @@ def load(path: Path) -> Settings:
     except ShapeError as error:
         raise _error(path, error.finding) from error
     settings = _name_node(settings)
-    checks = (check_numbers, check_mesh, check_canaries, check_stamp)
+    checks = (check_numbers, check_discovery, check_mesh, check_canaries, check_stamp)
     finding = next((finding for check in checks for finding in check(settings)), None)
     if finding is not None:
         raise _error(path, finding)

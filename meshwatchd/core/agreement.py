@@ -12,8 +12,13 @@ from meshwatchd.core.suspicion import BURST_PAUSE_NS, Suspicion
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, ProposalAnswered
+from meshwatchd.model.policy_state import OrderKind
+from meshwatchd.model.settings import MINUTE
 from meshwatchd.model.topology import Path
 from meshwatchd.model.units import parse_duration
+
+ORDER_PAUSE_NS = MINUTE
+"""An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
 
 
 class Agreement:
@@ -111,6 +116,8 @@ class Agreement:
         if message.reason is not Reason.STALE:
             self._execution.ban(intent.target, now)
         mover.abandon(now)
+        if message.reason in (Reason.PAUSED, Reason.PINNED):
+            mover.home_after = now + ORDER_PAUSE_NS
         # Heard of, not reached: at that generation this node would not follow the move that it has missed.
         mover.heard_generation = max(mover.heard_generation, message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
@@ -158,11 +165,24 @@ class Agreement:
             return Reason.MODE
         if message.generation <= context.mover.generation:
             return Reason.STALE
-        if message.reason is not Reason.OPERATOR and context.damper.is_exhausted(now):
+        if message.reason is not Reason.OPERATOR and context.damper.exhausted(now):
             return Reason.BUDGET
+        if (order := self._forbidding_order(message)) is not None:
+            return order
         if message.reason is Reason.BROKEN and self._knows_better(target, sender, now):
             return Reason.BETTER_PATH
         return None
+
+    def _forbidding_order(self, message: Coordination) -> Reason | None:
+        """The kind of standing order here that a move would break; operators themselves may."""
+        orders, remote = self._context.orders, self._context.watch.remote
+        if message.reason is Reason.OPERATOR:
+            return None
+        if orders.about(OrderKind.PAUSE, remote) is not None:
+            return Reason.PAUSED
+        pin = orders.about(OrderKind.PIN, remote)
+        is_leaving = message.reason is Reason.RESTORED and pin is not None and message.rank != pin.rank
+        return Reason.PINNED if is_leaving else None
 
     def _knows_better(self, target: Path, sender: NodeName, now: int) -> bool:
         """Whether a lower rank answers and its own relays may still be about to take it.
@@ -184,8 +204,13 @@ class Agreement:
         watch, group = self._context.watch, self._context.watch.group(target)
         if message.reason is Reason.OPERATOR:
             return group.is_good
-        if message.reason is Reason.RESTORED:
+        if message.reason in (Reason.RESTORED, Reason.PINNED):
             return is_restored(group, self._wait_to_restore_ns // 2, now)
+        if message.reason is Reason.TOO_SMALL:
+            is_wanted = self._context.settings.mtu.move and self._context.is_cramped(self._context.mover.active)
+            return is_wanted and group.is_good and not self._context.is_cramped(target)
+        if message.reason is Reason.DRAINED:
+            return group.is_good and self._context.is_drained(self._context.mover.active, now)
         current = watch.group(self._context.mover.active)
         since = current.suspect_since or current.down_since
         return bool(since) and group.is_good and group.verified_since(since)

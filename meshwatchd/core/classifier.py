@@ -13,83 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
+from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
+from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 
+__all__ = ["TABLE", "Evidence", "Leg", "Rule", "classify", "explains"]
 
-class Leg(StrEnum):
-    """What is known of one leg right now."""
-
-    ALIVE = "alive"
-    DEAD = "dead"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What one node knows about one pair of locations.
-
-    Attributes:
-        is_leader: whether this node leads its location.
-        own_leader, remote_leader: the relays of the primary path on the two sides.
-        path: fresh flows over the primary path to the nodes beyond the remote relay.
-        path_to_relay: fresh flows over the primary path to the remote leader itself.
-        pinned: old flows over the primary path to nodes that fresh flows do not reach.
-        underlay, overlay, overlay_pinned: this node to its own leader (members only).
-        members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
-        own_loop: this node to itself over loopback.
-        ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
-        members_ipip: what this leader's members say of the same leg (leaders only).
-        wireguard: this leader to the remote leader's tunnel address (leaders only).
-        own_view_wireguard: what the own leader says of its tunnel (members only).
-        remote_view_overlay: what the remote leader says of its overlay to its members.
-        remote_view_leader: what the remote leader's neighbours say of its underlay.
-        remote_view_ipip: what they say of their IPIP leg to it.
-        is_anything_alive: whether any session to anybody is up.
-        mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
-        is_unproven: whether the primary path has never answered, long after the start.
-        is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
-        silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
-        silent_canaries: names and nodes of the canaries that do not answer.
-        log_likelihood: of the primary path's test.
-    """
-
-    pair: int
-    is_leader: bool
-    self_name: str
-    own_leader: str
-    remote_leader: str
-    path: Leg
-    path_to_relay: Leg
-    pinned: Leg
-    underlay: Leg
-    overlay: Leg
-    overlay_pinned: Leg
-    own_loop: Leg
-    ipip: Leg
-    members_ipip: Leg
-    members_overlay: Leg
-    members_underlay: Leg
-    members_pinned: Leg
-    wireguard: Leg
-    own_view_wireguard: Leg
-    remote_view_overlay: Leg
-    remote_view_leader: Leg
-    remote_view_ipip: Leg
-    is_anything_alive: bool
-    is_active_down: bool
-    is_unproven: bool
-    is_standby_missing: bool
-    has_good_standby: bool
-    silent_nodes: tuple[str, ...]
-    silent_ip6: tuple[tuple[Layer, str], ...]
-    silent_canaries: tuple[tuple[str, str], ...]
-    mismatched_nodes: tuple[str, ...]
-    inbound: Leg
-    log_likelihood: float
-
+CANARY_FAULTS = (FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.PROBES_ONLY)
+"""What silent canaries prove by themselves, and so are no consequence of."""
 
 Culprit = Callable[[Evidence], str]
 Because = Callable[[Evidence], tuple[str, ...]]
@@ -136,6 +69,11 @@ def _beyond_remote(e: Evidence) -> bool:
     return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
 
 
+def _overlay_alone(e: Evidence) -> bool:
+    """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
+    return e.is_overlay_direct and _is_broken(e) and e.wireguard is Leg.ALIVE
+
+
 def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     return (
         f"fresh flows {direction} {name} over the overlay die",
@@ -154,7 +92,34 @@ def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
+def _serves_probes_only(e: Evidence) -> bool:
+    """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not."""
+    return len({node for _, node in e.silent_canaries}) > 1 and not e.answering_canaries and e.path is Leg.ALIVE
+
+
+def _about_size(fault: FaultCode) -> Rule:
+    """A line for a fault that only large packets meet; `core.mtu_verdict` has found it."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: e.sizes is not None and e.sizes.fault is fault,
+        culprit=lambda e: e.sizes.culprit if e.sizes is not None else "",
+        because=lambda e: e.sizes.because if e.sizes is not None else (),
+    )
+
+
 TABLE: tuple[Rule, ...] = (
+    Rule(
+        fault=FaultCode.PROBE_PORT_BLOCKED,
+        # With known flows alive the canaries may live on what the network remembers.
+        matches=lambda e: (
+            _is_broken(e) and e.pinned is Leg.DEAD and e.own_loop is not Leg.DEAD and bool(e.answering_canaries)
+        ),
+        culprit=_nobody,
+        because=lambda e: (
+            "no probe over the primary path is answered, in any flow",
+            f"canaries behind it have answered every question since: {', '.join(e.answering_canaries)}",
+        ),
+    ),
     Rule(
         fault=FaultCode.KEY_MISMATCH,
         matches=lambda e: _is_alone(e) and bool(e.mismatched_nodes),
@@ -253,6 +218,15 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.ONE_WAY_BREAK,
+        matches=lambda e: e.is_leader and _is_broken(e) and e.wireguard is Leg.DEAD and e.inbound is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"nothing that is sent through the tunnel to {e.remote_leader} is answered",
+            "probes of the nodes behind it still arrive here: packets die on the way there only",
+        ),
+    ),
+    Rule(
         fault=FaultCode.LEADER_DEAD,
         matches=lambda e: _is_broken(e) and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD,
         culprit=_remote,
@@ -285,6 +259,24 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"{e.own_leader} answers on underlay and overlay and says that its tunnel to {e.remote_leader} is dead",
             f"nothing relayed between {e.own_leader} and {e.remote_leader} arrives",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"the tunnel to {e.remote_leader} answers",
+            *_new_flows_at(e.remote_leader, "between this node and"),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.DEAD,
+        culprit=_remote,
+        because=lambda e: (
+            f"no overlay flow between this node and {e.remote_leader} is answered",
+            f"the tunnel below, to {e.remote_leader}, answers",
         ),
     ),
     Rule(
@@ -373,6 +365,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda e: (f"the path to {e.remote_leader} has not answered since this daemon started",),
     ),
+    _about_size(FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NODE_UNREACHABLE,
         matches=lambda e: bool(e.silent_nodes),
@@ -386,8 +379,26 @@ TABLE: tuple[Rule, ...] = (
         because=_ip6_because,
     ),
     Rule(
+        fault=FaultCode.PROBES_ONLY,
+        matches=_serves_probes_only,
+        culprit=_nobody,
+        because=lambda e: (
+            f"all canaries are silent: {', '.join(name for name, _ in e.silent_canaries)}",
+            "the probes of every layer between the same nodes are answered",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.KUBELET_UNREACHABLE,
+        matches=lambda e: bool(e.silent_kubelets) and not e.silent_canaries and e.path is Leg.ALIVE,
+        culprit=lambda e: e.silent_kubelets[0][1],
+        because=lambda e: (
+            *(f"TCP {KUBELET_PORT} of {node} is not answered (canary {name})" for name, node in e.silent_kubelets),
+            "every layer of the mesh below answers: the node looks Ready by its own heartbeat",
+        ),
+    ),
+    Rule(
         fault=FaultCode.POD_UNREACHABLE,
-        matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE,
+        matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE and not _serves_probes_only(e),
         culprit=lambda e: e.silent_canaries[0][1],
         because=lambda e: (
             *(f"canary {name} on {node} does not answer" for name, node in e.silent_canaries),
@@ -400,6 +411,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda _: ("the path in use is good", "a standby path does not answer"),
     ),
+    *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
@@ -416,8 +428,10 @@ def classify(evidence: Evidence) -> Verdict:
     if evidence.is_active_down and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
         because = (f"the path in use is broken ({fault}) and no standby is good", *because)
         fault = FaultCode.ALL_PATHS_DOWN
-    if fault is not FaultCode.NONE and rule.fault is not FaultCode.POD_UNREACHABLE:
+    if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:
         because = (*because, *_consequences(rule, evidence))
+    if evidence.sizes is not None and fault is evidence.sizes.fault:
+        return to_verdict(evidence.sizes, evidence.pair, because)
     severity = CATALOGUE[fault].severity
     if severity is Severity.CRITICAL and not evidence.is_active_down:
         severity = Severity.WARNING
@@ -434,22 +448,23 @@ def classify(evidence: Evidence) -> Verdict:
 
 
 def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
-    """Whether the verdict says that the fault is here: then nothing is known of any path."""
-    return rule.fault is FaultCode.LOCAL or _is_alone(evidence)
+    """Whether the verdict is about this node or its probes: then nothing is known of any path."""
+    return rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED) or _is_alone(evidence)
 
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    return fault not in (FaultCode.NONE, FaultCode.POD_UNREACHABLE, FaultCode.STANDBY_DOWN)
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED
+    return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
 def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
     culprit = rule.culprit(evidence)
     return tuple(
         f"canary {name} on {node} is silent in consequence"
-        for name, node in evidence.silent_canaries
+        for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
         if explains(rule.fault, culprit, node)
     )
 

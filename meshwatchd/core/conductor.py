@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from meshwatchd.core.agreement import Agreement
 from meshwatchd.core.classifier import Evidence, classify
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.execution import Execution
 from meshwatchd.core.mover import Intent, MoveState
-from meshwatchd.core.policy import Decision, Situation, Stay, decide
+from meshwatchd.core.mtu_verdict import judge
+from meshwatchd.core.policy import Decision, Move, Situation, Stay, decide
 from meshwatchd.core.session import Outcome, Session
 from meshwatchd.core.suspicion import Suspicion
 from meshwatchd.model.events import ActivePath, Reason
-from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import DaemonReady, FailoverAdvised, FailoverHeld, Output, VerdictChanged
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import (
+    DaemonReady,
+    FailoverAdvised,
+    FailoverHeld,
+    Output,
+    PathSuppressed,
+    VerdictChanged,
+)
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.topology import Path
 from meshwatchd.model.units import parse_duration
@@ -31,6 +41,11 @@ START_GRACE_NS = 10 * SECOND
 
 HOLD_DELAY_NS = 200 * MS
 """A standby that is asked when the path in use is condemned has answered by then, or will not."""
+
+UNDO_NS = 60 * SECOND
+"""How long the way back from an unconfirmed failover is tried: a path that is bad for longer is not gone back to."""
+
+HOMEWARD = (Reason.RESTORED, Reason.PINNED)
 
 ADVICE_DELAY_NS = 1 * SECOND
 """Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
@@ -54,6 +69,9 @@ class Conductor:
         self.agreement = Agreement(context, self.execution, self.suspicion, self._decide)
         self._started = now
         self._held = ""
+        self._undo: Path | None = None
+        self._undo_until = 0
+        self._flaps: dict[int, int] = {}
         self._reviewed_at = now
         self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
         self._groups = {s.plan.session: tuple(self.watch.groups_of(s)) for s in context.schedule.sessions}
@@ -97,6 +115,7 @@ class Conductor:
         yield from self.suspicion.review(now)
         if self.suspicion.is_raised:
             self.next_review = min(self.next_review, self.suspicion.next_step)
+        yield from self._note_flaps(now)
         yield from self._diagnose(now)
         yield from self._get_ready(now)
         if self.mover.state is MoveState.PROPOSING:
@@ -113,13 +132,42 @@ class Conductor:
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
             yield from self.agreement.follow(peer, intent, now)
 
+    def order_expired(self, order: Order, now: int) -> None:
+        """A standing order is over: an unconfirmed failover is undone, a pinned path is an ordinary one again."""
+        if order.location not in ("", self.watch.remote):
+            return
+        if order.kind is OrderKind.PIN:
+            self.mover.is_pinned = False
+        elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
+            self._undo = next(path for path in self.watch.paths if path.rank == order.rank)
+            self._undo_until = now + UNDO_NS
+        self.next_review = now
+
     def stalled(self, now: int) -> None:
         """The evidence was gathered by a process that was not running: drop it."""
         for group in self.watch.groups.values():
             group.forget(now)
 
+    def _note_flaps(self, now: int) -> Iterator[Output]:
+        """Every path that has been condemned since the last look, in use or not."""
+        damper = self.context.damper
+        self.context.storm.note(self.watch.index, self.watch.group(self.watch.primary).down_since)
+        for path in self.watch.paths:
+            down_since = self.watch.group(path).down_since
+            if down_since == self._flaps.get(path.number, 0):
+                continue
+            self._flaps[path.number] = down_since
+            if down_since:
+                was_suppressed = damper.is_suppressed(path.relays, now)
+                damper.flapped(path.relays, now)
+                if damper.is_suppressed(path.relays, now) and not was_suppressed:
+                    penalty = int(damper.penalty(path.relays, now))
+                    yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
+
     def _diagnose(self, now: int) -> Iterator[Output]:
-        verdict = classify(self._evidence(now))
+        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
+        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)
@@ -127,12 +175,20 @@ class Conductor:
             stated, previous = changed
             yield VerdictChanged(verdict=stated, previous=previous)
 
+    def _excuse(self, verdict: Verdict, now: int) -> Verdict:
+        """What is taken out of service on purpose is not at fault."""
+        if verdict.fault is FaultCode.NONE or not self.context.views.is_admin_down(verdict.culprit, now):
+            return verdict
+        why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
+        return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)
+
     def _is_missing(self, path: Path) -> bool:
         group = self.watch.group(path)
         return group.is_down or not group.is_proven
 
     def _evidence(self, now: int) -> Evidence:
-        standbys = [path for path in self._watched() if path is not self.mover.active]
+        others = (path for path in self._watched() if path is not self.mover.active)
+        standbys = [path for path in others if not self.context.is_drained(path, now)]
         good = [path for path in standbys if self.watch.group(path).is_good]
         since = self.watch.group(self.mover.active).suspect_since
         is_settled = now - self._started > START_GRACE_NS
@@ -166,10 +222,20 @@ class Conductor:
         decision = self._decide(now)
         if isinstance(decision, Stay):
             yield from self._hold(decision.reason, now)
-        elif now >= self.mover.quiet_until:
+        elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
             if self.context.partner(decision.target) is not None:
                 yield from self.agreement.propose(decision.target, decision.reason, now)
+
+    def _undoing(self, now: int) -> Move | None:
+        """The way back from a failover that nobody has confirmed, until it is taken or cannot be."""
+        target = self._undo
+        if target is None:
+            return None
+        if target is self.mover.active or not self.mover.is_pinned or now >= self._undo_until:
+            self._undo = None
+            return None
+        return Move(target, Reason.OPERATOR) if self.watch.group(target).is_good else None
 
     def _hold(self, reason: str, now: int) -> Iterator[Output]:
         """Say why nothing is done, once a confirm burst has had the time to find something to do."""
@@ -183,17 +249,30 @@ class Conductor:
     def _decide(self, now: int) -> Decision:
         if self.watch.is_deaf(now):
             return Stay("this node does not hear its own reflector: nobody is accused on its word")
-        banned = self.execution.banned_until
-        situation = Situation(
+        return self._undoing(now) or decide(self._situation(now), self.context.damper, now)
+
+    def _situation(self, now: int) -> Situation:
+        context, active = self.context, self.mover.active
+        banned, local = self.execution.banned_until, context.planner.topology.local.location
+        pin = context.orders.about(OrderKind.PIN, self.watch.remote)
+        pinned = next((path for path in self.watch.paths if pin is not None and path.rank == pin.rank), None)
+        return Situation(
             paths=tuple(path for path in self.watch.paths if banned.get(path.number, 0) <= now),
             group=self.watch.group,
-            active=self.mover.active,
+            active=active,
+            home=pinned or self.watch.primary,
             moved_at=self.mover.moved_at,
             is_pinned=self.mover.is_pinned,
-            is_revertive=self.context.settings.policy.revertive,
+            is_revertive=pinned is not None or context.settings.policy.revertive,
             wait_to_restore_ns=self._wait_to_restore_ns,
+            is_drained=lambda path: context.is_drained(path, now),
+            is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
+            shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
+            is_cramped=context.is_cramped,
+            moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
+            pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
+            storm_since=context.storm.began(now),
         )
-        return decide(situation, self.context.damper, now)
 
     def _advise(self, now: int) -> Iterator[Output]:
         """Say what would be done: standby paths do not exist in this mode, so the first that avoids the culprit."""

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+from meshwatchd.core.damping import Damper
 from meshwatchd.core.mover import Intent, Mover
+from meshwatchd.core.mtu import SizeWatch
+from meshwatchd.core.orders import Orders
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
-from meshwatchd.core.policy import Damper
 from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.storm import Storm
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
+
+
+def _as_it_is(verdict: Verdict) -> Verdict:
+    return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +33,9 @@ class PairContext:
     """One pair on one node: what is seen, where traffic is, and the means to probe and to speak.
 
     Attributes:
+        orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
     watch: PairWatch
@@ -38,11 +48,26 @@ class PairContext:
     rng: random.Random
     views: PeerViews
     is_enforcing: bool
+    sizes: SizeWatch
+    explain: Callable[[Verdict], Verdict] = _as_it_is
+    orders: Orders = field(default_factory=Orders)
+    storm: Storm = field(default_factory=lambda: Storm(3))
 
     @property
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    def is_cramped(self, path: Path) -> bool:
+        """Whether a path was proven to lose large packets."""
+        return self.sizes.carries(path) is False
+
+    def is_drained(self, path: Path, now: int) -> bool:
+        """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""
+        return any(
+            self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
+            for name in path.relays
+        )
 
     def agreement_path(self, target: Path) -> Path:
         """The path whose relays agree on a move to `target`.

@@ -31,6 +31,9 @@ PATIENCE_NS = 800 * MS
 BACK_OFF_NS = 1 * SECOND
 """Pause after a proposal that was refused or not answered."""
 
+CHOSEN = (Reason.OPERATOR, Reason.PINNED)
+"""Moves that people asked for: there is no coming back by itself."""
+
 NOTICE_REPEATS = 4
 NOTICE_GAP_NS = 10 * MS
 
@@ -92,6 +95,7 @@ class Mover:
         quiet_until: when this node may propose again.
         refused_until: when it may follow again after its own kernel has refused a change. Who was merely refused by
             the other relay follows at once: often that relay knows the better path, and news of it is on the way.
+        home_after: when this node may ask again to come home, after operators' orders on the other side forbade it.
     """
 
     def __init__(self, active: Path, paths: tuple[Path, ...]) -> None:
@@ -107,6 +111,7 @@ class Mover:
         self.next_step = 0
         self.quiet_until = 0
         self.refused_until = 0
+        self.home_after = 0
         self.notices_left = 0
 
     def propose(self, target: Path, nonce: int, reason: Reason, now: int) -> Intent:
@@ -147,7 +152,7 @@ class Mover:
         self.previous, self.active = self.active, intent.target
         self.generation = intent.generation
         self.moved_at = now
-        self.is_pinned = intent.reason is Reason.OPERATOR
+        self.is_pinned = intent.reason in CHOSEN
         self.next_step = now + verify_ns
         self.notices_left = NOTICE_REPEATS
         return intent

@@ -5,20 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from meshwatchd.core.mover import MoveState
+from meshwatchd.core.order_desk import TOO_LONG, USUAL_NS, answer_order, is_reasonable
+from meshwatchd.core.orders import Orders
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.events import OperatorRequested, OperatorVerb, Reason
-from meshwatchd.model.outputs import Output, ReplyOperator
+from meshwatchd.model.outputs import OrderEnded, OrderGiven, Output, ReplyOperator
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.topology import Path
+from meshwatchd.model.units import render_duration
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
     from meshwatchd.core.engine import Engine
 
+MOVES = (OperatorVerb.FAILOVER, OperatorVerb.FAILBACK, OperatorVerb.PIN)
+
 
 def answer(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output]:
     """Carry out or refuse a request; always ends with one ReplyOperator."""
+    if event.verb in MOVES:
+        yield from _answer_move(engine, event, now)
+    else:
+        yield from answer_order(engine, event, now)
+
+
+def _answer_move(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output]:
     conductor = _find(engine, event.location)
     if engine.topology is None or conductor is None:
         places = ", ".join(sorted(c.watch.remote for c in engine.conductors.values())) or "none known"
@@ -32,15 +47,43 @@ def answer(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Outpu
     operations = planner.operations(conductor.mover.active, target)
     problem = _problem(engine, conductor, target)
     words = _describe(conductor, target)
-    if problem:
+    if not is_reasonable(event.duration_ns):
+        yield _refuse(event, TOO_LONG)
+    elif event.verb is OperatorVerb.PIN and target is conductor.mover.active and not target.is_primary:
+        event = msgspec.structs.replace(event, to_rank=target.rank)
+        yield from answer_order(engine, msgspec.structs.replace(event, location=conductor.watch.remote), now)
+    elif problem:
         yield _refuse(event, problem, operations)
     elif event.is_dry_run:
         yield ReplyOperator(request=event.request, is_accepted=True, text=f"would {words}", operations=operations)
     else:
+        yield from _stand_by(conductor, engine.memory.orders, _order(event, conductor, target, now))
         yield from conductor.agreement.propose(target, Reason.OPERATOR, now)
-        yield ReplyOperator(
-            request=event.request, is_accepted=True, text=f"asked to {words}; {_until(target)}", operations=operations
-        )
+        text = f"asked to {words}; {_until(event, target)}"
+        yield ReplyOperator(request=event.request, is_accepted=True, text=text, operations=operations)
+
+
+def _stand_by(conductor: Conductor, orders: Orders, order: Order | None) -> Iterator[Output]:
+    """The standing order that goes with a move, in place of the one of an earlier move."""
+    for earlier in orders.take_back(OrderKind.CONFIRM, location=conductor.watch.remote):
+        yield OrderEnded(order=earlier, is_expired=False)
+    if order is not None and orders.give(order):
+        yield OrderGiven(order=order)
+
+
+def _order(event: OperatorRequested, conductor: Conductor, target: Path, now: int) -> Order | None:
+    """What stands from here on: a pin, or the confirmation that is waited for."""
+    remote, active = conductor.watch.remote, conductor.mover.active
+    if event.verb is OperatorVerb.PIN:
+        lasts_ns = USUAL_NS if event.duration_ns is None else event.duration_ns
+        kind, rank = OrderKind.PIN, target.rank
+    elif event.verb is OperatorVerb.FAILOVER and event.duration_ns is not None:
+        # Only a relay of the path to go back to can ask for it; the way home is open to the relays of what is left.
+        is_relay = conductor.context.local_node in active.relays
+        lasts_ns, kind, rank = event.duration_ns, OrderKind.CONFIRM, active.rank if is_relay else 0
+    else:
+        return None
+    return Order(kind=kind, name=event.name, until_ns=now + lasts_ns, location=remote, rank=rank, reason=event.reason)
 
 
 def _find(engine: Engine, location: str) -> Conductor | None:
@@ -80,7 +123,11 @@ def _describe(conductor: Conductor, target: Path) -> str:
     return f"move {conductor.watch.remote} from rank {conductor.mover.active.rank} to rank {target.rank} over {relays}"
 
 
-def _until(target: Path) -> str:
+def _until(event: OperatorRequested, target: Path) -> str:
+    if event.verb is OperatorVerb.FAILOVER and event.duration_ns is not None:
+        return f"undone in {render_duration(event.duration_ns)} unless you run `meshwatchctl confirm`"
+    if event.verb is OperatorVerb.PIN:
+        return "traffic comes back there until `meshwatchctl unpin` or until the pin expires"
     if target.is_primary:
         return "automatic failover stays in force"
     return "it stays there until `meshwatchctl failback`, or until that path breaks"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from meshwatchd.core.classifier import explains
+from meshwatchd.core.mtu_report import build_sizes
 from meshwatchd.core.side import is_silent
 from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import Canary
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
@@ -27,8 +29,10 @@ _ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Status:
     """Everything `meshwatchctl status` shows."""
     conductors = tuple(engine.conductors.values())
-    pairs = tuple(_pair(engine, conductor) for conductor in conductors)
-    worst = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(engine))
+    pairs = tuple(_pair(engine, conductor, now) for conductor in conductors)
+    findings = engine.findings.status()
+    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(engine))
+    worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
     return Status(
         at_ns=now,
         node=engine.node,
@@ -47,7 +51,15 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
         ),
         rates=tuple(_rate(rate) for rate in engine.schedule.rates()),
         counters=dict(counters),
+        sizes=build_sizes(engine.sizes, engine.topology, now),
+        findings=findings,
+        orders=engine.memory.orders.standing,
+        drained=tuple(name for name in _names(engine) if engine.views.is_admin_down(name, now)),
     )
+
+
+def _names(engine: Engine) -> Iterator[NodeName]:
+    return (node.name for node in engine.topology.mesh.nodes) if engine.topology is not None else iter(())
 
 
 def _idle(engine: Engine) -> Severity:
@@ -64,7 +76,7 @@ def _role(engine: Engine) -> str:
     return "standby" if engine.node in location.standbys else "member"
 
 
-def _pair(engine: Engine, conductor: Conductor) -> PairStatus:
+def _pair(engine: Engine, conductor: Conductor, now: int) -> PairStatus:
     assert engine.topology is not None, "conductors exist only with a topology"
     watch, active = conductor.watch, conductor.mover.active
     states = [_state(watch.group(path)) for path in watch.paths]
@@ -87,6 +99,8 @@ def _pair(engine: Engine, conductor: Conductor) -> PairStatus:
                 state=state,
                 is_active=path is active,
                 is_local_relay=engine.node in path.relays,
+                penalty=int(conductor.context.damper.penalty(path.relays, now)),
+                is_suppressed=conductor.context.damper.is_suppressed(path.relays, now),
             )
             for path, state in zip(watch.paths, states, strict=True)
         ),

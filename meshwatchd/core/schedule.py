@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from meshwatchd.core.delay import DelayEstimator
@@ -55,6 +55,9 @@ LATENESS_SHARE = 4
 MAX_WIDENING_NS = 1 * SECOND
 """The prober forgets probes that are older; a process that is later than that is stalled, not late."""
 
+Address = tuple[str, str, int]
+"""Source, destination and port of a session: those that share it share one place in the walk through source ports."""
+
 Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
 
@@ -75,6 +78,11 @@ class _Turn:
         self.position = 0
         self.close_left = 0
         self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
+
+    def replace(self, kind: Kind, sessions: list[Session]) -> None:
+        """Ask these from here on, from the same place in the round."""
+        self.kind, self.sessions = kind, sessions
+        self.position %= len(sessions)
 
     def pace(self, interval_ns: int) -> None:
         """Ask each session once in an interval."""
@@ -136,7 +144,9 @@ class Schedule:
         self._turns: list[_Turn] = []
         self._turn_of: dict[SessionId, _Turn] = {}
         self._close_ns = 0
-        self._waits: list[_Waits] = []
+        self._by_id: dict[SessionId, Session] = {}
+        self._waits: dict[SessionId, _Waits] = {}
+        self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
         self._widening_ns = 0
         self._grid_ns = GRID_NS
@@ -146,42 +156,91 @@ class Schedule:
         plans: Iterable[SessionPlan],
         now: int,
         kinds: Mapping[SessionId, Kind] = MappingProxyType({}),
+        kept: Container[SessionId] = (),
     ) -> None:
-        """Begin with new sessions; earlier ones and all that is pending for them are forgotten.
+        """Take over another table of sessions.
+
+        Sessions that are kept go on as they are: state, history, delay, ports, what is outstanding, and their place in
+        the round where the round is the same. All others begin anew, and what was pending for those that are gone is
+        forgotten.
 
         Args:
-            plans: ids count up from 0.
+            plans: each with an id of its own.
             now: nanoseconds.
             kinds: what the budgets need to know of sessions; of others, what their plans say.
+            kept: ids that stand for the same session as before.
         """
-        self._heap.clear()
         ordered = sorted(plans, key=lambda plan: plan.session)
-        delays: dict[tuple[int, ...], tuple[DelayEstimator, _Waits]] = {}
-        ports: dict[tuple[str, str, int], FreshPorts] = {}
+        before = {number: session for number, session in self._by_id.items() if number in kept}
+        for number, session in self._by_id.items():
+            if number not in before:
+                session.forget_outstanding()
+        legs = {
+            _leg(plan): (before[plan.session].delay, self._waits[plan.session])
+            for plan in ordered
+            if plan.session in before
+        }
+        ports: dict[Address, FreshPorts] = {}
         turns: dict[Kind, list[Session]] = {}
-        sessions, self._waits = [], []
+        self._by_id, waits = {}, {}
         for plan in ordered:
-            delay, waits = delays.setdefault(_leg(plan), (self._estimator(plan), _Waits()))
-            session = Session(plan, self._ports(ports, plan, now), delay, self.timers.silence_ns)
-            sessions.append(session)
-            self._waits.append(waits)
+            delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), _Waits()))
+            source_ports = self._ports(ports, plan, now)
+            session = before.get(plan.session) or Session(plan, source_ports, delay, self.timers.silence_ns)
+            session.plan = plan
+            self._by_id[plan.session] = session
             kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
             turns.setdefault(kind, []).append(session)
-        self.sessions = tuple(sessions)
-        self._turns = [_Turn(kind, group) for kind, group in turns.items()]
-        self._turn_of = {session.plan.session: turn for turn in self._turns for session in turn.sessions}
-        self._close_ns = self._rates.close_ns(len(sessions))
-        for turn, rate in zip(self._turns, self.rates(), strict=True):
-            turn.rest_ns = rate.interval_ns
-            turn.pace(rate.interval_ns)
-            turn.watch_closely(self._close_ns)
-            turn.at = turn.grid = now + self._rng.randrange(turn.interval_ns)
-            self._push(turn.at, turn)
+        self._waits, self._fresh_ports = waits, ports
+        self.sessions = tuple(self._by_id.values())
+        self._close_ns = self._rates.close_ns(len(self.sessions))
+        self._take_turns(turns, now)
+        self._clear_heap()
+
+    def _take_turns(self, turns: Mapping[Kind, list[Session]], now: int) -> None:
+        """Arrange the sessions by kind; rounds whose sessions are the same go on where they are."""
+        before = {_place(turn.kind): turn for turn in self._turns}
+        after = [before.get(_place(kind)) or _Turn(kind, []) for kind in turns]
+        changed = []
+        for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
+            added = [session for session in sessions if session not in turn.sessions]
+            if turn.sessions != sessions:
+                changed.append((turn, bool(added), not turn.sessions))
+            turn.replace(kind, sessions)
+        self._turns = after
+        self._turn_of = {session.plan.session: turn for turn in after for session in turn.sessions}
+        self._keep_pace(now)
+        for turn, has_new, is_new in changed:
+            if has_new:
+                turn.watch_closely(self._close_ns)
+            if is_new:
+                turn.at = turn.grid = now + self._rng.randrange(turn.interval_ns)
+                self._push(turn.at, turn)
+            else:
+                self._hasten(turn, now)
         if sum(len(turn.sessions) / turn.rest_ns for turn in self._turns) * GRID_NS > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
             self._grid_ns = max(GRID_NS, min(MAX_GRID_NS, shortest_ns // GRID_SHARE))
         else:
             self._grid_ns = GRID_NS
+
+    def _clear_heap(self) -> None:
+        """Drop what belongs to sessions and rounds that are gone."""
+        alive = {id(each) for each in (*self.sessions, *self._turns, *self._waits.values())}
+        self._heap = [entry for entry in self._heap if id(entry[2]) in alive]
+        heapq.heapify(self._heap)
+
+    def _keep_pace(self, now: int) -> None:
+        """Give every round the pace that the budgets leave it."""
+        for turn, rate in zip(self._turns, self.rates(), strict=True):
+            if rate.interval_ns != turn.rest_ns:
+                is_new = not turn.rest_ns
+                turn.rest_ns = rate.interval_ns
+                turn.pace(min(rate.interval_ns, turn.interval_ns) if turn.close_left else rate.interval_ns)
+                if not is_new:
+                    self._hasten(turn, now)
+            else:
+                turn.pace(turn.interval_ns)
 
     def use_paths(self, paths: Iterable[int], now: int) -> None:
         """Probe these paths as what traffic depends on; the others are only watched."""
@@ -189,11 +248,7 @@ class Schedule:
         if used == self._used:
             return
         self._used = used
-        for turn, rate in zip(self._turns, self.rates(), strict=True):
-            if rate.interval_ns != turn.rest_ns:
-                turn.rest_ns = rate.interval_ns
-                turn.pace(min(rate.interval_ns, turn.interval_ns) if turn.close_left else rate.interval_ns)
-                self._hasten(turn, now)
+        self._keep_pace(now)
 
     def rates(self) -> list[Rate]:
         """How often each kind of session is probed once it is known good."""
@@ -279,7 +334,7 @@ class Schedule:
 
     def postpone(self, late_ns: int) -> None:
         """Wait longer for everything outstanding: whoever slept for that long has heard nothing meanwhile."""
-        for waits in {id(waits): waits for waits in self._waits}.values():
+        for waits in {id(waits): waits for waits in self._waits.values()}.values():
             waits.queue = deque((at + late_ns, session, seq) for at, session, seq in waits.queue)
 
     def look_closely(self, session: Session, now: int) -> None:
@@ -290,7 +345,7 @@ class Schedule:
 
     def session(self, identity: SessionId) -> Session | None:
         """The session of that id, or None for one of an earlier topology."""
-        return self.sessions[identity] if 0 <= identity < len(self.sessions) else None
+        return self._by_id.get(identity)
 
     def select(self, **wanted: object) -> tuple[Session, ...]:
         """The sessions whose plans have all the given attribute values; advisory ones only when asked for."""
@@ -370,7 +425,7 @@ class Schedule:
             coordination=coordination,
         )
 
-    def _ports(self, ports: dict[tuple[str, str, int], FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
+    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
         """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
         if plan.flow is FlowClass.PINNED:
             # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
@@ -379,7 +434,8 @@ class Schedule:
         address = plan.source, plan.destination, plan.port
         if address not in ports:
             # A canary's socket would keep a port from all others, which share it.
-            ports[address] = FreshPorts(*self._walks, now, is_apart=plan.canary is not None)
+            is_apart = plan.canary is not None
+            ports[address] = self._fresh_ports.get(address) or FreshPorts(*self._walks, now, is_apart=is_apart)
         return ports[address]
 
     def _push(self, at: int, item: _Turn | _Waits | Session) -> None:
@@ -393,6 +449,11 @@ def _leg(plan: SessionPlan) -> tuple[int, ...]:
     Canaries have nothing in common.
     """
     return (plan.layer, plan.path, plan.is_ip6, -1 if plan.canary is None else plan.session)
+
+
+def _place(kind: Kind) -> Kind:
+    """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
+    return kind._replace(share=0)
 
 
 def _is_watched(session: Session, now: int) -> bool:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from meshwatchd.core.evidence import KUBELET_PORT
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import SessionPlan
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""
+
+SURE_ANSWERS = 3
+"""A canary may ride on a flow that the network remembers once, and twice; a third time is no accident."""
 
 _LADDER = (Layer.UNDERLAY, Layer.WIREGUARD, Layer.OVERLAY, Layer.RELAY)
 """From the lowest on: the layer that is named is the one to look at first."""
@@ -46,8 +50,22 @@ class SideIssues:
         )
 
     def silent_canaries(self) -> tuple[tuple[str, str], ...]:
-        """Names and nodes of the canaries that do not answer."""
-        return tuple(_place(session.plan) for session in self.canaries if is_silent(session))
+        """Names and nodes of the canaries that do not answer, but for kubelets."""
+        return tuple(_place(s.plan) for s in self.canaries if is_silent(s) and s.plan.port != KUBELET_PORT)
+
+    def silent_kubelets(self) -> tuple[tuple[str, str], ...]:
+        """Names and nodes of the canaries that ask a kubelet and get no answer."""
+        return tuple(_place(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
+
+    def answering_canaries(self, since: int, among: frozenset[NodeName]) -> tuple[str, ...]:
+        """Canaries on some nodes that have answered every question since an instant, SURE_ANSWERS of them at least.
+
+        With no instant: those that answer at all, wherever they are.
+        """
+        if not since:
+            return tuple(_place(s.plan)[0] for s in self.canaries if not is_silent(s))
+        counts = [(session, session.since(since)) for session in self.canaries if session.plan.peer in among]
+        return tuple(_place(s.plan)[0] for s, (hits, misses) in counts if hits >= SURE_ANSWERS and not misses)
 
 
 def is_silent(session: Session) -> bool:

@@ -48,6 +48,10 @@ KEY_REPEAT_NS = MINUTE
 """How often the same is told again while it goes on."""
 
 
+DRAIN_MEMORY_NS = 60 * MINUTE
+"""A drained node that is silent is being worked on; after so long its silence is worth a look all the same."""
+
+
 class PeerViews:
     """The latest banner of every peer, and when the peer was last heard."""
 
@@ -59,6 +63,11 @@ class PeerViews:
     def note(self, peer: str, banner: Banner, now: int) -> None:
         """Keep what a peer says."""
         self._latest[peer] = (banner, now)
+
+    def is_admin_down(self, peer: str, now: int) -> bool:
+        """Whether a peer's last word was that it is taken out of service."""
+        banner, heard_at = self._latest.get(peer, (None, 0))
+        return banner is not None and banner.is_admin_down and now - heard_at <= DRAIN_MEMORY_NS
 
     def note_other_key(self, peer: str, key_id: int, now: int, *, is_known: bool = False) -> bool:
         """A packet in a peer's name is signed with another key than ours; True when that is worth telling.

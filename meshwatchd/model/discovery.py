@@ -8,9 +8,20 @@ Nothing here needs Kubernetes. A node knows itself and where others may be; the 
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from meshwatchd.model.ids import LocationName, NodeName
+
+
+class Basis(IntEnum):
+    """How well founded a node's word about its location is; the larger number is believed."""
+
+    NONE = 0
+    DERIVED = 1
+    SOURCE = 2
+    OPERATOR = 3
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +48,20 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
 
 
+class DeviceLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """One device that packets of the mesh go through.
+
+    Attributes:
+        kind: "wireguard", "ipip", "vxlan", "geneve", "underlay".
+        over: the device its outer packets leave by; empty where nothing tells, or nothing is below.
+    """
+
+    kind: str
+    device: str
+    mtu_bytes: int
+    over: str = ""
+
+
 class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     """What one node can tell of itself with nobody's help.
 
@@ -51,6 +76,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
         wireguard_device, overlay_device, ipip_device: as in `settings.MeshSettings`; empty where there is none.
         wireguard_mtu_bytes: of the mesh's WireGuard device.
         public_endpoint: host where others can reach this node from outside; empty behind NAT or where nothing tells.
+        layers: the devices of the mesh, the outermost first, the network card last.
         candidates: where hellos may be sent.
         why: one finding for each thing above, and for each profile that does not hold.
     """
@@ -74,6 +100,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     ipip_device: str = ""
     wireguard_mtu_bytes: int = 0
     public_endpoint: str = ""
+    layers: tuple[DeviceLayer, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     why: tuple[Finding, ...] = ()
 
@@ -88,6 +115,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         version: of meshwatchd.
         mode: `settings.Mode`; only nodes in enforce relay.
         capabilities: names of what it can do, for peers of other versions.
+        home: the location this node takes itself to be in; empty while it cannot tell. A name that nothing in the
+            cluster gives is remembered and repeated here, so that it outlives the leader it was made from.
+        basis: what `home` rests on.
+        leads_since_ns: when this node began to lead, nanoseconds since 1970; 0 for others. Of two that say they lead,
+            as happens where the agent of the former leader has died, the later one does.
     """
 
     view: LocalView
@@ -96,3 +128,6 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     mode: str = ""
     capabilities: tuple[str, ...] = ()
+    home: LocationName = LocationName("")
+    basis: Basis = Basis.NONE
+    leads_since_ns: int = 0

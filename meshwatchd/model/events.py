@@ -6,7 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.snapshot import Snapshot
 
 
@@ -26,11 +29,14 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
             leader's underlay (k=3), IPIP leg to the own leader (k=4) is good.
         view_known: the same bits, set where `view_up` means anything.
         active: the path in use, for each pair of locations.
+        is_admin_down: the node is taken out of service on purpose (RFC 5880's AdminDown): nobody's traffic is to rely
+            on it, and its silence is no fault.
     """
 
     view_up: int = 0
     view_known: int = 0
     active: tuple[ActivePath, ...] = ()
+    is_admin_down: bool = False
 
 
 class CoordinationKind(StrEnum):
@@ -55,6 +61,10 @@ class Reason(StrEnum):
     STALE = "stale"
     NOT_GOOD = "not-good"
     ROLLED_BACK = "rolled-back"
+    DRAINED = "drained"
+    PINNED = "pinned"
+    PAUSED = "paused"
+    TOO_SMALL = "too-small"
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +136,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
         is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
             before; only then may what it says be acted on.
         is_confirm: it belongs to a confirm burst: that it was sent tells nothing of how often the peer usually sends.
+        size_bytes: of the whole IP packet, of a probe that measures sizes; 0 for all others.
     """
 
     peer: NodeName
@@ -136,6 +147,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     banner: Banner
     is_confirm: bool = False
     coordination: Coordination | None = None
+    size_bytes: int = 0
 
 
 class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -190,6 +202,25 @@ class ObjectLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     what: str
 
 
+class FindingsReported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """All that is wrong with this node's devices at present: what is not among them any more has ended."""
+
+    findings: tuple[AuditFinding, ...] = ()
+
+
+class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A repair was carried out and looked at, or undone.
+
+    Attributes:
+        is_verified: the kernel holds what was to be put.
+        error: why it does not; what was changed has been undone as far as it went.
+    """
+
+    request: int
+    is_verified: bool
+    error: str = ""
+
+
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """The agent process is gone; the runtime restarts it."""
 
@@ -201,6 +232,13 @@ class OperatorVerb(StrEnum):
 
     FAILOVER = "failover"
     FAILBACK = "failback"
+    CONFIRM = "confirm"
+    PAUSE = "pause"
+    RESUME = "resume"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
+    PIN = "pin"
+    UNPIN = "unpin"
 
 
 class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -208,8 +246,11 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
 
     Attributes:
         request: its number, repeated in the reply.
-        location: the remote location whose path is to change; empty means the only one.
+        location: the remote location whose path is to change; empty means the only one, or all for standing orders.
         to_rank: the path wanted, or None for the best standby.
+        name: whose standing order it is.
+        reason: of the order, in the operator's words.
+        duration_ns: how long the order stands; with FAILOVER, how long it waits to be confirmed.
     """
 
     request: int
@@ -217,6 +258,15 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
     location: str = ""
     to_rank: int | None = None
     is_dry_run: bool = False
+    name: str = ""
+    reason: str = ""
+    duration_ns: int | None = None
+
+
+class StateRestored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """What an earlier process of this node has left for this one; comes before the first snapshot, or not at all."""
+
+    state: PolicyState
 
 
 Event = (
@@ -232,6 +282,11 @@ Event = (
     | SwitchApplied
     | SwitchFailed
     | ObjectLost
+    | FindingsReported
+    | RepairDone
     | AgentLost
     | OperatorRequested
+    | SizeAnswered
+    | SizeUnsent
+    | StateRestored
 )

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
+from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
 
 
@@ -80,6 +92,13 @@ class ApplySwitch(msgspec.Struct, frozen=True, kw_only=True, tag_field="command"
     switch: Switch
 
 
+class Repair(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Put entries of an overlay device, see whether they hold, and undo it if they do not (agent)."""
+
+    request: int
+    plan: RepairPlan
+
+
 class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
     """Answer an operator's request."""
 
@@ -89,7 +108,24 @@ class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="comman
     operations: tuple[str, ...] = ()
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator
+class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Keep this for the next process of this node (agent)."""
+
+    state: PolicyState
+
+
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | Repair
+    | ReplyOperator
+    | SaveState
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -181,12 +217,17 @@ class FailoverApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
 
 
 class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """Probes that follow real traffic arrive over the new path."""
+    """Probes that follow real traffic arrive over the new path.
+
+    Attributes:
+        small_only: peers that large packets do not reach.
+    """
 
     pair: int
     rank: int
     received: int
     sent: int
+    small_only: tuple[str, ...] = ()
 
 
 class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -225,6 +266,27 @@ class OverrideAdopted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
 
     pair: int
     rank: int
+
+
+class OrderGiven(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """An operator's order stands from here on, or was found standing at start."""
+
+    order: Order
+
+
+class OrderEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A standing order is over: taken back, expired, or confirmed."""
+
+    order: Order
+    is_expired: bool
+
+
+class PathSuppressed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A path has flapped so much that it is not come back to until its penalty has decayed."""
+
+    pair: int
+    rank: int
+    penalty: int
 
 
 class CollisionFound(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -359,6 +421,9 @@ Fact = (
     | FailoverAdvised
     | PlanRefused
     | OverrideAdopted
+    | OrderGiven
+    | OrderEnded
+    | PathSuppressed
     | CollisionFound
     | ObjectReasserted
     | ClockStalled
@@ -366,12 +431,20 @@ Fact = (
     | ConfigReloaded
     | ConfigRefused
     | KeyMismatched
+    | FaultRaised
+    | FaultCleared
+    | RepairAdvised
+    | RepairStarted
+    | RepairVerified
+    | RepairUndone
+    | RepairHeld
     | EndpointMoved
     | AllowedIpsMoved
     | HandshakeStale
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | SizeMeasured
 )
 
 Output = Command | Fact

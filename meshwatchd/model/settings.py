@@ -68,6 +68,8 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         state_dir: survives reboots: standby keys and links, the boot epoch, the event log.
         runtime_dir: holds control.sock and the lock against a second daemon.
         log_format: how log lines look, for machines or for people.
+        journal_mib: keep so much of what the engine is given in runtime_dir, for `meshwatchctl replay`: some 20 min
+            of a small mesh in 16 MiB. It costs a microsecond an event, and memory of the node; 0 keeps none.
     """
 
     node: str = ""
@@ -75,6 +77,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     state_dir: str = "/var/lib/meshwatchd"
     runtime_dir: str = "/run/meshwatchd"
     log_format: str = "json"
+    journal_mib: int = 0
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,24 +178,110 @@ class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     implementation: LinkImplementation = LinkImplementation.AUTO
 
 
+class MtuSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Measuring what size each layer of each path carries.
+
+    Attributes:
+        enabled: one probe of full size a second and path, within a fortieth of probe.packets_per_second. A black hole
+            of large packets is invisible to everything else: pings pass, and image pulls hang.
+        fragments: also ask whether the underlay delivers fragments. Tunnels whose MTU is too large live by them, and
+            some clouds and firewalls drop them for good: there this warning is of no use.
+        move: a path in use that carries small packets only is left for a standby that carries all. Off, since a path
+            with a black hole still carries most of what matters, and both sites must be of one mind.
+    """
+
+    enabled: bool = True
+    fragments: bool = True
+    move: bool = False
+
+
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When to move and when to come back: fast down, slow up.
 
     Attributes:
         hold_down: earliest failback after a failover; doubles with every recent flap.
+        jitter_percent: a random share of the hold-down, up to so much, is added to it: fifty locations must not come
+            home in one instant.
         wait_to_restore: how long the primary must have been clean before failback (G.8031's WTR).
         revertive: False leaves failback to the operator.
         actions_per_minute: switches of one pair of locations in any minute; more is a flap, not a repair.
+        actions_per_day: the same for a day: two an hour for a whole day is a line to be repaired by people.
+        half_life: a path gets 1000 points of penalty each time it is condemned; they halve in this time (RFC 2439).
+        suppress: from so many points on a path is not come back to: a third flap within a minute or two.
+        reuse: below so many it is again.
+        storm_locations: when so many locations, and more than half of all, go bad at once, the cause is near: only a
+            path that avoids what they share is taken without waiting. Fewer than three prove nothing.
     """
 
     hold_down: str = "30s"
+    jitter_percent: int = 20
     wait_to_restore: str = "10s"
     revertive: bool = True
     actions_per_minute: int = 6
+    actions_per_day: int = 48
+    half_life: str = "1min"
+    suppress: int = 2000
+    reuse: int = 750
+    storm_locations: int = 3
+
+
+class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a node finds out which mesh it is in: from its own kernel and files, and from what other nodes tell.
+
+    Daemons greet each other on UDP port probe.port - 1, signed with the mesh key.
+
+    Attributes:
+        enabled: False leaves everything to [mesh].
+        peers: addresses of nodes to greet besides those that routes and WireGuard peers name.
+        location: the name of this node's location, where it is not to be found out.
+        standbys: backups of each leader that get standby links, the same on every node; 0 makes none. Of the nodes in
+            enforce mode the first by name are taken.
+        forbid: names of nodes that are no part of the mesh, whatever they say.
+        endpoint: the address or host name under which other locations reach this node's standby links. Empty: as the
+            mesh's WireGuard peers and other daemons see it.
+        forget: how long a node is kept that says nothing; a dead node is a fault, one that was removed is none.
+    """
+
+    enabled: bool = True
+    peers: tuple[str, ...] = ()
+    location: str = ""
+    standbys: int = 1
+    forbid: tuple[str, ...] = ()
+    endpoint: str = ""
+    forget: str = "72h"
+
+
+class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which repairs of overlay devices may be made, in mode enforce; each is off until it is wanted.
+
+    Whatever is off, and everything in the other modes, is told with the exact operations and commands instead. Only
+    devices that are understood (flannel's VXLAN) are ever touched.
+
+    Attributes:
+        neighbour: put back the permanent neighbour of one peer.
+        fdb: put back the FDB entry of one peer.
+        route: put back the route to one peer's pods, with its exact attributes; never over anybody else's.
+        move_fdb: send one peer's frames to another of its addresses while the one in use is dead.
+        reseed: put back all entries of all peers of a device that was emptied.
+        bounce: take a device up again that somebody took down, and put back what went with it.
+        actions_per_minute, actions_per_day: of all repairs together; more is a fight with somebody, not a repair.
+    """
+
+    neighbour: bool = False
+    fdb: bool = False
+    route: bool = False
+    move_fdb: bool = False
+    reseed: bool = False
+    bounce: bool = False
+    actions_per_minute: int = 12
+    actions_per_day: int = 200
 
 
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mesh as the operator declares it.
+    """The mesh as the operator declares it, or as it was found.
+
+    Declared locations and nodes together are the whole mesh, and nothing is found out. Locations alone pin their
+    leaders and standbys, nodes alone pin what is said about them; the rest is found.
 
     Attributes:
         ipip_device: through which non-leaders reach their leader with traffic to other locations, where Kilo
@@ -216,7 +305,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: KernelSettings = KernelSettings()
     standby: StandbySettings = StandbySettings()
     policy: PolicySettings = PolicySettings()
+    repair: RepairSettings = RepairSettings()
+    mtu: MtuSettings = MtuSettings()
     stamp: StampSettings = StampSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
     mesh: MeshSettings = MeshSettings()
 
 

@@ -11,6 +11,22 @@ from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MeshSettings
 
 
+class Vxlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a VXLAN device is set up.
+
+    Attributes:
+        local: source of its outer packets; empty where the route decides.
+        lower: index of the device it was bound to, 0 for none.
+        is_external: each packet carries its own destination (collect metadata), as on Cilium's device.
+    """
+
+    vni: int
+    port: int
+    local: str = ""
+    lower: int = 0
+    is_external: bool = False
+
+
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """A network device.
 
@@ -19,6 +35,9 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         is_up: the IFF_UP flag, which is what makes a Kilo node a leader.
         addresses: its IPv4 addresses without prefix length, a bounded number of them.
         addresses_v6: its global IPv6 addresses, likewise.
+        prefix_lengths: of `addresses`, in their order.
+        lladdr: its link-layer address as six colon-separated bytes; empty where it has none, as a tunnel.
+        vxlan: for devices of that kind.
     """
 
     name: str
@@ -28,10 +47,18 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     mtu_bytes: int
     addresses: tuple[str, ...] = ()
     addresses_v6: tuple[str, ...] = ()
+    prefix_lengths: tuple[int, ...] = ()
+    lladdr: str = ""
+    vxlan: Vxlan | None = None
 
 
 class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none."""
+    """Somebody's route into a device of the mesh; IPv4 or IPv6, `via` and `src` empty where there is none.
+
+    Attributes:
+        metric, scope: as in linux/rtnetlink.h; with is_onlink all that it takes to put the very same route back.
+        is_onlink: the gateway is taken as reachable whatever the device's addresses say.
+    """
 
     dst: str
     dev: str
@@ -39,6 +66,19 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int
     via: str = ""
     src: str = ""
+    metric: int = 0
+    scope: int = 0
+    is_onlink: bool = False
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """How many routes into a device of the mesh lead to one gateway: what thousands of them have in common."""
+
+    dev: str
+    via: str
+    table: int
+    protocol: int
+    routes: int
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +147,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         device_routes, neighbours, forwarding: of WireGuard and overlay devices; a bounded number of each, for there are
             thousands on a node of a large mesh.
+        gateways: of all routes into these devices, the most frequent first; bounded as well.
+        default_routes: of the main table, whatever device they lead into.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
         mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
@@ -117,6 +159,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     routes: tuple[Route, ...] = ()
     collisions: tuple[ForeignObject, ...] = ()
     device_routes: tuple[DeviceRoute, ...] = ()
+    gateways: tuple[Gateway, ...] = ()
+    default_routes: tuple[DeviceRoute, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     forwarding: tuple[Forwarding, ...] = ()
     is_bounded: bool = False

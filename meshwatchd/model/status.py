@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.policy_state import Order
 
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,12 @@ class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`."""
+    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`.
+
+    Attributes:
+        penalty: 1000 for each time it was condemned, halving with `policy.half_life`.
+        is_suppressed: it has flapped too much to be come back to.
+    """
 
     number: int
     rank: int
@@ -74,6 +81,8 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     is_active: bool
     is_local_relay: bool
+    penalty: int = 0
+    is_suppressed: bool = False
 
 
 class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +119,30 @@ class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
     tx_bytes: int
 
 
+class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that a look at this node's kernel found.
+
+    Attributes:
+        device, subject: where, and what of it.
+        peer: the node at the other end, as far as known.
+        culprit: the node that has the fault.
+        repair: what is done about it: "none" (nothing can be), "advised", "started", "verified", "undone" or "held".
+        commands: that would repair it.
+    """
+
+    fault: FaultCode
+    layer: Layer
+    severity: Severity
+    device: str
+    subject: str
+    peer: str
+    culprit: str
+    since_ns: int
+    because: tuple[str, ...]
+    repair: str
+    commands: tuple[str, ...]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
@@ -117,6 +150,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        sizes: what each layer of each path carries.
+        findings: what a look at the kernel found.
+        orders: operators' standing orders on this node.
+        drained: nodes that say they are taken out of service.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -133,3 +170,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    sizes: tuple[SizeStatus, ...] = ()
+    findings: tuple[FindingStatus, ...] = ()
+    orders: tuple[Order, ...] = ()
+    drained: tuple[NodeName, ...] = ()

@@ -141,6 +141,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         profile: the name of the profile that recognised it.
         why: one sentence for each reason.
         hops: the way to each other node of this location, by node name.
+        is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0): its packets go straight from
+            node to node, between locations too, and nobody relays.
     """
 
     profile: str
@@ -150,6 +152,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     overlay_device: str
     mesh: Mesh
     hops: dict[str, Hop]
+    is_overlay_direct: bool = False
 
     @property
     def local(self) -> Node:
@@ -165,8 +168,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         return self.local_node in path.relays
 
 
-def build_mesh(locations: Iterable[Location], nodes: Iterable[Node]) -> Mesh:
+def build_mesh(locations: Iterable[Location], nodes: Iterable[Node], *, with_impossible: bool = False) -> Mesh:
     """Sort, check and number a mesh.
+
+    Args:
+        locations: in any order.
+        nodes: in any order.
+        with_impossible: keep paths over links that cannot come up; they have numbers in any case, so that no other
+            path is numbered anew when a key or an endpoint turns up.
 
     Raises:
         ProfileError: a location names a node that does not exist or lives elsewhere, a node names no location, or a
@@ -175,7 +184,24 @@ def build_mesh(locations: Iterable[Location], nodes: Iterable[Node]) -> Mesh:
     ordered = tuple(sorted(locations, key=lambda location: location.name))
     members = tuple(sorted(nodes, key=lambda node: node.name))
     _check_membership(ordered, members)
-    return Mesh(locations=ordered, nodes=members, paths=tuple(_enumerate_paths(ordered)))
+    relays = {node.name: node for node in members}
+    paths = (
+        path
+        for path in _enumerate_paths(ordered)
+        if with_impossible or path.is_primary or can_link(*(relays[name] for name in path.relays))
+    )
+    return Mesh(locations=ordered, nodes=members, paths=tuple(paths))
+
+
+def can_link(one: Node, other: Node) -> bool:
+    """Whether a standby link between two relays can come up: both have a key, and somebody can be reached.
+
+    Where neither has a key, keys are not what the mesh is about: observe and advise make no links.
+    """
+    if one.standby_public_key is None and other.standby_public_key is None:
+        return True
+    has_keys = one.standby_public_key is not None and other.standby_public_key is not None
+    return has_keys and (one.standby_endpoint is not None or other.standby_endpoint is not None)
 
 
 def _check_membership(locations: tuple[Location, ...], nodes: tuple[Node, ...]) -> None:

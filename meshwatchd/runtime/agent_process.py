@@ -28,18 +28,23 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
+    FindingsReported,
     ObjectLost,
     OperatorRequested,
-    OperatorVerb,
     Provisioned,
+    RepairDone,
     SnapshotReceived,
+    StateRestored,
 )
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
@@ -48,18 +53,24 @@ from meshwatchd.model.frames import (
     FactFrame,
     OperatorReplyFrame,
     ProvisionFrame,
+    RepairFrame,
+    StateFrame,
     StatusFrame,
     ToAgent,
 )
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
+from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.operator_desk import OperatorDesk
+from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 
@@ -78,10 +89,18 @@ POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
 POLL_PAUSE = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
+SOURCES_S = 2.0
+"""How often it is seen which source is due; each has its own interval."""
+
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
 
 EXIT_OK, EXIT_FAILURE = 0, 1
+
+
+EngineEvent = (
+    SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+)
 
 
 class Agent:
@@ -102,15 +121,30 @@ class Agent:
         self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
+        self._overlay_kernel = OverlayKernel()
+        self._lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
+        self._auditor = Auditor(
+            mesh=settings.mesh,
+            node=settings.daemon.node,
+            kernel=self._overlay_kernel,
+            read_back=self._mirror.read_back,
+            send=self._send,
+            clock=time.monotonic_ns,
+            state_dir=Path(settings.daemon.state_dir),
+            log=log,
+            sources=(self._lookout.findings,),
+        )
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
+        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._poll = Poll()
         self._tunnel_watch = TunnelWatch()
         self._tunnels: tuple[WireGuardState, ...] = ()
         self._told_tunnels: tuple[WireGuardState, ...] = ()
+        self._state_file = StateFile(Path(settings.daemon.state_dir))
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -125,17 +159,21 @@ class Agent:
             return None
         return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
 
+    def view(self) -> LocalView | None:
+        """What this node can tell of itself; None before the kernel has been read."""
+        return None if self._snapshot is None else self._own_view.look(self._snapshot)
+
     def events(self) -> EventStore:
         """The events kept."""
         return self._sinks.events
 
-    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+    async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Put an operator's request to the engine.
 
         Raises:
             TimeoutError: the engine does not answer.
         """
-        return await self._desk.ask(verb, location, to_rank=to_rank, is_dry_run=is_dry_run)
+        return await self._desk.ask(request)
 
     # --- life ---
 
@@ -158,10 +196,12 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._kernel.close()
+            self._overlay_kernel.close()
             self._link.close()
             self._sinks.events.close()
 
     async def _work_until_the_end(self) -> None:
+        self._restore_state()
         await self._show_kernel()
         duties = (
             self._stay_alive(),
@@ -170,13 +210,25 @@ class Agent:
             self._work(),
             self._audit(),
             self._poll_tunnels(),
+            self._read_sources(),
             self._serve_control(),
+            self._auditor.watch(),
+            self._auditor.repair(),
+            self._lookout.watch(self._auditor.wake),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
+
+    def _restore_state(self) -> None:
+        """Before the first snapshot: the engine builds its picture of the mesh on it."""
+        state, problem = self._state_file.load()
+        if problem:
+            self._log.warning("state.refused", error=problem)
+        if state is not None:
+            self._send(StateRestored(state=state))
 
     def _receive(self) -> None:
         try:
@@ -193,14 +245,20 @@ class Agent:
                 self._has_work.set()
             case StatusFrame(status=status):
                 self._status = status
+                self._auditor.note(status)
+            case RepairFrame(command=repair):
+                self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
+            case StateFrame(state=state):
+                if problem := self._state_file.save(state):
+                    self._log.warning("state.unwritten", error=problem)
             case FactFrame():
                 self._sinks.consume(frame)
             case _:
                 assert_never(frame)
 
-    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested) -> None:
+    def _send(self, event: EngineEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
@@ -245,6 +303,8 @@ class Agent:
             self._has_work.set()
         if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
+        # Entries that are no part of a bounded snapshot may have changed as well.
+        self._auditor.see(self._mirror.complete(snapshot))
 
     def _own(self, snapshot: Snapshot) -> tuple[object, ...]:
         """What of a snapshot standing objects may be missing from."""
@@ -314,6 +374,7 @@ class Agent:
             for device, problem in self._poll.problems.items():
                 if before.get(device) != problem:
                     self._log.warning("wireguard.unread", device=device, error=problem)
+            self._lookout.observe(self._tunnels)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
@@ -322,6 +383,14 @@ class Agent:
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
             await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
+
+    async def _read_sources(self) -> None:
+        """Read what other programs say of the mesh; each has its own pace."""
+        while True:
+            _, rejected = await self._own_view.refresh()
+            for each in rejected:
+                self._log.warning("source.rejected", source=each.source, reason=each.reason)
+            await asyncio.sleep(SOURCES_S)
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

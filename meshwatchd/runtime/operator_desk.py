@@ -6,7 +6,9 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from meshwatchd.model.events import OperatorRequested, OperatorVerb
+import msgspec
+
+from meshwatchd.model.events import OperatorRequested
 from meshwatchd.model.outputs import ReplyOperator
 
 ANSWER_TIMEOUT_S = 5.0
@@ -25,8 +27,8 @@ class OperatorDesk:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[ReplyOperator]] = {}
 
-    async def ask(self, verb: OperatorVerb, location: str, *, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
-        """Put a request to the engine and wait for its answer.
+    async def ask(self, request: OperatorRequested) -> ReplyOperator:
+        """Put a request to the engine, under a number of its own, and wait for its answer.
 
         Raises:
             TimeoutError: no answer within ANSWER_TIMEOUT_S; nothing is known of the outcome.
@@ -35,9 +37,7 @@ class OperatorDesk:
         answer: asyncio.Future[ReplyOperator] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            self._send(
-                OperatorRequested(request=number, verb=verb, location=location, to_rank=to_rank, is_dry_run=is_dry_run)
-            )
+            self._send(msgspec.structs.replace(request, request=number))
             return await asyncio.wait_for(answer, ANSWER_TIMEOUT_S)
         finally:
             del self._waiting[number]

@@ -21,9 +21,19 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from meshwatchd.adapters.recorder import EventLine, EventStore
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
     AllowedIpsMoved,
@@ -45,7 +55,10 @@ from meshwatchd.model.outputs import (
     HandshakeStale,
     KeyMismatched,
     ObjectReasserted,
+    OrderEnded,
+    OrderGiven,
     OverrideAdopted,
+    PathSuppressed,
     PlanRefused,
     ProposalAnswered,
     SessionChanged,
@@ -56,6 +69,7 @@ from meshwatchd.model.outputs import (
     TunnelPeersChanged,
     VerdictChanged,
 )
+from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
@@ -85,6 +99,9 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         FailoverAdvised: EventKind("failover.advised", "warning"),
         PlanRefused: EventKind("plan.refused", "error"),
         OverrideAdopted: EventKind("override.adopted", "info"),
+        OrderGiven: EventKind("order.given", "info"),
+        OrderEnded: EventKind("order.ended", "info"),
+        PathSuppressed: EventKind("path.suppressed", "warning"),
         CollisionFound: EventKind("collision.found", "error"),
         ObjectReasserted: EventKind("object.reasserted", "warning"),
         ClockStalled: EventKind("clock.stalled", "warning"),
@@ -92,12 +109,20 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),
         KeyMismatched: EventKind("key.mismatched", "warning"),
+        FaultRaised: EventKind("fault.raised", "warning"),
+        FaultCleared: EventKind("fault.cleared", "info"),
+        RepairAdvised: EventKind("repair.advised", "warning"),
+        RepairStarted: EventKind("repair.started", "info"),
+        RepairVerified: EventKind("repair.verified", "warning"),
+        RepairUndone: EventKind("repair.undone", "error"),
+        RepairHeld: EventKind("repair.held", "warning"),
         EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
         AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
         HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
+        SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""
@@ -184,6 +209,8 @@ def classify(fact: Fact) -> EventKind:
     kind = EVENTS[type(fact)]
     if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
         return FAILBACK
+    if isinstance(fact, SizeMeasured) and fact.inbound_bytes >= fact.expected_bytes:
+        return kind._replace(level="info")
     if isinstance(fact, VerdictChanged):
         return kind._replace(level=_verdict_level(fact.verdict))
     return kind
@@ -194,7 +221,7 @@ def flatten(fact: Fact) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in fact.__struct_fields__:
         value = getattr(fact, name)
-        if isinstance(value, Verdict):
+        if isinstance(value, Verdict | Order):
             fields |= {key: _plain(getattr(value, key)) for key in value.__struct_fields__}
         else:
             fields[name] = _plain(value)

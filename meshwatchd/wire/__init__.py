@@ -12,6 +12,7 @@ From the frame to the hot path:
     template       sending: packed once, patched and signed per probe
     parse          receiving: verified before believed
     answer         what a reflector fills into each TLV; reflect makes the whole answer
+    hello          what daemons tell of themselves; signed with one key for the whole mesh
     replay         which verified requests are too old to matter
     standard_*     the same for peers of other makers: signatures, sender's packets, reflector's answers
 
@@ -26,8 +27,10 @@ from meshwatchd.wire.mesh_tlv import (
     FLAG_ADMIN_DOWN,
     FLAG_CONFIRM_BURST,
     FLAG_EFFECTIVE,
+    FLAG_FRAGMENTS,
     FLAG_FRESH,
     FLAG_REPLY,
+    FLAG_SIZE,
     Coordination,
     CoordinationKind,
     Diagnostic,
@@ -50,8 +53,10 @@ __all__ = [
     "FLAG_ADMIN_DOWN",
     "FLAG_CONFIRM_BURST",
     "FLAG_EFFECTIVE",
+    "FLAG_FRAGMENTS",
     "FLAG_FRESH",
     "FLAG_REPLY",
+    "FLAG_SIZE",
     "Arrival",
     "Coordination",
     "CoordinationKind",

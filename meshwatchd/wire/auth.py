@@ -34,6 +34,7 @@ _HASH_BYTES: Final = 32
 _BLOCK_BYTES: Final = 64
 _SALT: Final = b"meshwatchd mesh secret"
 _LABEL_PAIR: Final = b"meshwatchd stamp v1"
+_LABEL_HELLO: Final = b"meshwatchd hello v1"
 _LABEL_KEY_ID: Final = b"meshwatchd key id v1"
 MAX_SECRETS: Final = 2
 
@@ -104,6 +105,15 @@ def derive_key(secret: bytes, *, signer: str, receiver: str) -> bytes:
     return hkdf_expand(hkdf_extract(_SALT, secret), info, _HASH_BYTES)
 
 
+def derive_hello_key(secret: bytes) -> bytes:
+    """The 32-byte key of hellos: one for the whole mesh.
+
+    A key for each pair of nodes needs both names, and whoever is greeted for the first time has none yet. Nothing is
+    lost: every node holds the secret that all keys of pairs are derived from.
+    """
+    return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_HELLO, _HASH_BYTES)
+
+
 class KeyRole(StrEnum):
     """What a secret is used for."""
 
@@ -167,7 +177,7 @@ class MeshKeys:
         Raises:
             ValueError: they cannot be used together, and nothing has changed.
         """
-        _check(secrets)
+        check_secrets(secrets)
         before, self._secrets = self._secrets, {key_id(secret.secret): secret.secret for secret in secrets}
         # Compared by secret: another one may have the same key id as one that was dropped.
         kept = {number for number, secret in self._secrets.items() if before.get(number) == secret}
@@ -218,7 +228,12 @@ class MeshKeys:
         )
 
 
-def _check(secrets: Sequence[MeshSecret]) -> None:
+def check_secrets(secrets: Sequence[MeshSecret]) -> None:
+    """Whether these secrets can be used together.
+
+    Raises:
+        ValueError: they cannot; the text names the remedy.
+    """
     if any(len(secret.secret) != SECRET_BYTES for secret in secrets):
         raise ValueError(f"a mesh secret has {SECRET_BYTES} bytes; make one with: head -c 32 /dev/urandom | base64")
     if len(secrets) > MAX_SECRETS or [secret.role for secret in secrets].count(KeyRole.ACTIVE) != 1:

@@ -1,4 +1,4 @@
-"""netnslab: whole Kilo meshes in network namespaces, on one machine, with faults to inject.
+"""netnslab: whole Kilo and flannel meshes in network namespaces, on one machine, with faults to inject.
 
     with Lab.up("kilo-flannel") as lab, faults.leader_dead(lab, "b1"):
         lab.pod("b3").run(["ping", "-c1", lab.pod("a3").ip])
@@ -6,13 +6,14 @@
 How a lab is made, from the outside in:
 
     topologies/*.toml, topology_file, topology       what there is: locations, nodes, addresses (pure)
-    wan, overlay, flannel, cilium, pods, kilo,
-    daemon_config                                    what that means in the kernel and in files (pure text)
+    wan, overlay, flannel, cilium, pods,
+    fabric, kilo, wg_quick, daemon_config            what that means in the kernel and in files (pure text)
     build                                            puts that text into effect in namespaces
     syscalls, namespaces, inhabitant, wireguard      the few things that touch Linux
     ownership, process, shutdown                     who owns what, so that a crash leaves nothing for long
     site, lab                                        who lives there; up, attach, down
     fault_plans, faults                              what goes wrong, and the verdict it deserves
+    state_plans, filter_plans, state_faults          the same for the catalogue; node_state restores and compares
     draw, commands, __main__                         for people
     backends                                         which kernel all this runs on
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from netnslab import doctor as doctor_module
-from netnslab import faults
+from netnslab import faults, state_faults
 from netnslab.backends import NAMES
 from netnslab.draw import draw as draw_picture
 from netnslab.errors import LabError
+from netnslab.fabric import fabric_of
 from netnslab.fault_plans import DEFAULT_MEMORY_S, PLANS
 from netnslab.faults import Fault
 from netnslab.lab import Lab, kept, running, the_only_one
@@ -29,7 +30,7 @@ _lab_option = click.option("--lab", "lab_id", metavar="ID", help="Which lab; not
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Whole Kilo meshes in network namespaces, with faults to inject."""
+    """Whole Kilo and flannel meshes in network namespaces, with faults to inject."""
 
 
 @cli.command()
@@ -98,8 +99,9 @@ def enter(lab_id: str | None, inhabitant: str, command: tuple[str, ...]) -> None
 
 @cli.command()
 @_lab_option
-@click.argument("fault", type=click.Choice(list(PLANS)), metavar="FAULT")
+@click.argument("fault", type=click.Choice([*PLANS, *state_faults.CATALOGUE]), metavar="FAULT")
 @click.argument("node", required=False, metavar="[NODE]")
+@click.option("--peer", help="faults of the catalogue: whom it is about; by default the usual one.")
 @click.option("--memory", "memory_s", type=float, default=DEFAULT_MEMORY_S, help="overlay-new-flows: seconds.")
 @click.option("--learn", "learn_s", type=float, default=LEARN_S, help="overlay-new-flows: seconds before it strikes.")
 @click.option("--arm-only", is_flag=True, help="overlay-new-flows: begin to remember, do not strike.")
@@ -110,6 +112,7 @@ def inject(
     lab_id: str | None,
     fault: str,
     node: str | None,
+    peer: str | None,
     memory_s: float,
     learn_s: float,
     arm_only: bool,
@@ -120,9 +123,15 @@ def inject(
 
     \b
     FAULT is one of: overlay-new-flows, overlay-black-hole, relay-not-forwarding,
-    leader-dead, wireguard-blocked, udp-port-blocked, random-loss.
+    leader-dead, wireguard-blocked, udp-port-blocked, random-loss; or a code of the catalogue,
+    such as fdb-entry-missing, whose usual place depends on the topology.
     """
     lab = Lab.attach(lab_id)
+    if fault in state_faults.CATALOGUE and (fault not in PLANS or fabric_of(lab.topology).carries_overlay):
+        broken = state_faults.make(lab, fault, node, peer=peer)
+        broken.inject()
+        click.echo(f"{fault} at {broken.node}: injected")
+        return
     where = node or list(lab.topology.locations.values())[-1].leader
     parameters = {"memory_s": memory_s, "ratio": ratio, "port": float(port)}
     chosen = _already_armed(lab, fault, where) or faults.make(lab, fault, where, parameters)
@@ -147,6 +156,10 @@ def heal(lab_id: str | None, fault: str | None, node: str | None) -> None:
     for found, record in faults.active(lab):
         if fault in {None, record.kind} and node in {None, record.node}:
             found.remove()
+            click.echo(f"{record.kind} at {record.node}: healed")
+    for record in state_faults.active(lab):
+        if fault in {None, record.kind} and node in {None, record.node}:
+            state_faults.heal_record(lab, record)
             click.echo(f"{record.kind} at {record.node}: healed")
 
 

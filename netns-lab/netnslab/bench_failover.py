@@ -45,7 +45,13 @@ FAULTS: Mapping[str, Callable[[Lab], Fault]] = MappingProxyType(
 )
 # The first failover is measured again and again, so what the daemon does against flapping is set aside.
 SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "policy": {"hold_down": "100ms", "wait_to_restore": "1s", "actions_per_minute": 60}
+    "policy": {
+        "hold_down": "100ms",
+        "wait_to_restore": "1s",
+        "actions_per_minute": 60,
+        "actions_per_day": 10_000,
+        "half_life": "200ms",
+    }
 }
 # Long enough for every flow that lasts to be remembered by a fault that spares those.
 ARM_NS = 2 * SECOND

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from netnslab import daemon_config, kilo, namespaces, wan, wireguard
+from netnslab import daemon_config, namespaces, wan, wireguard
 from netnslab.backends.model import WireGuard
 from netnslab.errors import LabError
+from netnslab.fabric import Fabric
 from netnslab.inhabitant import Inhabitant
 from netnslab.namespaces import Kind, Space
 from netnslab.overlay import Overlay
@@ -56,6 +57,7 @@ class Blueprint:
     """
 
     site: Site
+    fabric: Fabric
     overlay: Overlay
     wireguard: WireGuard
     record: LabRecord
@@ -77,7 +79,7 @@ def build(blueprint: Blueprint) -> None:
         _build_node(blueprint, node)
     _write_daemon_files(blueprint)
     for node in nodes:
-        _build_kilo(blueprint, node, keys)
+        _build_fabric(blueprint, node, keys)
     _wait_until_connected(blueprint.site)
 
 
@@ -124,13 +126,13 @@ def _start_wireguard(blueprint: Blueprint) -> None:
     children = blueprint.children
     for name in blueprint.site.topology.nodes:
         space = blueprint.site.node(name).space
-        children[name] = wireguard.start_userspace(space, kilo.DEVICE, _log(blueprint, name))
+        children[name] = wireguard.start_userspace(space, blueprint.fabric.device, _log(blueprint, name))
     blueprint.record.processes = [known for child in children.values() if (known := identify(child.pid)) is not None]
     blueprint.record.save()
 
 
 def _log(blueprint: Blueprint, node: str) -> Path:
-    return blueprint.record.directory / "log" / f"{node}-{kilo.DEVICE}.log"
+    return blueprint.record.directory / "log" / f"{node}-{blueprint.fabric.device}.log"
 
 
 def _build_wan(blueprint: Blueprint) -> None:
@@ -152,24 +154,37 @@ def load_nft(inhabitant: Inhabitant, ruleset: str) -> None:
 
 
 def _build_node(blueprint: Blueprint, node: Node) -> None:
-    site, overlay = blueprint.site, blueprint.overlay
+    topology, fabric = blueprint.site.topology, blueprint.fabric
+    lines = list(wan.node_lines(topology, node))
+    if blueprint.wireguard is WireGuard.KERNEL:
+        lines.append(f"link add {fabric.device} type wireguard")
+    if fabric.carries_overlay:
+        blueprint.site.node(node.name).batch("ip", lines)
+    else:
+        _build_overlay(blueprint, node, first=lines)
+
+
+def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = ()) -> None:
+    site = blueprint.site
     here, pod = site.node(node.name), site.pod(node.name)
-    plan = overlay.plan(site.topology, node, pod_network=pod.space.path(Kind.NET))
-    kernel_kilo0 = (f"link add {kilo.DEVICE} type wireguard",) if blueprint.wireguard is WireGuard.KERNEL else ()
-    here.batch("ip", (*wan.node_lines(site.topology, node), *plan.ip, *kernel_kilo0))
+    plan = blueprint.overlay.plan(site.topology, node, pod_network=pod.space.path(Kind.NET))
+    here.batch("ip", (*first, *plan.ip))
     here.batch("bridge", plan.bridge)
     here.space.call(partial(_set_sysctls, plan.sysctls))
+    here.space.call(partial(daemon_config.write, plan.files))
     pod.batch("ip", plan.pod)
 
 
-def _build_kilo(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
-    topology, here = blueprint.site.topology, blueprint.site.node(node.name)
+def _build_fabric(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
+    topology, here, fabric = blueprint.site.topology, blueprint.site.node(node.name), blueprint.fabric
     child = blueprint.children.get(node.name)
     if child is not None:
-        wireguard.wait_for_socket(here.space, kilo.DEVICE, child, _log(blueprint, node.name))
-    wireguard.configure(here.space, kilo.DEVICE, kilo.configuration(topology, node, keys))
-    routes = kilo.route_lines(topology, node, blueprint.overlay)
-    here.batch("ip", (*kilo.device_lines(topology, node), *routes))
+        wireguard.wait_for_socket(here.space, fabric.device, child, _log(blueprint, node.name))
+    wireguard.configure(here.space, fabric.device, fabric.configuration(topology, node, keys))
+    here.space.call(partial(daemon_config.write, fabric.files(topology, node, keys)))
+    here.batch("ip", (*fabric.device_lines(topology, node), *fabric.route_lines(topology, node, blueprint.overlay)))
+    if fabric.carries_overlay:
+        _build_overlay(blueprint, node)
 
 
 def _write_daemon_files(blueprint: Blueprint) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import tomli_w
 
-from netnslab import kilo
+from netnslab import wg_quick
+from netnslab.fabric import fabric_of
 from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
 
@@ -23,11 +24,17 @@ STANDBY_KEY = Path("/var/lib/meshwatchd/standby.key")
 
 MESH_KEY_BYTES = 32
 
+# Without standby links the ports stay closed, but six pairs of nodes reserve 42 of them, and from the default on
+# they would reach Cilium's WireGuard.
+UNUSED_STANDBY_PORT = 51930
+
 Table = dict[str, object]
 
 
 def standby_nodes(topology: Topology) -> tuple[str, ...]:
-    """The nodes that take part in standby links: every leader and every standby."""
+    """The nodes that take part in standby links: every leader and every standby; nobody where nobody relays."""
+    if fabric_of(topology).carries_overlay:
+        return ()
     return tuple(relay for location in topology.locations.values() for relay in location.relays)
 
 
@@ -43,19 +50,18 @@ def render(
     document: Table = {
         "daemon": {"node": node.name, "mode": "enforce"},
         "auth": {"key_file": str(MESH_KEY)},
-        "standby": {"private_key_file": str(STANDBY_KEY), "mtu": topology.wireguard.mtu_bytes},
         "mesh": {
             "profile": "kilo",
-            "wireguard_device": kilo.DEVICE,
+            "wireguard_device": fabric_of(topology).device,
             "overlay_device": overlay_device,
             "ipip_device": ipip_device,
-            "location": [
-                {"name": location.name, "leader": location.leader, "standbys": list(location.standbys)}
-                for location in topology.locations.values()
-            ],
-            "node": [_node_table(topology, each, standby_keys) for each in topology.nodes.values()],
+            **_members(topology, standby_keys),
         },
     }
+    if fabric_of(topology).carries_overlay:
+        document["standby"] = {"port": UNUSED_STANDBY_PORT}
+    else:
+        document["standby"] = {"private_key_file": str(STANDBY_KEY), "mtu": topology.wireguard.mtu_bytes}
     return tomli_w.dumps(document)
 
 
@@ -83,8 +89,39 @@ def files(
 def write(texts: Mapping[Path, str]) -> None:
     """Write files only root can read; called inside the node's mount namespace."""
     for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(text, encoding="ascii")
+
+
+def _members(topology: Topology, standby_keys: Mapping[str, KeyPair]) -> Table:
+    """Locations and nodes. Where every node speaks WireGuard with every other, each is a location of its own.
+
+    Such a node goes by its WireGuard address (K3s's `--node-ip`); the LAN between two of them carries nothing.
+    """
+    if fabric_of(topology).carries_overlay:
+        return {
+            "location": [{"name": name, "leader": name} for name in topology.nodes],
+            "node": [_direct_table(node) for node in topology.nodes.values()],
+        }
+    return {
+        "location": [
+            {"name": location.name, "leader": location.leader, "standbys": list(location.standbys)}
+            for location in topology.locations.values()
+        ],
+        "node": [_node_table(topology, each, standby_keys) for each in topology.nodes.values()],
+    }
+
+
+def _direct_table(node: Node) -> Table:
+    return {
+        "name": node.name,
+        "location": node.name,
+        "node_ip": wg_quick.address(node),
+        "pod_cidr": node.pod_cidr,
+        "overlay_ip": node.overlay_ip,
+        "wireguard_ip": wg_quick.address(node),
+    }
 
 
 def _node_table(topology: Topology, node: Node, standby_keys: Mapping[str, KeyPair]) -> Table:

@@ -23,7 +23,9 @@ SECOND = 1_000_000_000
 # The goal for the spectator's machine; the benchmark states what is usual.
 RESTORE_GOAL_NS = SECOND
 # The daemon's defaults are made for networks, not for an audience.
-DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {"policy": {"hold_down": "5s", "wait_to_restore": "2s"}}
+DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "policy": {"hold_down": "5s", "wait_to_restore": "2s", "half_life": "2s"}
+}
 # Long enough for every flow that lasts to be remembered, short enough that new flows rarely meet a
 # remembered outer port: 400 a second of 28 232.
 ARM_NS = 2 * SECOND

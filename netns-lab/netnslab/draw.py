@@ -43,7 +43,7 @@ def _column(topology: Topology, location: Location, state: LiveState) -> list[st
     edge = "+" + "-" * (BOX_WIDTH - 2) + "+"
     lines = [f"{location.name}  {location.lan}".ljust(BOX_WIDTH), edge]
     for node in topology.members(location.name):
-        lines += [_boxed(text) for text in _node_lines(node, location, state)]
+        lines += [_boxed(text) for text in _node_lines(topology, node, location, state)]
     return [*lines, edge]
 
 
@@ -51,9 +51,9 @@ def _boxed(text: str) -> str:
     return f"| {text[: BOX_WIDTH - 4]:<{BOX_WIDTH - 4}} |"
 
 
-def _node_lines(node: Node, location: Location, state: LiveState) -> Iterator[str]:
+def _node_lines(topology: Topology, node: Node, location: Location, state: LiveState) -> Iterator[str]:
     indent = " " * (len(node.name) + 2)
-    yield f"{node.name}  {node.node_ip:<16}{_role(node, location, state.nodes[node.name])}"
+    yield f"{node.name}  {node.node_ip:<16}{_role(topology, node, location, state.nodes[node.name])}"
     yield f"{indent}pod {node.pod_ip}" + (f", public {node.public_ip}" if node.public_ip else "")
     tables = state.nodes[node.name].diverted_to
     if tables:
@@ -62,8 +62,10 @@ def _node_lines(node: Node, location: Location, state: LiveState) -> Iterator[st
         yield f"{indent}FAULT {fault.kind}"
 
 
-def _role(node: Node, location: Location, observed: NodeState) -> str:
-    if observed.is_kilo0_up:
+def _role(topology: Topology, node: Node, location: Location, observed: NodeState) -> str:
+    if topology.fabric != "kilo":
+        return f"wg0 {node.wireguard_ip}" + ("" if observed.is_tunnel_up else " DOWN")
+    if observed.is_tunnel_up:
         return "leader"
     return "standby" if node.name in location.standbys else ""
 

@@ -192,6 +192,7 @@ def active(lab: Lab) -> list[tuple[Fault, FaultRecord]]:
             each,
         )
         for each in ownership.read(lab.lab_id).faults
+        if not each.undo
     ]
 
 
@@ -233,6 +234,16 @@ def udp_port_blocked(lab: Lab, node: str, *, port: int) -> Fault:
 def random_loss(lab: Lab, node: str, *, ratio: float) -> Fault:
     """A share of a node's IP packets is lost in each direction."""
     return make(lab, "random-loss", node, {"ratio": ratio})
+
+
+def mtu_black_hole(lab: Lab, node: str, *, limit_bytes: int, is_one_way: bool = False) -> Fault:
+    """Overlay packets of the node of more than so many bytes, outer header included, vanish; nobody is told."""
+    return make(lab, "mtu-black-hole", node, {"bytes": limit_bytes, "one_way": float(is_one_way)})
+
+
+def fragments_dropped(lab: Lab, node: str) -> Fault:
+    """IP fragments from and to a node are lost; whole packets pass."""
+    return make(lab, "fragments-dropped", node)
 
 
 def _has_memory(lab: Lab, record: FaultRecord) -> bool:

@@ -14,6 +14,7 @@ non-leaders as well, down, with the address, key and peers it had when the node 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from netnslab.overlay import Overlay
 from netnslab.topology import Location, Node, Topology
@@ -106,3 +107,30 @@ def _member_routes(topology: Topology, node: Node, overlay: Overlay) -> Iterator
             f"route replace {prefix} via {leader.overlay_ip} dev {overlay.relay_device}"
             f" proto static src {node.node_ip} onlink"
         )
+
+
+class Kilo:
+    """The fabric of the kilo topologies; it has no files, and its routes need the overlay."""
+
+    device = DEVICE
+    carries_overlay = False
+
+    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
+        """See `configuration`."""
+        return configuration(topology, node, keys)
+
+    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
+        """See `device_lines`."""
+        return device_lines(topology, node)
+
+    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
+        """See `route_lines`."""
+        return route_lines(topology, node, overlay)
+
+    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
+        """Kilo keeps its keys in annotations and in its own directory, which nobody else reads."""
+        del topology, node, keys
+        return {}
+
+
+KILO = Kilo()

@@ -16,6 +16,7 @@ from netnslab import ownership, process, shutdown, wireguard
 from netnslab.backends import choose_here
 from netnslab.build import Blueprint, build
 from netnslab.errors import LabError
+from netnslab.fabric import fabric_of
 from netnslab.inhabitant import Inhabitant
 from netnslab.overlays import overlay_of
 from netnslab.ownership import LabRecord
@@ -76,6 +77,7 @@ class Lab:
             build(
                 Blueprint(
                     site=lab.site,
+                    fabric=fabric_of(topology),
                     overlay=overlay,
                     wireguard=chosen.wireguard,
                     record=record,

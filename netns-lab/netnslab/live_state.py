@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from netnslab import kilo, ownership
+from netnslab import ownership
+from netnslab.fabric import fabric_of
 from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.marks import is_override
@@ -19,12 +20,12 @@ class NodeState:
     """One node.
 
     Attributes:
-        is_kilo0_up: whether it leads; None when it has no kilo0.
+        is_tunnel_up: whether its WireGuard device is up, which makes it a leader under Kilo; None when it has none.
         diverted_to: routing tables that meshwatchd's override rules point to.
     """
 
     name: str
-    is_kilo0_up: bool | None
+    is_tunnel_up: bool | None
     diverted_to: tuple[str, ...] = ()
 
 
@@ -63,7 +64,7 @@ def observe(lab: Lab) -> LiveState:
     return LiveState(
         lab_id=lab.lab_id,
         wireguard=record.wireguard,
-        nodes={name: _observe_node(lab.node(name)) for name in names},
+        nodes={name: _observe_node(lab.node(name), fabric_of(lab.topology).device) for name in names},
         tunnels=match_tunnels(dumps, now_s=time.time_ns() // 1_000_000_000),
         faults=tuple(record.faults),
     )
@@ -102,12 +103,12 @@ def match_tunnels(dumps: Mapping[str, str], *, now_s: int) -> tuple[Tunnel, ...]
     return tuple(tunnels)
 
 
-def _observe_node(node: Inhabitant) -> NodeState:
+def _observe_node(node: Inhabitant, device: str) -> NodeState:
     links = json.loads(node.run(["ip", "-j", "link"], check=True).stdout)
     flags = {link["ifname"]: link["flags"] for link in links}
     rules = json.loads(node.run(["ip", "-N", "-d", "-j", "rule"], check=True).stdout)
     return NodeState(
         name=node.name,
-        is_kilo0_up="UP" in flags[kilo.DEVICE] if kilo.DEVICE in flags else None,
+        is_tunnel_up="UP" in flags[device] if device in flags else None,
         diverted_to=tuple(str(rule["table"]) for rule in rules if is_override(rule)),
     )

@@ -20,12 +20,14 @@ class OverlayPlan:
         bridge: lines for `bridge -batch`, run after them.
         sysctls: values by path below /proc/sys, written in the node after both.
         pod: lines for `ip -batch` in the pod, whose link the lines of `ip` have made.
+        files: what it leaves on the node, by path.
     """
 
     ip: tuple[str, ...]
     pod: tuple[str, ...]
     bridge: tuple[str, ...] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[Path, str] = field(default_factory=dict)
 
 
 class Overlay(Protocol):

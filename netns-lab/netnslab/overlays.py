@@ -7,11 +7,13 @@ from types import MappingProxyType
 
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
-from netnslab.flannel import FLANNEL
+from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
 from netnslab.overlay import Overlay
 from netnslab.topology import Topology
 
-OVERLAYS: Mapping[str, Overlay] = MappingProxyType({"flannel": FLANNEL, "cilium": CILIUM})
+OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
+    {"flannel": FLANNEL, "cilium": CILIUM, "flannel-wg": FLANNEL_OVER_WIREGUARD}
+)
 
 
 def overlay_of(topology: Topology) -> Overlay:

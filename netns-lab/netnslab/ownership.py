@@ -26,7 +26,15 @@ from netnslab.process import ProcessId
 
 ROOT = Path("/run/netnslab")
 
-MOUNT_POINTS = tuple(map(Path, ("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd")))
+MOUNT_POINTS = tuple(
+    map(
+        Path,
+        (
+            *("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd"),
+            *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard"),
+        ),
+    )
+)
 """Directories of which each node has its own. A mount needs a directory underneath: where the machine has
 none, the lab makes an empty one, records it, and removes it with the last lab."""
 
@@ -40,13 +48,31 @@ class NamespaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do at one place: lines for `ip -batch`, `bridge -batch` or nft, or arguments of single calls.
+
+    Attributes:
+        place: node, `pod/NODE` or `wan`.
+        tool: ip, bridge, nft, wg (each line a call), sysctl (`net/ipv4/ip_forward=0`), conntrack (flush, fill).
+    """
+
+    place: str
+    tool: str
+    lines: tuple[str, ...]
+
+
 class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault that is in the network: what it takes to build the fault object again and heal it."""
+    """One fault that is in the network: what it takes to build the fault object again and heal it.
+
+    Attributes:
+        undo: for faults of a node's own state: what restores it, found out before the fault struck.
+    """
 
     kind: str
     node: str
     is_injected: bool
     parameters: dict[str, float] = {}
+    undo: tuple[Step, ...] = ()
 
 
 class LabRecord(msgspec.Struct, kw_only=True):

@@ -19,6 +19,8 @@ class Node:
         overlay_ip: the address of its overlay device, the gateway Kilo routes through.
         pod_gateway_ip, pod_ip: the bridge's and the pod's address inside pod_cidr.
         public_ip: where the wide area reaches it by 1:1 NAT; None when it cannot be reached.
+        wireguard_ip: its own address on the mesh's WireGuard device, where every node has one; None where only
+            locations have (Kilo).
     """
 
     name: str
@@ -30,6 +32,7 @@ class Node:
     pod_gateway_ip: str
     pod_ip: str
     public_ip: str | None
+    wireguard_ip: str | None = None
 
     @property
     def switch_port(self) -> str:
@@ -54,6 +57,7 @@ class Location:
     Attributes:
         gateway: the address of the router, on the bridge in the wan namespace.
         keepalive_s: WireGuard's persistent keepalive of its nodes in seconds; 0 is off.
+        nat_ip: the one address behind which all its nodes hide, with a table of connections; None: 1:1 NAT.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Location:
     standbys: tuple[str, ...]
     wireguard_ip: str
     keepalive_s: int
+    nat_ip: str | None = None
 
     @property
     def bridge(self) -> str:
@@ -77,7 +82,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireGuard:
-    """Kilo's mesh device: the prefix of its addresses, its UDP port and its MTU."""
+    """The mesh's WireGuard device: the prefix of its addresses, its UDP port and its MTU."""
 
     cidr: str
     port: int
@@ -86,13 +91,19 @@ class WireGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """A whole lab, by name and in the order of the file."""
+    """A whole lab, by name and in the order of the file.
+
+    Attributes:
+        fabric: who joins the locations by WireGuard: kilo, or wg-quick (every node with every other).
+        overlay: the pod network.
+    """
 
     name: str
     overlay: str
     wireguard: WireGuard
     locations: Mapping[str, Location]
     nodes: Mapping[str, Node]
+    fabric: str = "kilo"
 
     def location_of(self, node: str) -> Location:
         """The location a node lives in."""

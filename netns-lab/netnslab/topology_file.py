@@ -67,6 +67,7 @@ class _FileNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pod_cidr: str
     overlay_ip: str | None = None
     public_ip: str | None = None
+    wireguard_ip: str | None = None
 
 
 class _FileLocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +78,7 @@ class _FileLocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     wireguard_ip: str
     standbys: tuple[str, ...] = ()
     keepalive_s: int = 0
+    nat_ip: str | None = None
 
 
 class _FileWireGuard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,6 +93,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     wireguard: _FileWireGuard
     location: tuple[_FileLocation, ...]
     node: tuple[_FileNode, ...]
+    fabric: str = "kilo"
 
 
 _KNOWN_KEYS = sorted(
@@ -129,6 +132,7 @@ class _Checker:
             wireguard=WireGuard(cidr=raw.wireguard.cidr, port=raw.wireguard.port, mtu_bytes=raw.wireguard.mtu_bytes),
             locations=MappingProxyType(locations),
             nodes=MappingProxyType(nodes),
+            fabric=raw.fabric,
         )
 
     def _location(self, index: int, raw: _FileLocation, file: _File) -> Location:
@@ -142,6 +146,8 @@ class _Checker:
             if relay not in members:
                 self._fail(f"{key}.leader/standbys", f"{relay} is not a node of {raw.name} ({', '.join(members)})")
         self._unique(f"{key}.leader/standbys", (raw.leader, *raw.standbys))
+        if raw.nat_ip is not None:
+            self._address(f"{key}.nat_ip", raw.nat_ip)
         return Location(
             name=raw.name,
             lan=raw.lan,
@@ -150,6 +156,7 @@ class _Checker:
             standbys=raw.standbys,
             wireguard_ip=raw.wireguard_ip,
             keepalive_s=raw.keepalive_s,
+            nat_ip=raw.nat_ip,
         )
 
     def _node(self, index: int, raw: _FileNode, locations: Mapping[str, Location]) -> Node:
@@ -161,7 +168,8 @@ class _Checker:
         pods = self._network(f"{key}.pod_cidr", raw.pod_cidr)
         if pods.prefixlen > 28:
             self._fail(f"{key}.pod_cidr", f"{raw.pod_cidr} is too small; use /28 or larger")
-        for name, address in (("overlay_ip", raw.overlay_ip), ("public_ip", raw.public_ip)):
+        addresses = {"overlay_ip": raw.overlay_ip, "public_ip": raw.public_ip, "wireguard_ip": raw.wireguard_ip}
+        for name, address in addresses.items():
             if address is not None:
                 self._address(f"{key}.{name}", address)
         return Node(
@@ -174,6 +182,7 @@ class _Checker:
             pod_gateway_ip=str(pods[1]),
             pod_ip=str(pods[2]),
             public_ip=raw.public_ip,
+            wireguard_ip=raw.wireguard_ip,
         )
 
     def _name(self, key: str, name: str) -> None:

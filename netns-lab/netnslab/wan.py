@@ -6,7 +6,9 @@
     a3 eth0 -----| a3-eth0                         NAT                  b3-eth0  |----- eth0 b3
                  '---------------------------------------------------------------'
 
-The NAT is stateless, as a cloud's is: a table of connections here would be one more thing that times out.
+The NAT is stateless, as a cloud's is: a table of connections here would be one more thing that times out. A
+location with `nat_ip` has just that, as a home router does: its nodes share one address, with random ports, and
+nobody gets in who was not called.
 Private addresses do not cross, so a packet that escaped the mesh is lost and not silently delivered.
 """
 
@@ -65,6 +67,7 @@ def nft_ruleset(topology: Topology) -> str:
             "    type filter hook postrouting priority srcnat; policy accept;",
             *_source_rewrites(locations),
             "  }",
+            *_masquerades(locations),
             "}",
             "",
         ]
@@ -93,6 +96,23 @@ def _private_drops(locations: tuple[Location, ...]) -> Iterator[str]:
 
 def _source_rewrites(locations: tuple[Location, ...]) -> Iterator[str]:
     for location in locations:
+        if location.nat_ip is not None:
+            continue
         elsewhere = f'oifname "br-*" oifname != "{location.bridge}" ip saddr {location.lan}'
         yield f"    {elsewhere} ip saddr set ip saddr map @outbound"
         yield f"    {elsewhere} counter drop"
+
+
+def _masquerades(locations: tuple[Location, ...]) -> Iterator[str]:
+    """A chain of type nat makes the kernel track connections in this namespace, so it is there only if needed."""
+    hidden = [location for location in locations if location.nat_ip is not None]
+    if not hidden:
+        return
+    yield "  chain hide {"
+    yield "    type nat hook postrouting priority srcnat; policy accept;"
+    for location in hidden:
+        yield (
+            f'    oifname "br-*" oifname != "{location.bridge}" ip saddr {location.lan}'
+            f" meta l4proto udp snat to {location.nat_ip}:20000-39999 random"
+        )
+    yield "  }"

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import msgspec
 import pytest
 
 from meshwatchd.adapters.control.explain import explain
-from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.adapters.control.interface import ExplainReply, MtuReply, OperateReply, TopologyReply
 from meshwatchd.cli.render import render_status
+from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
+from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.faults import Severity
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.policy_state import Order, OrderKind
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
+from meshwatchd.profiles.compose import look
+from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
+from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
 
 
 def _explained(shown: Status, events: tuple[dict[str, object], ...] = ()) -> str:
@@ -24,6 +37,36 @@ def _explained(shown: Status, events: tuple[dict[str, object], ...] = ()) -> str
 
 def _shown(shown: Status, *, is_verbose: bool = False, now_ns: int = NOW_NS) -> str:
     return render_status(shown, now_ns=now_ns, paint=paint_nothing, is_verbose=is_verbose)
+
+
+ORDERED = msgspec.structs.replace(
+    REDUCED,
+    orders=(
+        Order(
+            kind=OrderKind.PAUSE,
+            name="ann",
+            location="onprem",
+            reason="new switch",
+            until_ns=NOW_NS + 2_400_000_000_000,
+        ),
+    ),
+    drained=(NodeName("a2"),),
+    pairs=tuple(
+        msgspec.structs.replace(
+            pair,
+            paths=tuple(
+                msgspec.structs.replace(path, penalty=2_310, is_suppressed=path.rank == 1) for path in pair.paths
+            ),
+        )
+        for pair in REDUCED.pairs
+    ),
+)
+
+
+def _sized(sizes: tuple[SizeStatus, ...]) -> str:
+    return render_sizes(
+        MtuReply(node="b3", at_ns=NOW_NS, paths={"0": "b1-a1", "1": "b2-a1"}, sizes=sizes), paint=paint_nothing
+    )
 
 
 OBSERVING = msgspec.structs.replace(STUCK, mode="observe")
@@ -38,6 +81,23 @@ OPERATION = OperateReply(
 )
 REFUSAL = OperateReply(accepted=False, text="path 3 is not good")
 
+
+def _topology(seen: LocalView, *, is_reasoned: bool = False) -> str:
+    pairs = HEALTHY.pairs if seen.granularity == "location" else ()
+    return render_topology(TopologyReply(view=seen, pairs=pairs), paint=paint_nothing, is_reasoned=is_reasoned)
+
+
+def _seen(snapshot: Snapshot, node: str, **told: Any) -> LocalView:
+    return look(snapshot, Sources(**told), MeshSettings(), NodeName(node))
+
+
+REJECTED = (Rejection(source="/run/flannel/subnet.env", reason="FLANNEL_MTU: 'x' is no number up to 65535"),)
+NAMED = _seen(kilo_flannel("b3"), "b3", kilo=graph(), rejected=REJECTED)
+OVER_CILIUM = _seen(kilo_cilium("a1"), "a1")
+FULL = msgspec.structs.replace(NAMED, granularity="full", leader="", is_leader=True, location=LocationName("b3"))
+PLAIN = _seen(flannel_over_wg0(), "k3")
+NOWHERE = _seen(Snapshot(), "b3")
+
 PAGES = {
     "status-healthy": _shown(HEALTHY),
     "status-moved": _shown(MOVED),
@@ -46,12 +106,21 @@ PAGES = {
     "status-stuck": _shown(STUCK),
     "status-tunnels": _shown(TUNNELLED),
     "status-reduced": _shown(REDUCED),
+    "status-orders": _shown(ORDERED),
     "status-stale": _shown(HEALTHY, now_ns=NOW_NS + 60_000_000_000),
     "status-no-mesh": _shown(NO_MESH),
     "explain-healthy": _explained(HEALTHY),
     "explain-moved": _explained(MOVED, INCIDENT),
     "explain-advised": _explained(ADVISED, INCIDENT[:-2]),
     "explain-stuck": _explained(OBSERVING),
+    "topology": _topology(NAMED),
+    "topology-why": _topology(NAMED, is_reasoned=True),
+    "topology-cilium-leader": _topology(OVER_CILIUM),
+    "topology-full": _topology(FULL),
+    "topology-plain": _topology(PLAIN, is_reasoned=True),
+    "topology-none": _topology(NOWHERE, is_reasoned=True),
+    "mtu-healthy": _sized(HEALTHY_SIZES),
+    "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

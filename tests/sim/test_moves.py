@@ -128,7 +128,7 @@ def test_a_dead_relay_on_standby_is_left():
 
 def test_a_flapping_leader_is_trusted_less_each_time():
     """Broken for a second, well for two, again and again: the hold-down grows, moves stay within the budget."""
-    world = healthy_world(seed=11, policy=PolicySettings(hold_down="1s", wait_to_restore="500ms"))
+    world = healthy_world(seed=11, policy=PolicySettings(hold_down="1s", wait_to_restore="500ms", half_life="2s"))
     began = world.now
     for _ in range(6):
         world.faults.append(faults.overlay_black_hole("b1"))

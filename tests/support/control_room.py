@@ -10,7 +10,8 @@ from pathlib import Path
 
 from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.recorder import EventStore
-from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
 
@@ -20,21 +21,28 @@ class Backend:
 
     def __init__(self, status: Status | None = None) -> None:
         self.current = status
+        self.seen: LocalView | None = None
         self.store = EventStore()
         self.asked: list[tuple[OperatorVerb, str, int | None, bool]] = []
+        self.requests: list[OperatorRequested] = []
         self.reply = ReplyOperator(request=1, is_accepted=True, text="moves", operations=("ip rule add pref 5460",))
 
     def status(self) -> Status | None:
         """The status that was put in."""
         return self.current
 
+    def view(self) -> LocalView | None:
+        """The view that was put in."""
+        return self.seen
+
     def events(self) -> EventStore:
         """The store that was filled."""
         return self.store
 
-    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
+    async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Remember the request and give the prepared reply."""
-        self.asked.append((verb, location, to_rank, is_dry_run))
+        self.requests.append(request)
+        self.asked.append((request.verb, request.location, request.to_rank, request.is_dry_run))
         return self.reply
 
 

@@ -38,9 +38,19 @@ def packed_ip(text: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
 
 
-def link_body(index: int, name: str, *, kind: str = "", is_up: bool = True, mtu: int = 1500, family: int = 0) -> bytes:
+def link_body(
+    index: int,
+    name: str,
+    *,
+    kind: str = "",
+    is_up: bool = True,
+    mtu: int = 1500,
+    family: int = 0,
+    lladdr: bytes = b"",
+) -> bytes:
     """RTM_NEWLINK without its header."""
     info = encode_attribute(18, encode_attribute(1, kind.encode() + b"\0")) if kind else b""
+    info += encode_attribute(1, lladdr) if lladdr else b""
     head = struct.pack("=BxHiII", family, ETHERNET, index, int(is_up), 0)
     return head + encode_attribute(3, name.encode() + b"\0") + encode_attribute(4, struct.pack("=I", mtu)) + info
 

@@ -27,7 +27,13 @@ SECOND = 1_000_000_000
 
 # Tests come home quickly, again and again: what the daemon does against flapping has tests of its own.
 QUICK: Mapping[str, Mapping[str, object]] = {
-    "policy": {"hold_down": "100ms", "wait_to_restore": "1s", "actions_per_minute": 60}
+    "policy": {
+        "hold_down": "100ms",
+        "wait_to_restore": "1s",
+        "actions_per_minute": 60,
+        "actions_per_day": 10_000,
+        "half_life": "200ms",
+    }
 }
 # Deadlines only end tests that have failed: all are far beyond what a loaded machine takes.
 READY_S = 60

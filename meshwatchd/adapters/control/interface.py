@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.adapters.control.explain import Explanation
-from meshwatchd.model.status import Status
+from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.status import PairStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
@@ -43,6 +45,25 @@ class FailoverParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     location: str | None = None
     rank: int | None = None
     dry_run: bool | None = None
+    confirm_within_ns: int | None = None
+
+
+class OrderParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Pause, Drain, Pin and their ends, and of Confirm; each takes those that mean something to it.
+
+    Attributes:
+        location: the remote one; without it all of them, or for Pin the only one.
+        rank: of Pin; the best standby path by default.
+        name: whose order it is; without it an end is everybody's.
+        duration_ns: an hour by default.
+    """
+
+    location: str | None = None
+    rank: int | None = None
+    name: str | None = None
+    reason: str | None = None
+    duration_ns: int | None = None
+    dry_run: bool | None = None
 
 
 class FailbackParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +79,25 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
 
 
+class MtuParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Mtu; without node all of them."""
+
+    node: str | None = None
+
+
+class MtuReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Mtu.
+
+    Attributes:
+        paths: "relay-relay" by the decimal path number.
+    """
+
+    node: str
+    at_ns: int
+    paths: dict[str, str]
+    sizes: tuple[SizeStatus, ...]
+
+
 class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     """Of Explain."""
 
@@ -67,6 +107,13 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     explanations: tuple[Explanation, ...]
 
 
+class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Topology; no pairs before the engine has reported."""
+
+    view: LocalView
+    pairs: tuple[PairStatus, ...]
+
+
 class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
     """Of Events."""
 
@@ -74,7 +121,7 @@ class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperateReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of Failover and Failback."""
+    """Of everything that an operator asks for."""
 
     accepted: bool
     text: str
@@ -150,13 +197,26 @@ type Rate (
 )
 
 # One path between two locations. States: good, suspect, down, unknown.
+# penalty: 1000 for each time it was condemned, halving with policy.half_life; is_suppressed: not come back to for it.
 type Path (
   number: int,
   rank: int,
   relays: []string,
   state: string,
   is_active: bool,
-  is_local_relay: bool
+  is_local_relay: bool,
+  penalty: int,
+  is_suppressed: bool
+)
+
+# An operator's standing order. Kinds: pause, drain, pin, confirm. An empty location stands for all.
+type Order (
+  kind: string,
+  name: string,
+  until_ns: int,
+  location: string,
+  rank: ?int,
+  reason: string
 )
 
 # What is broken, where, and why we say so.
@@ -193,6 +253,34 @@ type Tunnel (
   tx_bytes: int
 )
 
+# What one layer of one path carries: whole IP packets in bytes. Directions: outbound, inbound, both, fragments.
+# States: ok, searching, black-hole, misconfigured, fragments-dropped, poisoned, unreachable, unknown.
+type Size (
+  layer: int,
+  peer: string,
+  path: int,
+  direction: string,
+  expected_bytes: int,
+  measured_bytes: int,
+  state: string,
+  advice: string
+)
+
+# A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
+type Defect (
+  fault: string,
+  layer: int,
+  severity: string,
+  device: string,
+  subject: string,
+  peer: string,
+  culprit: string,
+  since_ns: int,
+  because: []string,
+  repair: string,
+  commands: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -207,7 +295,11 @@ type Snapshot (
   rates: []Rate,
   counters: [string]int,
   canaries: []Canary,
-  tunnels: []Tunnel
+  tunnels: []Tunnel,
+  sizes: []Size,
+  findings: []Defect,
+  orders: []Order,
+  drained: []string
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.
@@ -229,7 +321,48 @@ type Explanation (
 
 type Deed (at_ns: int, text: string)
 
+# Why something was recognised, and where that was read.
+type Finding (source: string, text: string)
+
+# An address at which another node may be.
+type Candidate (address: string, is_local: bool)
+
+# A device of the mesh; `over`: the one its outer packets leave by.
+type DeviceLayer (kind: string, device: string, mtu_bytes: int, over: string)
+
+# What a node can tell of itself. Whatever nothing tells is empty.
+type View (
+  profiles: []string,
+  node: string,
+  location: string,
+  leader: string,
+  is_leader: bool,
+  granularity: string,
+  node_ip: string,
+  pod_cidr: string,
+  overlay_ip: string,
+  wireguard_ip: string,
+  node_ip6: string,
+  overlay_ip6: string,
+  wireguard_ip6: string,
+  vtep_mac: string,
+  wireguard_device: string,
+  overlay_device: string,
+  ipip_device: string,
+  wireguard_mtu_bytes: int,
+  public_endpoint: string,
+  layers: []DeviceLayer,
+  candidates: []Candidate,
+  why: []Finding
+)
+
 method Status() -> (status: Snapshot)
+
+# Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
+method Topology() -> (view: View, pairs: []Pair)
+
+# What size each layer of each path carries, towards one node or all; `paths`: relays by path number.
+method Mtu(node: ?string) -> (node: string, at_ns: int, paths: [string]string, sizes: []Size)
 
 method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
 
@@ -238,7 +371,8 @@ method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
 
 # Move the traffic to a location to a standby path: the best one, or the one of that rank.
 # Root only, but for `dry_run`, which tells the operations and changes nothing.
-method Failover(location: ?string, rank: ?int, dry_run: ?bool) -> (
+# With `confirm_within_ns` it is undone unless Confirm comes in time.
+method Failover(location: ?string, rank: ?int, dry_run: ?bool, confirm_within_ns: ?int) -> (
   accepted: bool,
   text: string,
   operations: []string
@@ -250,6 +384,76 @@ method Failback(location: ?string, dry_run: ?bool) -> (
   text: string,
   operations: []string
 )
+
+# Keep what Failover has done; root only, as are all standing orders, but for `dry_run`.
+method Confirm(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Move nothing to a location, or nothing at all, but what operators ask for.
+method Pause(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# End pauses: of a location, of a name, or all.
+method Resume(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Take this node out of service: traffic moves off it first, and its silence is no fault.
+method Drain(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Put this node into service again.
+method Undrain(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# Move traffic to a standby path and make it the one to come back to.
+method Pin(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
+
+# End pins: of a location, of a name, or all.
+method Unpin(
+  location: ?string,
+  rank: ?int,
+  name: ?string,
+  reason: ?string,
+  duration_ns: ?int,
+  dry_run: ?bool
+) -> (accepted: bool, text: string, operations: []string)
 
 # The engine has not reported yet.
 error NotReady (reason: string)

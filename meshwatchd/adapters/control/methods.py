@@ -27,8 +27,9 @@ from meshwatchd.adapters.control.varlink import (
     encode_reply,
 )
 from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
-from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
 
@@ -48,12 +49,16 @@ class ControlBackend(Protocol):
         """The engine's latest picture of itself; None before the first."""
         ...
 
+    def view(self) -> LocalView | None:
+        """What this node can tell of itself; None before the kernel has been read."""
+        ...
+
     def events(self) -> EventStore:
         """The events kept."""
         ...
 
-    async def operate(self, verb: OperatorVerb, location: str, to_rank: int | None, is_dry_run: bool) -> ReplyOperator:
-        """Ask the engine to move traffic, and wait for its answer."""
+    async def operate(self, request: OperatorRequested) -> ReplyOperator:
+        """Ask the engine for something, under whatever number, and wait for its answer."""
         ...
 
 
@@ -92,12 +97,15 @@ class Methods:
             case "io.meshwatch.Control.Explain":
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._explain())
+            case "io.meshwatch.Control.Topology":
+                _decode(call, interface.NoParameters)
+                return encode_reply(self._topology())
+            case "io.meshwatch.Control.Mtu":
+                return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
-            case "io.meshwatch.Control.Failover":
-                return self._operate(OperatorVerb.FAILOVER, _decode(call, interface.FailoverParameters), uid)
-            case "io.meshwatch.Control.Failback":
-                return self._operate(OperatorVerb.FAILBACK, _decode(call, interface.FailbackParameters), uid)
+            case _ if call.method in _VERBS:
+                return self._operate(_request(_VERBS[call.method], call), uid)
             case _:
                 raise VarlinkError(METHOD_NOT_FOUND, method=method)
 
@@ -107,28 +115,35 @@ class Methods:
             raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
         return status
 
+    def _topology(self) -> interface.TopologyReply:
+        view, status = self._backend.view(), self._backend.status()
+        if view is None:
+            raise VarlinkError(interface.NOT_READY, reason="the kernel has not been read yet")
+        return interface.TopologyReply(view=view, pairs=() if status is None else status.pairs)
+
+    def _mtu(self, node: str) -> interface.MtuReply:
+        status = self._status()
+        return interface.MtuReply(
+            node=status.node,
+            at_ns=status.at_ns,
+            paths={str(path.number): "-".join(path.relays) for pair in status.pairs for path in pair.paths},
+            sizes=tuple(line for line in status.sizes if node in ("", line.peer)),
+        )
+
     def _explain(self) -> interface.ExplainReply:
         status = self._status()
         explanations = explain(status, self._backend.events().read())
         return interface.ExplainReply(node=status.node, mode=status.mode, at_ns=status.at_ns, explanations=explanations)
 
-    def _operate(
-        self,
-        verb: OperatorVerb,
-        parameters: interface.FailoverParameters | interface.FailbackParameters,
-        uid: int,
-    ) -> AsyncIterator[bytes]:
-        if uid != 0 and not parameters.dry_run:
+    def _operate(self, request: OperatorRequested, uid: int) -> AsyncIterator[bytes]:
+        if uid != 0 and not request.is_dry_run:
             raise VarlinkError(PERMISSION_DENIED)
-        return self._await_engine(verb, parameters)
+        return self._await_engine(request)
 
-    async def _await_engine(
-        self, verb: OperatorVerb, parameters: interface.FailoverParameters | interface.FailbackParameters
-    ) -> AsyncIterator[bytes]:
-        rank = parameters.rank if isinstance(parameters, interface.FailoverParameters) else None
+    async def _await_engine(self, request: OperatorRequested) -> AsyncIterator[bytes]:
         try:
             async with asyncio.timeout(OPERATE_TIMEOUT_S):
-                reply = await self._backend.operate(verb, parameters.location or "", rank, bool(parameters.dry_run))
+                reply = await self._backend.operate(request)
         except TimeoutError:
             reason = f"no answer of the engine within {OPERATE_TIMEOUT_S:.0f} s"
             raise VarlinkError(interface.NOT_ANSWERED, reason=reason) from None
@@ -145,6 +160,26 @@ class Methods:
         if parameters.follow:
             raise VarlinkError(EXPECTED_MORE)
         return _encode_events(store.read(since_ns)[-SINGLE_REPLY_EVENTS:])
+
+
+_VERBS = {f"{interface.CONTROL}.{verb.value.capitalize()}": verb for verb in OperatorVerb}
+"""What operators may ask for, by the method's name."""
+
+_FIELDS = {"rank": "to_rank", "dry_run": "is_dry_run", "confirm_within_ns": "duration_ns"}
+"""Parameters that the engine calls otherwise."""
+
+
+def _request(verb: OperatorVerb, call: Call) -> OperatorRequested:
+    """A call as the engine takes it; its number is given later."""
+    kinds: dict[OperatorVerb, type[msgspec.Struct]] = {
+        OperatorVerb.FAILOVER: interface.FailoverParameters,
+        OperatorVerb.FAILBACK: interface.FailbackParameters,
+    }
+    parameters = _decode(call, kinds.get(verb, interface.OrderParameters))
+    given = {_FIELDS.get(name, name): value for name, value in msgspec.structs.asdict(parameters).items()}
+    return OperatorRequested(
+        request=0, verb=verb, **{name: value for name, value in given.items() if value is not None}
+    )
 
 
 async def _tell_events(store: EventStore, since_ns: int, *, follow: bool) -> AsyncIterator[bytes]:

@@ -246,6 +246,20 @@ def leads_into(value: bytes, indices: frozenset[int]) -> bool:
     return False
 
 
+def first_hop(value: bytes) -> tuple[int, bytes]:
+    """Device and gateway of a route's first next hop; (0, empty) for a route without one."""
+    offset = _ROUTE_VALUE.size + value[3]
+    if offset >= len(value):
+        return 0, b""
+    index, _flags, _weight, size = _HOP.unpack_from(value, offset)
+    return index, value[offset + _HOP.size : offset + _HOP.size + size]
+
+
+def length_of(key: bytes) -> int:
+    """The prefix length of a route's destination."""
+    return key[1]
+
+
 def is_multipath(value: bytes) -> bool:
     """Whether a route's value has several next hops."""
     offset = _ROUTE_VALUE.size + value[3]

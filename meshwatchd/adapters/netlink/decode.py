@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshwatchd.model.plan import Route, Rule
-from meshwatchd.model.snapshot import Link
+from meshwatchd.model.snapshot import Link, Vxlan
 
 IFF_UP = 0x1
 """linux/if.h."""
@@ -27,6 +27,9 @@ FIB_RULE_INVERT = 0x2
 
 RTN_UNICAST = 1
 IPPROTO_UDP = 17
+
+MAC_COLONS = 5
+"""In an Ethernet address as text; tunl0 has its outer IPv4 address in the same attribute."""
 
 ACCEPT_ALL = 0xFFFFFFFF
 """FRA_SUPPRESS_PREFIXLEN of a rule that suppresses nothing."""
@@ -75,16 +78,32 @@ class RouteRecord:
 def decode_link(message: Any) -> Link:
     """Turn one RTM_NEWLINK or RTM_DELLINK message into a Link without addresses.
 
-    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO with IFLA_INFO_KIND), rtnl_fill_ifinfo().
+    Source: linux/if_link.h (IFLA_IFNAME, IFLA_MTU, IFLA_ADDRESS, IFLA_LINKINFO with IFLA_INFO_KIND),
+    rtnl_fill_ifinfo().
     """
     info = message.get_attr("IFLA_LINKINFO")
     kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None
+    data = info.get_attr("IFLA_INFO_DATA") if kind == "vxlan" else None
+    lladdr = str(message.get_attr("IFLA_ADDRESS") or "")
     return Link(
         name=str(message.get_attr("IFLA_IFNAME") or f"#{message['index']}"),
         index=int(message["index"]),
         kind=str(kind or ""),
         is_up=bool(message["flags"] & IFF_UP),
         mtu_bytes=int(message.get_attr("IFLA_MTU") or 0),
+        lladdr=lladdr if lladdr.count(":") == MAC_COLONS else "",
+        vxlan=None if kind != "vxlan" else _decode_vxlan(data),
+    )
+
+
+def _decode_vxlan(data: Any) -> Vxlan:
+    found = {} if data is None else _attributes(data)
+    return Vxlan(
+        vni=int(found.get("IFLA_VXLAN_ID", 0)),
+        port=int(found.get("IFLA_VXLAN_PORT", 0)),
+        local=str(found.get("IFLA_VXLAN_LOCAL") or found.get("IFLA_VXLAN_LOCAL6") or ""),
+        lower=int(found.get("IFLA_VXLAN_LINK", 0)),
+        is_external=bool(found.get("IFLA_VXLAN_COLLECT_METADATA", 0)),
     )
 
 

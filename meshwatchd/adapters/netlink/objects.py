@@ -16,18 +16,23 @@ from meshwatchd.adapters.netlink.decode import IFF_UP, RTN_UNICAST, RouteRecord
 from meshwatchd.adapters.netlink.message import attributes
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Route
-from meshwatchd.model.snapshot import Link
+from meshwatchd.model.snapshot import Link, Vxlan
 
 LINK: Final = struct.Struct("=B3xiII")
 """struct ifinfomsg: family, index, flags, change."""
 ADDRESS: Final = struct.Struct("=BBBBI")
 """struct ifaddrmsg: family, prefix length, flags, scope, index."""
 
-_IFNAME, _MTU, _LINKINFO, _KIND = 3, 4, 18, 1
+_LLADDR, _IFNAME, _MTU, _LINKINFO, _KIND, _DATA = 1, 3, 4, 18, 1, 2
+_VNI, _VXLAN_LINK, _LOCAL, _PORT, _LOCAL6, _COLLECT_METADATA = 1, 3, 4, 15, 17, 25
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _ADDRESS_BYTES: Final = (4, 16)
+_MAC_BYTES: Final = 6
 _U32: Final = struct.Struct("=I")
-_LINK_VALUE: Final = struct.Struct("=?I")
+_LINK_VALUE: Final = struct.Struct("=?IB")
+"""is_up, MTU, length of the link-layer address; that, kind, NUL, name, NUL and VXLAN's follow."""
+_VXLAN: Final = struct.Struct("=IIH?")
+_PORT_ON_WIRE: Final = struct.Struct("!H")
 _ADDRESS_KEY: Final = struct.Struct("=IB")
 
 
@@ -38,6 +43,7 @@ class Address(NamedTuple):
     family: int
     scope: int
     address: bytes
+    length: int
 
 
 def pack_link(body: bytes) -> Packed | None:
@@ -52,12 +58,27 @@ def pack_link(body: bytes) -> Packed | None:
         if family != socket.AF_UNSPEC:
             return None
         found = attributes(body, LINK.size)
-        kind = attributes(found.get(_LINKINFO, b""), 0).get(_KIND, b"").rstrip(b"\0")
+        info = attributes(found.get(_LINKINFO, b""), 0)
+        kind = info.get(_KIND, b"").rstrip(b"\0")
+        vxlan = _pack_vxlan(info.get(_DATA, b"")) if kind == b"vxlan" else b""
         name = found.get(_IFNAME, b"").rstrip(b"\0")
         (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
     except struct.error as error:
         raise DecodeError("netlink link", str(error)) from error
-    return index_key(index), (_LINK_VALUE.pack(bool(flags & IFF_UP), mtu) + kind + b"\0" + name,)
+    lladdr = found.get(_LLADDR, b"")
+    if len(lladdr) != _MAC_BYTES:
+        lladdr = b""  # tunl0 has its outer address in there
+    head = _LINK_VALUE.pack(bool(flags & IFF_UP), mtu, len(lladdr)) + lladdr
+    return index_key(index), (b"\0".join((head + kind, name, vxlan)),)
+
+
+def _pack_vxlan(data: bytes) -> bytes:
+    """VXLAN's own attributes, those that decide where packets go; raises struct.error."""
+    found = attributes(data, 0)
+    (vni,), (lower,) = _U32.unpack(found.get(_VNI, bytes(4))), _U32.unpack(found.get(_VXLAN_LINK, bytes(4)))
+    (port,) = _PORT_ON_WIRE.unpack(found.get(_PORT, bytes(2)))
+    is_external = found.get(_COLLECT_METADATA, b"\0") != b"\0"
+    return _VXLAN.pack(vni, lower, port, is_external) + (found.get(_LOCAL) or found.get(_LOCAL6) or b"")
 
 
 def index_key(index: int) -> bytes:
@@ -68,9 +89,30 @@ def index_key(index: int) -> bytes:
 def unpack_link(key: bytes, value: bytes) -> Link:
     """The Link of a key and its value, without addresses."""
     (index,) = _U32.unpack(key)
-    is_up, mtu_bytes = _LINK_VALUE.unpack_from(value)
-    kind, _, name = value[_LINK_VALUE.size :].decode(errors="replace").partition("\0")
-    return Link(name=name or f"#{index}", index=index, kind=kind, is_up=is_up, mtu_bytes=mtu_bytes)
+    is_up, mtu_bytes, size = _LINK_VALUE.unpack_from(value)
+    offset = _LINK_VALUE.size + size
+    kind, name, vxlan = value[offset:].split(b"\0", 2)
+    return Link(
+        name=name.decode(errors="replace") or f"#{index}",
+        index=index,
+        kind=kind.decode(errors="replace"),
+        is_up=is_up,
+        mtu_bytes=mtu_bytes,
+        lladdr=value[_LINK_VALUE.size : offset].hex(":"),
+        vxlan=_unpack_vxlan(vxlan) if vxlan else None,
+    )
+
+
+def _unpack_vxlan(packed: bytes) -> Vxlan:
+    vni, lower, port, is_external = _VXLAN.unpack_from(packed)
+    local = packed[_VXLAN.size :]
+    return Vxlan(
+        vni=vni,
+        port=port,
+        local=render_address(local) if any(local) else "",
+        lower=lower,
+        is_external=is_external,
+    )
 
 
 def pack_address(body: bytes) -> Packed | None:
@@ -81,20 +123,20 @@ def pack_address(body: bytes) -> Packed | None:
     Source: inet_fill_ifaddr(): IFA_LOCAL is this end's address; IPv6 has it on point-to-point links only.
     """
     try:
-        family, _length, _flags, scope, index = ADDRESS.unpack_from(body)
+        family, length, _flags, scope, index = ADDRESS.unpack_from(body)
     except struct.error as error:
         raise DecodeError("netlink address", str(error)) from error
     found = attributes(body, ADDRESS.size)
     address = found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS) or b""
     if family not in {socket.AF_INET, socket.AF_INET6} or len(address) not in _ADDRESS_BYTES:
         return None
-    return _ADDRESS_KEY.pack(index, family) + address, (bytes((scope,)),)
+    return _ADDRESS_KEY.pack(index, family) + address, (bytes((scope, length)),)
 
 
 def unpack_address(key: bytes, value: bytes) -> Address:
     """The Address of a key and its value."""
     index, family = _ADDRESS_KEY.unpack_from(key)
-    return Address(index, family, value[0], key[_ADDRESS_KEY.size :])
+    return Address(index, family, value[0], key[_ADDRESS_KEY.size :], value[1])
 
 
 def index_of(key: bytes) -> int:

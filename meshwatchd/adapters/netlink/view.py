@@ -16,19 +16,19 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from meshwatchd.adapters.netlink import compact, objects
+from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, of_mesh
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
-from meshwatchd.adapters.netlink.decode import RTN_UNICAST, RouteRecord, RuleRecord, protocol_name
+from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
 from meshwatchd.model.settings import KernelSettings, MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Link, Neighbour, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Gateway, Link, Neighbour, Snapshot
 
 BAND = 100
 """Tables and rule priorities reserved for us, from the configured base on."""
 
-MAX_TOLD = 256
-"""Routes, neighbours and FDB entries each: a location has tens of nodes, and 256 of each are read in half a
-millisecond."""
+MAX_TOLD = MAX_ROUTES
+"""Routes, neighbours and FDB entries each."""
 
 MAX_ADDRESSES = 32
 """Of one device; kube-ipvs0 has one for every service."""
@@ -82,7 +82,7 @@ class View:
         self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
         self._named = MESH_NAMES | {mesh.wireguard_device, mesh.overlay_device}
         self._mesh_devices: frozenset[int] = frozenset()
-        self._cached: tuple[int, list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]] | None = None
+        self._cached: tuple[int, Chosen] | None = None
 
     # --- what concerns us ---
 
@@ -101,8 +101,8 @@ class View:
         return index in self._mesh_devices
 
     def concerns_route(self, key: bytes, values: tuple[bytes, ...]) -> bool:
-        """Whether a route is ours, sits in a table of ours, or leads into a device of the mesh."""
-        if self._is_in_our_tables(key):
+        """Whether a route is ours, sits in a table of ours, leads into a device of the mesh, or anywhere at all."""
+        if self._is_in_our_tables(key) or is_default(key):
             return True
         return any(
             protocol_of(value) == self._settings.protocol or compact.leads_into(value, self._mesh_devices)
@@ -147,9 +147,24 @@ class View:
             routes=tuple(sorted(our_routes, key=lambda route: (route.table, route.render()))),
             collisions=tuple(collisions),
             device_routes=tuple(routes[:MAX_TOLD]),
+            gateways=tuple(self._gateways()),
+            default_routes=tuple(self._describe(key, value) for key, value in self._chosen().defaults),
             neighbours=tuple(neighbours[:MAX_TOLD]),
             forwarding=tuple(forwarding[:MAX_TOLD]),
             is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),
+        )
+
+    def complete(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot with all routes, neighbours and FDB entries of the mesh's devices, however many there are."""
+        if not snapshot.is_bounded:
+            return snapshot
+        routes = of_mesh(self._tables.routes.entries, self._mesh_devices, self._is_near)
+        return msgspec.structs.replace(
+            snapshot,
+            device_routes=tuple(self._describe(key, value) for key, value in routes),
+            neighbours=tuple(self._neighbours(limit=None)),
+            forwarding=tuple(self._forwarding(limit=None)),
+            is_bounded=False,
         )
 
     def _described_links(self) -> Iterator[Link]:
@@ -157,54 +172,61 @@ class View:
             link = objects.unpack_link(key, self._tables.links.entries[key][0])
             if self.shows(link):
                 held = sorted(self._addresses_of(link.index))
-                v4 = [text for family, scope, text in held if family == socket.AF_INET]
-                v6 = [text for family, scope, text in held if family == socket.AF_INET6 and scope == 0]
+                v4 = [(text, length) for family, scope, text, length in held if family == socket.AF_INET]
+                v6 = [text for family, scope, text, _ in held if family == socket.AF_INET6 and scope == 0]
                 yield msgspec.structs.replace(
-                    link, addresses=tuple(v4[:MAX_ADDRESSES]), addresses_v6=tuple(v6[:MAX_ADDRESSES])
+                    link,
+                    addresses=tuple(text for text, _ in v4[:MAX_ADDRESSES]),
+                    addresses_v6=tuple(v6[:MAX_ADDRESSES]),
+                    prefix_lengths=tuple(length for _, length in v4[:MAX_ADDRESSES]),
                 )
 
-    def _addresses_of(self, index: int) -> Iterator[tuple[int, int, str]]:
+    def _addresses_of(self, index: int) -> Iterator[tuple[int, int, str, int]]:
         for key, values in self._tables.addresses.entries.items():
             if objects.index_of(key) == index:
                 held = objects.unpack_address(key, values[0])
-                yield held.family, held.scope, objects.render_address(held.address)
+                yield held.family, held.scope, objects.render_address(held.address), held.length
 
     def _is_of_the_mesh(self, link: Link) -> bool:
         return link.kind in MESH_KINDS or link.name in self._named or bool(self._our_device.fullmatch(link.name))
 
     # --- routes ---
 
-    def _sorted_routes(self) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
-        """Routes that are ours or in our tables, and routes into the mesh's devices: found once for each change."""
+    def _chosen(self) -> Chosen:
+        """The routes that are told, looked for once for each change."""
         version = self._tables.routes.version
         if self._cached is None or self._cached[0] != version:
-            near, of_mesh = [], []
-            for key, values in self._tables.routes.entries.items():
-                is_in_table = self._is_in_our_tables(key)
-                for value in values:
-                    if is_in_table or protocol_of(value) == self._settings.protocol:
-                        near.append((key, value))
-                    elif compact.leads_into(value, self._mesh_devices) and value[0] == RTN_UNICAST:
-                        of_mesh.append((key, value))
-            self._cached = version, near, heapq.nsmallest(MAX_TOLD + 1, of_mesh)
-        return self._cached[1:]
+            self._cached = version, choose(self._tables.routes.entries, self._mesh_devices, self._is_near)
+        return self._cached[1]
+
+    def _is_near(self, key: bytes, value: bytes) -> bool:
+        return protocol_of(value) == self._settings.protocol or self._is_in_our_tables(key)
 
     def _near_routes(self) -> list[RouteRecord]:
         devices = self._tables.devices()
-        near, _ = self._sorted_routes()
         return [
             objects.describe_route(key, value, devices)
-            for key, value in near
+            for key, value in self._chosen().near
             if compact.family_of(key) == socket.AF_INET
         ]
 
     def _mesh_routes(self) -> list[DeviceRoute]:
-        _, found = self._sorted_routes()
-        return [self._describe(key, value) for key, value in found]
+        return [self._describe(key, value) for key, value in self._chosen().of_mesh]
+
+    def _gateways(self) -> Iterator[Gateway]:
+        devices = self._tables.devices()
+        for each in self._chosen().gateways:
+            yield Gateway(
+                dev=devices.get(each.ifindex, f"#{each.ifindex}"),
+                via=objects.render_address(each.gateway) if each.gateway else "",
+                table=each.table,
+                protocol=each.protocol,
+                routes=each.routes,
+            )
 
     def _describe(self, key: bytes, value: bytes) -> DeviceRoute:
         route = compact.unpack_route(key, value)
-        hop = next(hop for hop in route.hops if hop.ifindex in self._mesh_devices)
+        hop = next((hop for hop in route.hops if hop.ifindex in self._mesh_devices), None) or route.hops[0]
         return DeviceRoute(
             dst=objects.render_prefix(route),
             dev=self._tables.devices().get(hop.ifindex, f"#{hop.ifindex}"),
@@ -212,6 +234,9 @@ class View:
             protocol=route.protocol,
             via=objects.render_address(hop.gateway) if hop.gateway else "",
             src=objects.render_address(route.prefsrc) if route.prefsrc else "",
+            metric=route.metric,
+            scope=route.scope,
+            is_onlink=bool(hop.flags & compact.RTNH_F_ONLINK),
         )
 
     def _is_in_our_tables(self, key: bytes) -> bool:
@@ -219,9 +244,9 @@ class View:
 
     # --- neighbours and FDB ---
 
-    def _neighbours(self) -> list[Neighbour]:
+    def _neighbours(self, *, limit: int | None = MAX_TOLD + 1) -> list[Neighbour]:
         devices = self._tables.devices()
-        found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour)
+        found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour, limit)
         entries = (compact.unpack_neighbour(key, value) for key, value in found)
         return [
             Neighbour(
@@ -233,9 +258,9 @@ class View:
             for each in entries
         ]
 
-    def _forwarding(self) -> list[Forwarding]:
+    def _forwarding(self, *, limit: int | None = MAX_TOLD + 1) -> list[Forwarding]:
         devices = self._tables.devices()
-        found = self._first(self._tables.fdb.entries, compact.index_of_fdb)
+        found = self._first(self._tables.fdb.entries, compact.index_of_fdb, limit)
         entries = (compact.unpack_fdb(key, value) for key, value in found)
         return [
             Forwarding(
@@ -246,10 +271,13 @@ class View:
             for each in entries
         ]
 
-    def _first(self, entries: Entries, index_of: Callable[[bytes], int]) -> list[tuple[bytes, bytes]]:
-        """The first entries on the mesh's devices, one more than may be told where there are more."""
+    def _first(
+        self, entries: Entries, index_of: Callable[[bytes], int], limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        """The first entries on the mesh's devices; by default one more than may be told where there are more."""
         wanted = (key for key in entries if index_of(key) in self._mesh_devices)
-        return [(key, entries[key][0]) for key in heapq.nsmallest(MAX_TOLD + 1, wanted)]
+        chosen = wanted if limit is None else heapq.nsmallest(limit, wanted)
+        return [(key, entries[key][0]) for key in chosen]
 
     # --- collisions ---
 

@@ -75,6 +75,7 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
     return OwnState(
         node_id=wire.node_id(node),
         epoch=epoch,
+        flags=wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0,
         heard=banner.view_up,
         known=banner.view_known,
         gossip_block=encode_gossip(entries[:MAX_GOSSIP]),
@@ -86,14 +87,14 @@ MAX_GOSSIP: Final = 8
 
 def banner_of(mesh: MeshFields) -> Banner:
     """What the sender of a packet says of itself."""
-    return _banner(mesh.heard, mesh.known, mesh.gossip)
+    return _banner(mesh.heard, mesh.known, mesh.gossip, mesh.flags & wire.FLAG_ADMIN_DOWN)
 
 
 # Banners change when something happens, and come with each packet.
 @functools.lru_cache(maxsize=1024)
-def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...]) -> Banner:
+def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down: int) -> Banner:
     active = tuple(ActivePath(pair=entry.pair, rank=entry.rank, generation=entry.generation) for entry in gossip)
-    return Banner(view_up=heard, view_known=known, active=active)
+    return Banner(view_up=heard, view_known=known, active=active, is_admin_down=bool(admin_down))
 
 
 LAYERS: Final = MappingProxyType({int(layer): layer for layer in Layer})

@@ -244,3 +244,28 @@ def test_a_mesh_without_ip4_is_refused_as_a_whole(tmp_path, mesh_toml):
 
     with pytest.raises(ConfigError, match=r"mesh\.node: every node_ip is IPv6, .*; a mesh without IPv4 is not supp"):
         load(path)
+
+
+def test_locations_alone_pin_leaders_of_a_mesh_that_is_found(tmp_path):
+    """Their nodes are not declared, so that nothing can be said about them yet."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_text('[[mesh.location]]\nname = "cloud"\nleader = "b1"\nstandbys = ["b2"]\n')
+
+    assert "b1" == load(path).mesh.location[0].leader
+
+
+def test_nodes_alone_pin_what_is_said_about_them(tmp_path):
+    """An address that is found wrongly can be set right for one node."""
+    path = tmp_path / "meshwatchd.toml"
+    node = 'name = "b3"\nlocation = "cloud"\nnode_ip = "10.2.0.13"\npod_cidr = "10.244.6.0/24"\n'
+    path.write_text(f'[[mesh.node]]\n{node}overlay_ip = "10.244.6.0"\n')
+
+    assert "10.2.0.13" == load(path).mesh.node[0].node_ip
+
+
+def test_half_a_mesh_is_refused_where_the_rest_may_not_be_found(tmp_path):
+    """Without discovery nobody completes it."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_text('[discovery]\nenabled = false\n[[mesh.location]]\nname = "cloud"\nleader = "b1"\n')
+    with pytest.raises(ConfigError, match="there is no node"):
+        load(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
-from meshwatchd.model.settings import DaemonSettings, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
@@ -32,11 +32,11 @@ def test_the_probe_band_holds_every_path_before_the_ports_of_known_flows():
 @pytest.mark.parametrize(
     ("good", "bad", "line"),
     [
-        ("18618", "70000", "probe.port: 70000 is out of range; write 1024 to 65024 (512 ports follow)"),
-        ("18618", "51700", "probe.port: 51700 to 52211 contain 51820, the WireGuard of Kilo; choose ports nobody"),
+        ("18618", "70000", "probe.port: 70000 is out of range; write 1025 to 65024 (512 ports follow)"),
+        ("18618", "51700", "probe.port: 51699 to 52211 contain 51820, the WireGuard of Kilo; choose ports nobody"),
         ("51830", "51815", "standby.port: 51815 to 51821 contain 51820, the WireGuard of Kilo; choose ports"),
         ("51830", "51870", "standby.port: 51870 to 51876 contain 51871, the WireGuard of Cilium; choose ports"),
-        ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18618 to 19129; keep them apart"),
+        ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18617 to 19129; keep them apart"),
         ("port = 51830", "mtu = 100", "standby.mtu: 100 is out of range; write 576 to 65455"),
         ("protocol = 117", "protocol = 3", "kernel.protocol: 3 is out of range; write 5 to 255"),
         ("protocol = 117", "protocol = 12", "kernel.protocol: 12 marks the routes of BIRD; choose a number nobody"),
@@ -52,6 +52,12 @@ def test_the_probe_band_holds_every_path_before_the_ports_of_known_flows():
         ("port = 18618", 'flow_memory = "20"', "probe.flow_memory: '20' is no duration; write a number and a unit"),
         ('"30s"', '"1000h"', "policy.hold_down: '1000h' is out of range; write 0 us to 24 h"),
         ('hold_down = "30s"', "actions_per_minute = 0", "policy.actions_per_minute: 0 is out of range; write 1 to"),
+        ('hold_down = "30s"', "actions_per_day = 0", "policy.actions_per_day: 0 is out of range; write 1 to 10000"),
+        ('hold_down = "30s"', "jitter_percent = 101", "policy.jitter_percent: 101 is out of range; write 0 to 100"),
+        ('hold_down = "30s"', 'half_life = "1ms"', "policy.half_life: '1ms' is out of range; write 100 ms to 1 h"),
+        ('hold_down = "30s"', "suppress = 900", "policy.suppress: 900 is out of range; write 1001 to 100000"),
+        ('hold_down = "30s"', "reuse = 2000", "policy.reuse: 2000 is out of range; write 1 to 1999"),
+        ('hold_down = "30s"', "storm_locations = 1", "policy.storm_locations: 1 is out of range; write 2 to 1000"),
         ("port = 51830", 'keepalive = "100ms"', "standby.keepalive: '100ms' is out of range; write 1 s to 1 min"),
         ("port = 18618", 'source_ports = "9-1"', "probe.source_ports: '9-1' is no port range; write first-last"),
         ("port = 18618", 'source_ports = "80-30000"', "probe.source_ports: 80 is privileged; start at 1024"),
@@ -113,7 +119,13 @@ def test_ports_that_repeat_within_flow_memory_are_refused_with_the_arithmetic(sp
     assert line == spoil("port = 18618", bad)
 
 
-def test_enforcing_without_a_mesh_is_refused():
+def test_enforcing_without_a_mesh_is_refused_where_none_may_be_found():
     """Somebody who asked for protection must not believe to have it."""
-    finding = next(check_numbers(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))
+    enforcing = DaemonSettings(node="b3", mode=Mode.ENFORCE)
+    finding = next(check_numbers(Settings(daemon=enforcing, discovery=DiscoverySettings(enabled=False))))
     assert ("daemon.mode", '"enforce" needs a mesh, and none is declared') == (finding.key, finding.problem)
+
+
+def test_enforcing_a_mesh_that_is_to_be_found_is_accepted():
+    """The mesh key and the mode are all an operator has to write."""
+    assert [] == list(check_numbers(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))

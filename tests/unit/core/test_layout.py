@@ -13,7 +13,15 @@ from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import KILO
-from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of, topology_of
+from tests.support.lab_mesh import (
+    NAMES,
+    direct_settings,
+    direct_topology,
+    planner_of,
+    settings_for,
+    snapshot_of,
+    topology_of,
+)
 
 
 def _plans(name, *, has_standby=True, **wanted):
@@ -154,15 +162,16 @@ def test_layers_with_ip6_at_both_ends_have_a_twin():
 
 
 def test_canaries_of_other_locations_are_asked():
-    """The mesh is not on the way to the own location's."""
+    """The mesh is not on the way to the own location's, and a node that was not found is in no location."""
     canaries = (
+        Canary(name="ghost", address="10.244.9.9", port=53, node=NodeName("z9")),
         Canary(name="near", address="10.244.6.9", port=53, node=NodeName("b3")),
         Canary(name="far", address="fd00:244:3::9", port=80, node=NodeName("a3"), kind=CanaryKind.TCP),
     )
     plans = _extended("b1", canary=canaries)
     (plan,) = [plan for plan in plans if plan.layer is Layer.POD]
 
-    assert (canaries[1], "a3", "fd00:244:3::9", 80, "") == (
+    assert (canaries[2], "a3", "fd00:244:3::9", 80, "") == (
         plan.canary,
         plan.peer,
         plan.destination,
@@ -242,3 +251,16 @@ def test_a_member_that_leaves_changes_few_duties():
     kept = [watched(after, f"a{number}", "b") >= watched(before, f"a{number}", "b") - {"b200"} for number in range(3)]
 
     assert [True] * 3 == kept
+
+
+def test_where_the_overlay_goes_straight_the_path_is_probed_through_it():
+    """Flannel over wg0: node addresses are the tunnel's, and would never cross the device that pods depend on."""
+    plans = lay_out(Planner(direct_topology("n1"), direct_settings("n1")), has_standby=False)
+    ways = {
+        layer: {(plan.source, plan.destination) for plan in plans if plan.layer is layer}
+        for layer in (Layer.RELAY, Layer.EFFECTIVE, Layer.WIREGUARD)
+    }
+
+    overlay = {("10.42.1.0", "10.42.2.0"), ("10.42.1.0", "10.42.3.0")}
+    tunnel = {("10.8.0.1", "10.8.0.2"), ("10.8.0.1", "10.8.0.3")}
+    assert {Layer.RELAY: overlay, Layer.EFFECTIVE: overlay, Layer.WIREGUARD: tunnel} == ways

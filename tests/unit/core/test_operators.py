@@ -10,7 +10,7 @@ from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, ready
 from tests.support.lab_mesh import settings_for
 
-FAILOVER, FAILBACK = OperatorVerb
+FAILOVER, FAILBACK = OperatorVerb.FAILOVER, OperatorVerb.FAILBACK
 ADD = "ip rule add pref 5460 from all lookup 7701 protocol 117"
 
 

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from meshwatchd.core.policy import FLAP_MEMORY_NS, Damper, Move, Situation, Stay, decide, is_restored
+from meshwatchd.core.damping import Damper
+from meshwatchd.core.policy import Move, Situation, Stay, decide, is_restored
+from meshwatchd.core.storm import CALM_NS
 from meshwatchd.model.events import Reason
-from meshwatchd.model.settings import MINUTE, SECOND, PolicySettings
+from meshwatchd.model.policy_state import Order, OrderKind
+from meshwatchd.model.settings import SECOND, PolicySettings
 from tests.support.lab_mesh import topology_of
 
 PATHS = topology_of("a2").local_paths()
 NOW = 1_000 * SECOND
-POLICY = PolicySettings(hold_down="30s", wait_to_restore="10s", actions_per_minute=3)
+POLICY = PolicySettings(hold_down="30s", jitter_percent=0, wait_to_restore="10s", actions_per_minute=3)
 
 
 def _group(*, good_since=1, down_since=0, suspect_since=0, verified=True):
@@ -34,15 +37,14 @@ DOWN = _group(down_since=NOW - 1, suspect_since=NOW - 1)
 STALE = _group(verified=False)
 
 
-def _situation(*groups, active=0, moved_at=0, is_pinned=False, is_revertive=True):
+def _situation(*groups, active=0, home=0, **words):
+    fixed = {"moved_at": 0, "is_pinned": False, "is_revertive": True, "wait_to_restore_ns": 10 * SECOND}
     return Situation(
         paths=PATHS,
         group=lambda path: groups[path.rank],
         active=PATHS[active],
-        moved_at=moved_at,
-        is_pinned=is_pinned,
-        is_revertive=is_revertive,
-        wait_to_restore_ns=10 * SECOND,
+        home=PATHS[home],
+        **{**fixed, **words},
     )
 
 
@@ -110,31 +112,6 @@ def replace_group(group, **changes):
     return SimpleNamespace(**{**vars(group), **changes})
 
 
-def test_each_recent_failover_doubles_the_hold_down():
-    """30 s, 30 s, 60 s, 2 min, ... at most 32 times; failbacks do not count, and ten minutes forget."""
-    damper = Damper(POLICY)
-    found = [damper.hold_down_ns(NOW)]
-    for count in range(8):
-        damper.record(NOW + count, is_failover=True)
-        damper.record(NOW + count, is_failover=False)
-        found.append(damper.hold_down_ns(NOW + count))
-
-    assert [30 * factor * SECOND for factor in (1, 1, 2, 4, 8, 16, 32, 32, 32)] == found
-    assert 30 * SECOND == damper.hold_down_ns(NOW + FLAP_MEMORY_NS + 8)
-
-
-def test_the_budget_of_a_minute_is_kept():
-    """Three moves in any minute; the fourth has to wait until the first is a minute old."""
-    damper = Damper(POLICY)
-    for at in (0, 1, 2):
-        assert not damper.is_exhausted(NOW + at)
-        damper.record(NOW + at, is_failover=False)
-
-    assert damper.is_exhausted(NOW + 3)
-    assert damper.is_exhausted(NOW + MINUTE - 1)
-    assert not damper.is_exhausted(NOW + MINUTE)
-
-
 def test_without_budget_routes_stay_as_they_are():
     """More moves than that are a flap, not a repair."""
     damper = Damper(POLICY)
@@ -151,3 +128,109 @@ def test_a_banned_path_is_no_candidate():
     situation = replace(_situation(DOWN, GOOD, GOOD, GOOD), paths=(PATHS[0], PATHS[3]))
 
     assert Move(PATHS[3], Reason.BROKEN) == _decide(situation)
+
+
+def test_a_drained_relay_is_left_while_it_still_works():
+    """For the best path that avoids it; paths over it are no candidates, and without another path traffic stays."""
+    drained = {"is_drained": lambda path: "b1" in path.relays}
+
+    assert Move(PATHS[1], Reason.DRAINED) == _decide(_situation(GOOD, GOOD, GOOD, GOOD, **drained))
+    assert Move(PATHS[3], Reason.DRAINED) == _decide(_situation(GOOD, DOWN, GOOD, GOOD, **drained))
+    stuck = _decide(_situation(GOOD, DOWN, GOOD, SUSPECT, **drained))
+    assert Stay("a relay of the path in use is drained and no other path is good") == stuck
+
+
+def test_a_drained_path_is_better_than_a_broken_one():
+    """Last of all: its relay still works, and nothing else does."""
+    drained = {"is_drained": lambda path: "b2" in path.relays}
+
+    assert Move(PATHS[2], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, GOOD, GOOD, **drained))
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, DOWN, GOOD, **drained))
+
+
+def test_nobody_comes_home_to_a_drained_or_flapping_path():
+    """However clean it is at the moment."""
+    for word in ("is_drained", "is_suppressed"):
+        situation = _situation(GOOD, GOOD, GOOD, GOOD, active=1, **{word: lambda path: path.is_primary})
+        assert Stay() == _decide(situation)
+
+
+def test_a_flapping_standby_is_taken_last():
+    """A path that answers and flaps is better than none, and worse than any other."""
+    flapping = {"is_suppressed": lambda path: path.rank == 1}
+
+    assert Move(PATHS[2], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, GOOD, GOOD, **flapping))
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, DOWN, DOWN, **flapping))
+
+
+PAUSE = Order(kind=OrderKind.PAUSE, name="ann", until_ns=NOW + 1, reason="new switch")
+
+
+def test_while_paused_nothing_moves_by_itself():
+    """Neither down nor up, and the reason names the owner."""
+    assert Stay("paused by ann: new switch") == _decide(_situation(DOWN, GOOD, GOOD, GOOD, pause=PAUSE))
+    assert Stay() == _decide(_situation(GOOD, GOOD, GOOD, GOOD, active=1, pause=PAUSE))
+    drained = _situation(GOOD, GOOD, GOOD, GOOD, pause=PAUSE, is_drained=lambda path: path.is_primary)
+    assert Stay("paused by ann: new switch") == _decide(drained)
+
+
+def test_a_pinned_path_is_home():
+    """It is come back to by the usual waits, and its owner's word is the reason."""
+    assert Move(PATHS[3], Reason.PINNED) == _decide(_situation(GOOD, GOOD, GOOD, GOOD, active=0, home=3))
+    assert Stay() == _decide(_situation(GOOD, GOOD, GOOD, GOOD, active=3, home=3))
+    assert Move(PATHS[0], Reason.BROKEN) == _decide(_situation(GOOD, GOOD, GOOD, DOWN, active=3, home=3))
+
+
+def test_in_a_storm_only_what_avoids_the_shared_relay_is_taken_at_once():
+    """Most locations are gone at once: a standby over the same own relay has to stay good for half a second first."""
+    words = {"shares_relay": lambda path: path.rank == 1}
+    waiting = "most locations went bad at once, and no path avoids what they share: waiting until one is steady"
+
+    young = _situation(DOWN, GOOD, GOOD, GOOD, storm_since=NOW - 1, **words)
+    assert Move(PATHS[2], Reason.BROKEN) == _decide(young)
+    alone = _situation(DOWN, GOOD, DOWN, DOWN, storm_since=NOW - 1, **words)
+    assert Stay(waiting) == _decide(alone)
+    steady = _situation(DOWN, GOOD, DOWN, DOWN, storm_since=NOW - 1 - CALM_NS, **words)
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(steady)
+
+
+def test_without_budget_nobody_comes_home():
+    """A failback is a move as well."""
+    damper = Damper(POLICY)
+    for at in (0, 1, 2):
+        damper.record(at + NOW - SECOND, is_failover=False)
+
+    assert Stay() == _decide(_situation(GOOD, GOOD, GOOD, GOOD, active=1), damper)
+
+
+def _is(*ranks):
+    return lambda path: path.rank in ranks
+
+
+def test_large_packets_alone_move_nothing_unless_it_is_wanted():
+    """A path that carries small ones only is still a path."""
+    cramped = _situation(GOOD, GOOD, GOOD, GOOD, is_cramped=_is(0))
+
+    assert Stay() == _decide(cramped)
+    assert Move(PATHS[1], Reason.TOO_SMALL) == _decide(replace(cramped, moves_for_size=True))
+    assert Move(PATHS[2], Reason.TOO_SMALL) == _decide(
+        replace(cramped, moves_for_size=True, is_cramped=_is(0, 1), is_drained=_is(3))
+    )
+    assert Stay() == _decide(replace(cramped, moves_for_size=True, is_cramped=lambda _path: True))
+    assert Stay() == _decide(replace(cramped, moves_for_size=True, is_pinned=True))
+
+
+def test_a_broken_path_is_left_for_full_size_first():
+    """A smaller one is better than none."""
+    broken = _situation(DOWN, GOOD, GOOD, GOOD, is_cramped=_is(1))
+
+    assert Move(PATHS[2], Reason.BROKEN) == _decide(broken)
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(replace(broken, is_cramped=lambda _path: True))
+
+
+def test_home_is_not_fit_while_it_loses_large_packets():
+    """However long it has been clean for small ones."""
+    away = _situation(GOOD, GOOD, GOOD, GOOD, active=1)
+
+    assert Move(PATHS[0], Reason.RESTORED) == _decide(away)
+    assert Stay() == _decide(replace(away, is_cramped=_is(0)))

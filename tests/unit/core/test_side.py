@@ -8,7 +8,7 @@ from meshwatchd.core.side import NEVER_ANSWERED
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
-from meshwatchd.model.settings import SECOND, Canary, Settings
+from meshwatchd.model.settings import SECOND, Canary, CanaryKind, Settings
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for, with_canaries, with_ip6
 
@@ -125,3 +125,57 @@ def test_what_a_canary_answers_says_nothing_of_the_node_it_stands_for():
     bench.run(3 * SECOND)
 
     assert bench.engine.views._latest["a3"][1] <= told + SECOND
+
+
+DNS = Canary(name="dns", address="10.244.2.9", port=53, node=NodeName("a2"))
+KUBELET = Canary(name="kubelet", address="192.168.100.13", port=10250, node=NodeName("a3"), kind=CanaryKind.TCP)
+
+
+def test_a_silent_kubelet_on_a_node_that_answers_has_a_name_of_its_own():
+    """The node looks Ready, since its heartbeat goes out; the control plane cannot come in."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, KUBELET))
+    bench.silent = lambda plan: plan.canary is KUBELET
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.KUBELET_UNREACHABLE, Layer.POD, "a3", Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_fault():
+    """Something between the locations serves the watcher and not the watched."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS))
+    bench.silent = lambda plan: plan.canary is not None
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.PROBES_ONLY, Layer.POD, "", Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_probes_that_die_while_canaries_answer_are_no_outage():
+    """A filter closed for the probes' ports: told as what it is, and nothing is moved."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    bench.silent = lambda plan: plan.canary is None and plan.layer in (Layer.RELAY, Layer.EFFECTIVE)
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.PROBE_PORT_BLOCKED, Layer.RELAY, "", Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_a_canary_on_the_remote_leader_refutes_nothing_behind_it():
+    """With the leader's overlay dead its own pod answers as ever: those behind it are lost all the same."""
+    lead = Canary(name="lead", address="10.244.1.9", port=53, node=NodeName("a1"))
+    bench = _ready("b3", with_canaries(settings_for("b3"), lead))
+    bench.silent = lambda plan: primary_is_silent(plan) and plan.peer != "a1"
+    bench.run(20 * SECOND)
+
+    assert FaultCode.PROBE_PORT_BLOCKED not in {change.verdict.fault for change in bench.said(VerdictChanged)}
+    assert bench.said(VerdictChanged)
+
+
+def test_canaries_that_go_around_the_path_with_all_traffic_refute_nothing():
+    """After a failover they answer because of it."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS))
+    watch, active = bench.conductor.watch, bench.conductor.mover.active
+
+    assert {"a2", "a3"} == watch._behind(active)
+    assert frozenset() == watch._behind(watch.paths[1])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.views import KEY_NEWS_NS, KEY_REPEAT_NS, VIEW_PAIRS, PeerViews, View, encode
+from meshwatchd.core.views import (
+    DRAIN_MEMORY_NS,
+    KEY_NEWS_NS,
+    KEY_REPEAT_NS,
+    VIEW_PAIRS,
+    PeerViews,
+    View,
+    encode,
+)
 from meshwatchd.model.events import Banner
 
 
@@ -77,3 +85,14 @@ def test_the_latest_word_counts():
     views.note("b1", _banner({(0, View.WIREGUARD): Leg.DEAD}), 10)
 
     assert Leg.DEAD is views.read("b1", 0, View.WIREGUARD, since=9)
+
+
+def test_a_drained_peer_may_be_silent_for_an_hour():
+    """Its last word counts; one that has not come back by then is worth a look."""
+    views = PeerViews()
+    assert not views.is_admin_down("b2", 10)
+    views.note("b2", Banner(is_admin_down=True), 10)
+    assert views.is_admin_down("b2", 10 + DRAIN_MEMORY_NS)
+    assert not views.is_admin_down("b2", 11 + DRAIN_MEMORY_NS)
+    views.note("b2", Banner(), 20)
+    assert not views.is_admin_down("b2", 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 
@@ -33,3 +34,18 @@ def test_the_same_fault_is_fault_pair_and_culprit():
     assert not _verdict().is_same_fault(_verdict(culprit="a1"))
     assert not _verdict().is_same_fault(_verdict(pair=1))
     assert not _verdict().is_same_fault(_verdict(fault=FaultCode.LEADER_DEAD))
+
+
+def test_what_hides_a_fault_is_another_one_below_it():
+    """A fault that hid itself, or two that hid each other, would never be told."""
+    for code, fault in CATALOGUE.items():
+        assert code not in fault.depends_on
+        assert all(code not in CATALOGUE[below].depends_on for below in fault.depends_on)
+
+
+def test_what_a_look_at_the_kernel_finds_has_to_stand_and_is_explained():
+    """Half of a legitimate change is no fault, and codes nobody has met before need more than a title."""
+    told_at_once = {FaultCode.WIREGUARD_NO_HANDSHAKE}
+
+    assert all(fault.about for fault in DEVICE_FAULTS)
+    assert told_at_once == {fault.code for fault in DEVICE_FAULTS if not fault.confirm_ns}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.model.errors import ProfileError
@@ -107,3 +108,31 @@ def test_more_paths_than_numbers_are_refused_with_a_remedy():
     assert 8 == len(_mesh(4, 2).paths)
     with pytest.raises(ProfileError, match="have 9 paths, at most 8 are supported; declare fewer standbys"):
         _mesh(3, 3)
+
+
+def _relay(name, location, *, key=True, endpoint=None):
+    return msgspec.structs.replace(
+        _node(name, location), standby_public_key=name if key else None, standby_endpoint=endpoint
+    )
+
+
+def test_a_path_between_two_private_relays_does_not_exist_and_leaves_its_number_free():
+    """Nobody can begin; the other paths keep their numbers when one of the two becomes reachable."""
+    locations = [_location("x", "m", "n"), _location("y", "p", "q")]
+    nodes = [
+        _relay("m", "x", endpoint="203.0.113.1"),
+        _relay("n", "x"),
+        _relay("p", "y"),
+        _relay("q", "y", endpoint="203.0.113.2"),
+    ]
+
+    assert [0, 2, 3] == [path.rank for path in build_mesh(locations, nodes).paths]
+    assert [0, 1, 2, 3] == [path.rank for path in build_mesh(locations, nodes, with_impossible=True).paths]
+
+
+def test_a_relay_without_a_key_has_no_standby_links():
+    """A leader that only observes makes none, however willing its backup is."""
+    locations = [_location("x", "m"), _location("y", "p", "q")]
+    nodes = [_relay("m", "x", key=False), _relay("p", "y", endpoint="h"), _relay("q", "y", endpoint="i")]
+
+    assert [0] == [path.rank for path in build_mesh(locations, nodes).paths]

@@ -56,3 +56,18 @@ def test_mesh_key_is_32_random_bytes():
 
     assert 32 == len(base64.b64decode(first, validate=True))
     assert first != second
+
+
+def test_where_nobody_relays_each_node_is_a_location_of_its_own():
+    """Nodes go by their WireGuard address, and no standby key is written."""
+    topology = load("flannel-wg")
+    texts = daemon_config.files(
+        topology, topology.nodes["e1"], overlay_device="flannel.1", standby_keys={}, mesh_key="c2VjcmV0"
+    )
+    mesh = tomllib.loads(texts[daemon_config.CONFIGURATION])["mesh"]
+
+    assert () == daemon_config.standby_nodes(topology)
+    assert daemon_config.STANDBY_KEY not in texts
+    assert "wg0" == mesh["wireguard_device"]
+    assert [{"name": name, "leader": name} for name in ("c1", "c2", "d1", "e1")] == mesh["location"]
+    assert "10.8.0.4" == mesh["node"][3]["node_ip"] == mesh["node"][3]["wireguard_ip"]

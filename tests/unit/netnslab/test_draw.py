@@ -10,8 +10,8 @@ TOPOLOGY = load("kilo-flannel")
 
 def picture():
     """b1 is dead, b3 is diverted, a fault waits at a1."""
-    nodes = {name: NodeState(name=name, is_kilo0_up=TOPOLOGY.is_leader(name)) for name in TOPOLOGY.nodes}
-    nodes["b3"] = NodeState(name="b3", is_kilo0_up=False, diverted_to=("7701",))
+    nodes = {name: NodeState(name=name, is_tunnel_up=TOPOLOGY.is_leader(name)) for name in TOPOLOGY.nodes}
+    nodes["b3"] = NodeState(name="b3", is_tunnel_up=False, diverted_to=("7701",))
     state = LiveState(
         lab_id="kilo-flannel-0000",
         wireguard="userspace",

@@ -26,3 +26,11 @@ def test_only_public_nodes_are_translated_and_private_addresses_are_dropped():
     assert "10.2.0.13" not in rules
     assert 'iifname "br-onprem" ip daddr { 10.2.0.0/24 } drop' in rules
     assert 'iifname "br-cloud" ip daddr { 192.168.100.0/24 } drop' in rules
+
+
+def test_a_location_behind_one_address_is_hidden_by_a_table_of_connections():
+    """Only such a topology tracks connections at all."""
+    rules = wan.nft_ruleset(load("flannel-wg"))
+
+    assert "ip saddr 192.168.8.0/24 meta l4proto udp snat to 192.0.2.31:20000-39999 random" in rules
+    assert "type nat" not in wan.nft_ruleset(TOPOLOGY)

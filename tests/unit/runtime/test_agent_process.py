@@ -84,7 +84,9 @@ def test_an_operators_request_goes_to_the_engine_and_its_answer_back(settings):
     """The number ties them together."""
 
     async def scenario(agent, engine):
-        asking = asyncio.get_running_loop().create_task(agent.operate(OperatorVerb.FAILOVER, "cloud", None, True))
+        asking = asyncio.get_running_loop().create_task(
+            agent.operate(OperatorRequested(request=0, verb=OperatorVerb.FAILOVER, location="cloud", is_dry_run=True))
+        )
         await asyncio.sleep(0)
         (frame,) = engine.receive()
         request = frame.event

@@ -20,10 +20,16 @@ def test_answers_find_their_requests_in_any_order():
         requests: list[OperatorRequested] = []
         desk = OperatorDesk(requests.append)
         first = asyncio.get_running_loop().create_task(
-            desk.ask(OperatorVerb.FAILOVER, "cloud", to_rank=1, is_dry_run=False)
+            desk.ask(
+                OperatorRequested(request=0, verb=OperatorVerb.FAILOVER, location="cloud", to_rank=1, is_dry_run=False)
+            )
         )
         second = asyncio.get_running_loop().create_task(
-            desk.ask(OperatorVerb.FAILBACK, "cloud", to_rank=None, is_dry_run=True)
+            desk.ask(
+                OperatorRequested(
+                    request=0, verb=OperatorVerb.FAILBACK, location="cloud", to_rank=None, is_dry_run=True
+                )
+            )
         )
         await asyncio.sleep(0)
         for request in reversed(requests):
@@ -45,7 +51,9 @@ def test_a_silent_engine_is_not_waited_for_for_ever(monkeypatch):
     async def scenario():
         desk = OperatorDesk(lambda request: None)
         with pytest.raises(TimeoutError):
-            await desk.ask(OperatorVerb.FAILOVER, "", to_rank=None, is_dry_run=False)
+            await desk.ask(
+                OperatorRequested(request=0, verb=OperatorVerb.FAILOVER, location="", to_rank=None, is_dry_run=False)
+            )
         desk.answer(reply(1))
 
     asyncio.run(scenario())

@@ -12,8 +12,10 @@ from meshwatchd.adapters.control import interface, methods
 from meshwatchd.adapters.control.methods import Methods
 from meshwatchd.adapters.control.varlink import VarlinkError, decode_call, decode_reply, encode_call
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError
 from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator
 from tests.support.control_room import Backend
 from tests.support.example_status import HEALTHY
@@ -130,7 +132,7 @@ def test_failback_asks_for_the_only_location_by_default():
 class Silent(Backend):
     """An engine that does not answer."""
 
-    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+    async def operate(self, request) -> ReplyOperator:
         """Wait for ever."""
         await asyncio.Event().wait()
         raise AssertionError
@@ -139,7 +141,7 @@ class Silent(Backend):
 class Broken(Backend):
     """An engine that is gone."""
 
-    async def operate(self, verb, location, to_rank, is_dry_run) -> ReplyOperator:
+    async def operate(self, request) -> ReplyOperator:
         """Fail."""
         raise ControlError(3, "the link is closed")
 
@@ -193,3 +195,19 @@ def test_a_slow_follower_is_told_what_it_lost():
     (event,) = _parameters(last)["events"]
     assert ("events.lost", 8) == (event["event"], event["lost"])
     assert not decode_reply(last[:-1]).continues
+
+
+def test_the_topology_is_the_view_and_the_paths():
+    """Paths come with the engine's first report, the view with the kernel."""
+    backend = Backend()
+    assert (interface.NOT_READY, {"reason": "the kernel has not been read yet"}) == refusal(
+        backend, "io.meshwatch.Control.Topology"
+    )
+
+    backend.seen = LocalView(profiles=("kilo",), node=NodeName("b3"))
+    (early,) = ask(backend, "io.meshwatch.Control.Topology", uid=SOMEBODY)
+    backend.current = HEALTHY
+    (late,) = ask(backend, "io.meshwatch.Control.Topology", uid=SOMEBODY)
+
+    assert ("b3", []) == (_parameters(early)["view"]["node"], _parameters(early)["pairs"])
+    assert "onprem" == _parameters(late)["pairs"][0]["remote_location"]

@@ -137,4 +137,4 @@ def test_the_real_kernel_answers():
         asked.close()
         return found
 
-    assert any(values[0].endswith(b"\0lo") for _, values in asyncio.run(run()))
+    assert any(values[0].endswith(b"\0lo\0") for _, values in asyncio.run(run()))

@@ -1,6 +1,7 @@
 """Links, addresses and routes of ours against pyroute2's decoding of the same bytes."""
 
 import socket
+import struct
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from meshwatchd.adapters.netlink import compact, decode, message, objects
 from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.adapters.netlink.objects import Address
 from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.snapshot import Vxlan
 from tests.support.fake_rtnl import FakeRoute, address_body, link_body, packed, packed_ip
 
 NAMES = st.text("abcdefghijklmnop.0123456789-", min_size=1, max_size=15)
@@ -26,15 +28,50 @@ def oracle(kind, body):
     return decoded
 
 
-@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), st.integers(0, 65536))
-def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, mtu):
-    """Physical devices have no kind."""
-    body = link_body(7, name, kind=kind, is_up=is_up, mtu=mtu)
+LLADDRS = st.sampled_from([b"", bytes((2, 0, 0, 0, 0, 1)), bytes(6)])
+
+
+@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), LLADDRS)
+def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, lladdr):
+    """Physical devices have no kind, layer 3 devices no MAC."""
+    body = link_body(7, name, kind=kind, is_up=is_up, mtu=len(name) * 1420, lladdr=lladdr)
     key, (value,) = packed(objects.pack_link, body)
 
     assert decode.decode_link(oracle(ifinfmsg, body)) == objects.unpack_link(key, value)
     assert 7 == objects.index_of(key)
     assert objects.index_key(7) == key
+
+
+@given(
+    st.integers(0, (1 << 24) - 1),
+    st.integers(0, 65535),
+    st.sampled_from([("", 0), ("192.168.50.10", 4), ("fd00::10", 4)]),
+    st.booleans(),
+)
+def test_a_vxlan_device_is_read_as_pyroute2_reads_it(vni, port, place, is_external):
+    """Its own address is how a node knows itself; the lower device is what flannel runs over."""
+    local, lower = place
+    data = encode_attribute(1, struct.pack("=I", vni)) + encode_attribute(15, struct.pack("!H", port))
+    data += encode_attribute(25, bytes((is_external,))) + encode_attribute(3, struct.pack("=I", lower))
+    if local:
+        data += encode_attribute(17 if ":" in local else 4, packed_ip(local))
+    info = encode_attribute(18, encode_attribute(1, b"vxlan\0") + encode_attribute(2, data))
+    body = link_body(7, "flannel.1") + encode_attribute(1, bytes((2, 0, 0, 0, 0, 9))) + info
+    key, (value,) = packed(objects.pack_link, body)
+
+    link = objects.unpack_link(key, value)
+
+    assert decode.decode_link(oracle(ifinfmsg, body)) == link
+    assert "02:00:00:00:00:09" == link.lladdr
+    assert Vxlan(vni=vni, port=port, local=local, lower=lower, is_external=is_external) == link.vxlan
+
+
+@pytest.mark.parametrize("lladdr", [bytes((10, 2, 0, 11)), bytes(16)])
+def test_the_ip_address_of_a_tunnel_is_no_mac(lladdr):
+    """Tunnels show their local end where others show their MAC."""
+    key, (value,) = packed(objects.pack_link, link_body(7, "tunl0", kind="ipip", lladdr=lladdr))
+
+    assert "" == objects.unpack_link(key, value).lladdr
 
 
 def test_a_bridge_port_is_no_device():
@@ -52,13 +89,13 @@ def test_a_device_without_a_name_gets_its_number():
 @given(V4 | st.ip_addresses(v=6).map(str), st.integers(0, 255))
 def test_an_address_is_read_as_pyroute2_reads_it(text, scope):
     """IPv6 addresses have IFA_ADDRESS only."""
-    body = address_body(4, text, scope=scope)
+    body = address_body(4, text, length=17, scope=scope)
     decoded = oracle(ifaddrmsg, body)
 
     key, (value,) = packed(objects.pack_address, body)
     address = objects.unpack_address(key, value)
 
-    assert Address(decoded["index"], decoded["family"], decoded["scope"], packed_ip(text)) == address
+    assert Address(decoded["index"], decoded["family"], decoded["scope"], packed_ip(text), 17) == address
     assert packed_ip(decoded.get_attr("IFA_ADDRESS")) == packed_ip(objects.render_address(address.address))
 
 

@@ -1,12 +1,13 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.view import MAX_ADDRESSES, MAX_TOLD
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Gateway, Neighbour
 from tests.support.fake_rtnl import (
     STATIC,
     FakeRoute,
@@ -59,6 +60,24 @@ def test_a_snapshot_has_devices_with_addresses_and_our_own_objects():
     assert ((), (), ()) == (seen.device_routes, seen.neighbours, seen.forwarding)
 
 
+def test_a_nodes_own_place_is_told():
+    """Discovery starts from networks, the default route, and what most routes have in common."""
+    source = kernel("eth0")
+    source.addresses = [address_body(ETH0, "10.2.0.12", length=23)]
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    source.put_route(FakeRoute(dst="0.0.0.0/0", index=ETH0, via="10.2.0.1"))
+    source.put_route(FakeRoute(dst="192.168.100.11/32", index=FLANNEL, via="10.244.4.0", src="10.2.0.12"))
+    source.put_route(FakeRoute(dst="192.168.100.12/32", index=FLANNEL, via="10.244.4.0", src="10.2.0.12"))
+
+    seen = snapshot(source)
+
+    assert (23,) == seen.link("eth0").prefix_lengths
+    assert [("0.0.0.0/0", "eth0", 254, "10.2.0.1")] == [
+        (route.dst, route.dev, route.table, route.via) for route in seen.default_routes
+    ]
+    assert (Gateway(dev="flannel.1", via="10.244.4.0", table=254, protocol=STATIC, routes=2),) == seen.gateways
+
+
 def test_host_ends_of_pods_are_left_out():
     """A node has hundreds; they come and go and decide nothing."""
     source = kernel("veth1234", "eth0")
@@ -80,6 +99,7 @@ def test_what_is_on_the_meshs_devices_is_told():
     seen = snapshot(source)
 
     route = DeviceRoute(dst="10.42.1.0/24", dev="flannel.1", table=254, protocol=3, via="10.42.1.0", src="10.42.0.0")
+    route = msgspec.structs.replace(route, is_onlink=True)
     assert (route,) == seen.device_routes
     neighbour = Neighbour(dev="flannel.1", address="10.42.1.0", lladdr="02:00:00:00:00:01", is_permanent=True)
     assert (neighbour,) == seen.neighbours
@@ -143,3 +163,30 @@ def test_a_strange_device_with_our_prefix_is_a_collision():
     (collision,) = snapshot(source, is_ours=False).collisions
     assert "device mw0" in collision.what
     assert "kernel.device_prefix" in collision.what
+
+
+def test_an_audit_is_told_everything():
+    """What is left out of a snapshot could be what is missing."""
+    source = kernel()
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    for number in range(MAX_TOLD + 9):
+        mac, address = bytes((2, 0, 0, 0, number >> 8, number & 255)), f"10.{number >> 8}.{number & 255}.0"
+        source.neighbours.append(neighbour_body(FLANNEL, address, mac))
+        source.fdb.append(fdb_body(FLANNEL, mac, f"192.168.{number >> 8}.{number & 255}"))
+        source.put_route(FakeRoute(dst=f"{address}/24", index=FLANNEL, via=address))
+
+    async def judge(link):
+        return True
+
+    async def both():
+        mirror = Mirror(source, KernelSettings(), MeshSettings(), judge)
+        told = await mirror.snapshot()
+        return told, mirror.complete(told), await mirror.read_back(), mirror.is_dirty.is_set()
+
+    told, whole, again, is_dirty = asyncio.run(both())
+
+    assert told.is_bounded
+    assert [MAX_TOLD + 9] * 3 == [len(each) for each in (whole.device_routes, whole.neighbours, whole.forwarding)]
+    assert set(told.device_routes) < set(whole.device_routes)
+    assert whole == again
+    assert is_dirty, "whoever waits for changes is to see them as well"

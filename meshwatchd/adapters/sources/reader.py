@@ -1,0 +1,130 @@
+"""Everything that is read beside the kernel, as one value that is always complete."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Final, Protocol, TypeVar
+
+from meshwatchd.adapters.sources import (
+    cilium_nodes,
+    files,
+    flannel_files,
+    http,
+    kilo_graph,
+    kilo_metrics,
+    quick_file,
+)
+from meshwatchd.adapters.sources.slot import Slot
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.sources import QuickFile, Rejection, Sources
+
+AGENT_INTERVAL_NS: Final = 10 * SECOND
+"""Who leads shows in the kernel at once; locations change when people move nodes."""
+
+CILIUM_INTERVAL_NS: Final = 30 * SECOND
+"""Its answer is long on a large mesh, and nodes come and go slowly."""
+
+FILE_INTERVAL_NS: Final = 10 * SECOND
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the sources are."""
+
+    kilo: http.Address = ("127.0.0.1", 1107)
+    cilium: http.Address = field(default=Path("/var/run/cilium/cilium.sock"))
+    subnet_files: tuple[Path, ...] = flannel_files.SUBNET_FILES
+    configuration_files: tuple[Path, ...] = flannel_files.CONFIGURATION_FILES
+    quick_directory: Path = quick_file.DIRECTORY
+
+
+class _Asked(Protocol):
+    """What all slots have in common, whatever they hold."""
+
+    rejection: Rejection | None
+
+    async def refresh(self, now: int, *, is_urgent: bool) -> None: ...
+
+
+class SourceReader:
+    """Reads all sources again and again; call `refresh` every few seconds, each is asked at its own pace.
+
+    Args:
+        places: where they are.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+
+    Attributes:
+        sources: as last read.
+    """
+
+    def __init__(self, places: Places | None = None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._places = places if places is not None else Places()
+        self._clock = clock
+        kilo, cilium = self._places.kilo, self._places.cilium
+        self._kilo = Slot(kilo_graph.SOURCE, AGENT_INTERVAL_NS, _asking(kilo, kilo_graph), kilo_graph.parse)
+        self._metrics = Slot(kilo_metrics.SOURCE, AGENT_INTERVAL_NS, _asking(kilo, kilo_metrics), kilo_metrics.parse)
+        self._cilium = Slot(cilium_nodes.SOURCE, CILIUM_INTERVAL_NS, _asking(cilium, cilium_nodes), cilium_nodes.parse)
+        self._subnets = [_filed(path, flannel_files.parse_subnet) for path in self._places.subnet_files]
+        self._backends = [_filed(path, flannel_files.parse_configuration) for path in self._places.configuration_files]
+        self._quick: dict[Path, Slot[QuickFile]] = {}
+        self.sources = Sources()
+
+    async def refresh(self, *, is_urgent: bool = False) -> Sources:
+        """Ask whatever is due, all at once; takes as long as the slowest, two seconds at most.
+
+        Args:
+            is_urgent: ask all of them: something has changed.
+        """
+        now = self._clock()
+        self._find_quick_files()
+        slots: tuple[_Asked, ...] = (
+            self._kilo,
+            self._metrics,
+            self._cilium,
+            *self._subnets,
+            *self._backends,
+            *self._quick.values(),
+        )
+        await asyncio.gather(*(slot.refresh(now, is_urgent=is_urgent) for slot in slots))
+        self.sources = Sources(
+            kilo=self._kilo.value,
+            kilo_metrics=self._metrics.value,
+            cilium=self._cilium.value,
+            flannel=_first(self._subnets),
+            flannel_backend=_first(self._backends),
+            quick=tuple(slot.value for slot in self._quick.values() if slot.value is not None),
+            rejected=_rejections(slot.rejection for slot in slots),
+        )
+        return self.sources
+
+    def _find_quick_files(self) -> None:
+        found = files.names(self._places.quick_directory, quick_file.SUFFIX, most=quick_file.MAX_FILES)
+        self._quick = {path: self._quick.get(path) or _filed(path, quick_file.parse) for path in found}
+
+
+def _asking(address: http.Address, source: ModuleType) -> Callable[[], Awaitable[bytes | None]]:
+    return partial(http.get, address, source.TARGET, source.SOURCE)
+
+
+def _filed(path: Path, parse: Callable[[bytes, Path], Parsed]) -> Slot[Parsed]:
+    async def read() -> bytes | None:
+        return files.read(path)
+
+    return Slot(str(path), FILE_INTERVAL_NS, read, lambda data: parse(data, path))
+
+
+def _first(slots: Iterable[Slot[Parsed]]) -> Parsed | None:
+    return next((slot.value for slot in slots if slot.value is not None), None)
+
+
+def _rejections(told: Iterable[Rejection | None]) -> tuple[Rejection, ...]:
+    """Each once: an agent that does not answer gives the same reason for all that is asked of it."""
+    return tuple(dict.fromkeys(each for each in told if each is not None))

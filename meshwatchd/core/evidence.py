@@ -1,0 +1,93 @@
+"""What one node knows about one pair of locations at one instant: what the classifier judges by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from meshwatchd.core.mtu_verdict import SizeFinding
+from meshwatchd.model.ids import Layer
+
+KUBELET_PORT = 10250
+"""Where a control plane reaches a node: logs, exec, metrics."""
+
+
+class Leg(StrEnum):
+    """What is known of one leg right now."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one node knows about one pair of locations.
+
+    Attributes:
+        is_leader: whether this node leads its location.
+        own_leader, remote_leader: the relays of the primary path on the two sides.
+        path: fresh flows over the primary path to the nodes beyond the remote relay.
+        path_to_relay: fresh flows over the primary path to the remote leader itself.
+        pinned: old flows over the primary path to nodes that fresh flows do not reach.
+        underlay, overlay, overlay_pinned: this node to its own leader (members only).
+        members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
+        own_loop: this node to itself over loopback.
+        ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
+        members_ipip: what this leader's members say of the same leg (leaders only).
+        wireguard: this leader to the remote leader's tunnel address (leaders only).
+        own_view_wireguard: what the own leader says of its tunnel (members only).
+        remote_view_overlay: what the remote leader says of its overlay to its members.
+        remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other
+            leaders say that their tunnels to it are alive.
+        is_overlay_direct: the path crosses the overlay, which stands on the tunnel; nobody relays.
+        remote_view_ipip: what they say of their IPIP leg to it.
+        is_anything_alive: whether any session to anybody is up.
+        mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
+        is_unproven: whether the primary path has never answered, long after the start.
+        is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
+        silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
+        silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
+        silent_kubelets: the same of canaries that ask a kubelet.
+        answering_canaries: names of those that have answered every question since the suspicion, several of them.
+        log_likelihood: of the primary path's test.
+        sizes: what the measured sizes say; None where all are as they should be.
+    """
+
+    pair: int
+    is_leader: bool
+    self_name: str
+    own_leader: str
+    remote_leader: str
+    path: Leg
+    path_to_relay: Leg
+    pinned: Leg
+    underlay: Leg
+    overlay: Leg
+    overlay_pinned: Leg
+    own_loop: Leg
+    ipip: Leg
+    members_ipip: Leg
+    members_overlay: Leg
+    members_underlay: Leg
+    members_pinned: Leg
+    wireguard: Leg
+    own_view_wireguard: Leg
+    remote_view_overlay: Leg
+    remote_view_leader: Leg
+    remote_view_ipip: Leg
+    is_anything_alive: bool
+    is_active_down: bool
+    is_unproven: bool
+    is_standby_missing: bool
+    has_good_standby: bool
+    silent_nodes: tuple[str, ...]
+    silent_ip6: tuple[tuple[Layer, str], ...]
+    silent_canaries: tuple[tuple[str, str], ...]
+    mismatched_nodes: tuple[str, ...]
+    inbound: Leg
+    log_likelihood: float
+    is_overlay_direct: bool = False
+    silent_kubelets: tuple[tuple[str, str], ...] = ()
+    answering_canaries: tuple[str, ...] = ()
+    sizes: SizeFinding | None = None

@@ -1,0 +1,81 @@
+"""Operators' standing orders: who said what about which location, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshwatchd.model.policy_state import Order, OrderKind
+
+MAX_ORDERS = 64
+"""Far more than people give; a script that runs wild is refused, not remembered."""
+
+_Key = tuple[OrderKind, str, str]
+
+
+def _key(order: Order) -> _Key:
+    return order.kind, order.location, order.name
+
+
+class Orders:
+    """The standing orders of this node.
+
+    Attributes:
+        next_expiry: when the next order ends; None without any. Monotonic nanoseconds.
+    """
+
+    def __init__(self) -> None:
+        self._orders: dict[_Key, Order] = {}
+        self.next_expiry: int | None = None
+
+    @property
+    def standing(self) -> tuple[Order, ...]:
+        """All orders, sorted by kind, location and name."""
+        return tuple(self._orders[key] for key in sorted(self._orders))
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this node is taken out of service."""
+        return any(order.kind is OrderKind.DRAIN for order in self._orders.values())
+
+    def give(self, order: Order) -> bool:
+        """Take an order, in place of the same owner's earlier one; False where there are too many."""
+        if len(self._orders) >= MAX_ORDERS and _key(order) not in self._orders:
+            return False
+        self._orders[_key(order)] = order
+        self._schedule()
+        return True
+
+    def take_back(self, kind: OrderKind, *, name: str = "", location: str = "") -> tuple[Order, ...]:
+        """End orders of a kind; without a name everybody's, without a location about every location."""
+        found = tuple(
+            order
+            for order in self.standing
+            if order.kind is kind and name in ("", order.name) and location in ("", order.location)
+        )
+        self._forget(found)
+        return found
+
+    def expire(self, now: int) -> tuple[Order, ...]:
+        """End the orders whose time is over; returns them."""
+        if self.next_expiry is None or now < self.next_expiry:
+            return ()
+        found = tuple(order for order in self.standing if order.until_ns <= now)
+        self._forget(found)
+        return found
+
+    def about(self, kind: OrderKind, location: str) -> Order | None:
+        """An order of a kind that holds for a location, or None; the first by location and name of several."""
+        return next((o for o in self.standing if o.kind is kind and o.location in ("", location)), None)
+
+    def restore(self, orders: Iterable[Order]) -> None:
+        """Take over an earlier process's orders; those that are over end with the next look at the clock."""
+        for order in orders:
+            self.give(order)
+
+    def _forget(self, orders: Iterable[Order]) -> None:
+        for order in orders:
+            del self._orders[_key(order)]
+        self._schedule()
+
+    def _schedule(self) -> None:
+        self.next_expiry = min((order.until_ns for order in self._orders.values()), default=None)

@@ -1,0 +1,259 @@
+"""The lines of the catalogue that a look at this node's kernel finds: overlay and WireGuard devices, and the host.
+
+Confirm times are the time that a legitimate change takes. flannel writes the entries of a peer one after the other
+within milliseconds, and a device that is recreated is filled within a second if it is filled at all.
+"""
+
+from __future__ import annotations
+
+from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
+from meshwatchd.model.ids import Layer
+
+_MS = 1_000_000
+_SECOND = 1_000 * _MS
+
+_DEVICE_GONE = (FaultCode.OVERLAY_DEVICE_MISSING, FaultCode.OVERLAY_DEVICE_DOWN)
+_NO_ENTRIES = (*_DEVICE_GONE, FaultCode.OVERLAY_EMPTIED)
+
+_OVERLAY_FAULTS = (
+    Fault(
+        code=FaultCode.OVERLAY_DEVICE_MISSING,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device is gone",
+        remedy="restart flannel (K3s: its agent): older versions do not recreate the device after its lower device"
+        " went",
+        confirm_ns=1 * _SECOND,
+        about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4 on"
+        " makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on.",
+    ),
+    Fault(
+        code=FaultCode.OVERLAY_DEVICE_DOWN,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device is down",
+        remedy="find out who took it down (NetworkManager: unmanaged-devices), then restart flannel: going down"
+        " deletes its"
+        " routes and neighbours",
+        confirm_ns=1 * _SECOND,
+        about="Taking flannel.1 down deletes every route and every permanent neighbour on it and keeps the FDB."
+        " Taking it"
+        " up again brings none of them back.",
+    ),
+    Fault(
+        code=FaultCode.OVERLAY_EMPTIED,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device has lost its entries of all peers",
+        remedy="restart flannel, or let meshwatchd put them back ([repair] reseed)",
+        depends_on=_DEVICE_GONE,
+        confirm_ns=300 * _MS,
+        about="The device is there and up, with its address, and nothing on it: it was recreated, or went down and up."
+        " flannel writes the entries of a peer when the peer's lease changes, and never looks again.",
+    ),
+    Fault(
+        code=FaultCode.VTEP_MAC_CHANGED,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the MAC of an overlay device changed on one side",
+        remedy="restart flannel on that node; keep systemd and NetworkManager from choosing its MAC"
+        " (MACAddressPolicy=none)",
+        depends_on=_DEVICE_GONE,
+        confirm_ns=300 * _MS,
+        about="The peers send to a MAC that is not there any more: the frames arrive, are counted as received and"
+        " belong"
+        " to nobody. The device's own neighbours are flushed by the change, so both directions die.",
+    ),
+    Fault(
+        code=FaultCode.FDB_ENTRY_MISSING,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device does not know behind which node a MAC is",
+        remedy="bridge fdb replace MAC dev flannel.1 dst NODE self permanent, or [repair] fdb",
+        depends_on=(*_NO_ENTRIES,),
+        confirm_ns=100 * _MS,
+        about="Packets to that peer are dropped by the VXLAN device (tx_dropped) before anything is encapsulated.",
+    ),
+    Fault(
+        code=FaultCode.FDB_ENTRY_WRONG,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device sends a peer's frames to another address",
+        remedy="bridge fdb replace MAC dev flannel.1 dst NODE self permanent, or [repair] fdb",
+        depends_on=(*_NO_ENTRIES,),
+        confirm_ns=100 * _MS,
+        about="The device counts the frames as sent; they go to a node that drops them without a counter.",
+    ),
+    Fault(
+        code=FaultCode.NEIGHBOUR_MISSING,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the gateway of a peer's pods has no link-layer address",
+        remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
+        depends_on=(*_NO_ENTRIES, FaultCode.VTEP_MAC_CHANGED),
+        confirm_ns=100 * _MS,
+        about="The kernel asks by ARP, and VXLAN without a default entry drops broadcasts: no answer ever comes.",
+    ),
+    Fault(
+        code=FaultCode.NEIGHBOUR_NOT_PERMANENT,
+        layer=Layer.OVERLAY,
+        severity=Severity.WARNING,
+        title="the gateway of a peer's pods has an entry that ages",
+        remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
+        depends_on=(*_NO_ENTRIES, FaultCode.VTEP_MAC_CHANGED),
+        confirm_ns=2 * _SECOND,
+        about="Somebody replaced or deleted flannel's permanent entry. While the MAC is right, packets pass, STALE"
+        " or not:"
+        " a unicast ARP renews it. So this warns and nothing more.",
+    ),
+    Fault(
+        code=FaultCode.NEIGHBOUR_WRONG_MAC,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the gateway of a peer's pods has a MAC that is not the peer's",
+        remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
+        depends_on=(*_NO_ENTRIES,),
+        confirm_ns=100 * _MS,
+        about="The frames go to a MAC nobody has: dropped here for want of an FDB entry, or by the peer as not its"
+        " own.",
+    ),
+    Fault(
+        code=FaultCode.POD_ROUTE_MISSING,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="there is no route to a peer's pods",
+        remedy="ip route replace PODS via GATEWAY dev flannel.1 onlink, or [repair] route",
+        depends_on=(*_NO_ENTRIES,),
+        confirm_ns=100 * _MS,
+        about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster.",
+    ),
+    Fault(
+        code=FaultCode.POD_ROUTE_ESCAPED,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the route to a peer's pods leads past the overlay into another device",
+        remedy="remove the pod prefix from AllowedIPs or Table=auto of the WireGuard device; nobody's route is"
+        " fought over",
+        depends_on=(*_DEVICE_GONE,),
+        confirm_ns=500 * _MS,
+        about="wg-quick makes a route for each of AllowedIPs; with pod prefixes among them it competes with"
+        " flannel's, and"
+        " the peer drops what comes out of WireGuard unasked.",
+    ),
+)
+
+_WIREGUARD_FAULTS = (
+    Fault(
+        code=FaultCode.WIREGUARD_NO_HANDSHAKE,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="a WireGuard peer does not answer handshakes",
+        remedy="look at the peer's endpoint and UDP port, at filters and NAT between, and at both keys",
+        about="Packets are sent and no handshake has come about for longer than a session may live (180 s), or ever.",
+    ),
+    Fault(
+        code=FaultCode.WIREGUARD_NO_DATA,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="a WireGuard peer shakes hands and delivers nothing",
+        remedy="look at AllowedIPs on both sides, at filters by packet size, and at the peer's forwarding",
+        confirm_ns=15 * _SECOND,
+        about="The handshake is fresh, bytes go out, and none come in: not even the empty packet with which WireGuard"
+        " answers data after 10 s. AllowedIPs that miss the inner source, or a path that drops big packets, do this.",
+    ),
+    Fault(
+        code=FaultCode.WIREGUARD_KEY_MISMATCH,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="a WireGuard key is not the one the other side expects",
+        remedy="give the peers the public key in force, or the device its former private key",
+        confirm_ns=2 * _SECOND,
+        about="A device with another key of its own is known to nobody: its handshakes are dropped without an answer.",
+    ),
+    Fault(
+        code=FaultCode.ALLOWED_IPS_STOLEN,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="a prefix has moved from one WireGuard peer to another",
+        remedy="set AllowedIPs of the peer that should have it once more: the last peer given a prefix takes it",
+        confirm_ns=1 * _SECOND,
+        about="A WireGuard device gives each prefix to one peer. Given to a second, it leaves the first without a"
+        " word.",
+    ),
+    Fault(
+        code=FaultCode.WIREGUARD_ENDPOINT_MOVED,
+        layer=Layer.WIREGUARD,
+        severity=Severity.WARNING,
+        title="a WireGuard peer's endpoint moved and nothing has come from there since",
+        remedy="set the peer's endpoint again (wg set DEV peer KEY endpoint HOST:PORT)",
+        depends_on=(FaultCode.WIREGUARD_KEY_MISMATCH,),
+        confirm_ns=15 * _SECOND,
+        about="Roaming is WireGuard's strength and no fault while packets come in. A move after which none do is one.",
+    ),
+    Fault(
+        code=FaultCode.KEEPALIVE_MISSING,
+        layer=Layer.WIREGUARD,
+        severity=Severity.WARNING,
+        title="this node is behind NAT and keeps no mapping alive",
+        remedy="set PersistentKeepalive = 25 for that peer on this node (Kilo: kilo.squat.ai/persistent-keepalive)",
+        confirm_ns=10 * _SECOND,
+        about="Nobody knows an endpoint of this node, so all sessions begin here; a NAT forgets a silent flow within"
+        " 30 s"
+        " to minutes, and then the others cannot reach it until it speaks.",
+    ),
+)
+
+_HOST_FAULTS = (
+    Fault(
+        code=FaultCode.RP_FILTER_STRICT,
+        layer=Layer.RELAY,
+        severity=Severity.WARNING,
+        title="strict rp_filter on a device of the mesh drops what comes by another path",
+        remedy="sysctl net.ipv4.conf.all.rp_filter=2 (loose), and the same for the device",
+        confirm_ns=2 * _SECOND,
+        about="The larger of conf.all and conf.DEV counts. With 1 a packet is dropped, uncounted but for"
+        " TcpExt IPReversePathFilter, unless its source is routed out of the device it came in by.",
+    ),
+    Fault(
+        code=FaultCode.FORWARDING_OFF,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="this node does not forward packets",
+        remedy="sysctl net.ipv4.ip_forward=1, and find out who set it to 0",
+        confirm_ns=1 * _SECOND,
+        about="Every node of a Kubernetes network forwards between pods and the overlay; a leader for its whole"
+        " location.",
+    ),
+    Fault(
+        code=FaultCode.CONNTRACK_FULL,
+        layer=Layer.SELF,
+        severity=Severity.CRITICAL,
+        title="the connection tracking table is full: new flows are dropped here",
+        remedy="sysctl net.netfilter.nf_conntrack_max, or find who opens so many connections",
+        confirm_ns=1 * _SECOND,
+        about="Known flows pass and new ones die, on this node and not on the way: it looks like a fault of new flows.",
+    ),
+    Fault(
+        code=FaultCode.CONNTRACK_INVALID,
+        layer=Layer.SELF,
+        severity=Severity.WARNING,
+        title="connection tracking calls many packets INVALID, and rules may drop those",
+        remedy="look for asymmetric paths and for rules with ctstate INVALID; nf_conntrack_tcp_be_liberal=1 tells more",
+        confirm_ns=10 * _SECOND,
+        about="A node that sees one direction of a connection calls its packets INVALID; kube-proxy drops such.",
+    ),
+    Fault(
+        code=FaultCode.OFFLOAD_FAULT,
+        layer=Layer.OVERLAY,
+        severity=Severity.WARNING,
+        title="datagrams arrive with wrong checksums: an offload is broken",
+        remedy="ethtool -K flannel.1 tx-checksum-ip-generic off on the senders; on ESXi switch off the NIC's tunnel"
+        " offloads",
+        confirm_ns=10 * _SECOND,
+        about="Small probes pass, since their checksums are computed in software, while TCP in bulk dies. The receiver"
+        " counts (UdpInCsumErrors); captures on the sender show checksums that are not yet computed and prove nothing.",
+    ),
+)
+
+DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS)
+"""What the audit finds; the order is that of the codes."""

@@ -1,0 +1,88 @@
+"""The words of the fault catalogue: stable codes, severities, and the shape of one line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from meshwatchd.model.ids import Layer
+
+
+class FaultCode(StrEnum):
+    """Stable names of faults, as they appear in verdicts, logs, metrics and tests."""
+
+    NONE = "none"
+    LOCAL = "local-fault"
+    LEADER_DEAD = "leader-dead"
+    WIREGUARD_BLOCKED = "wireguard-blocked"
+    OVERLAY_NEW_FLOWS = "overlay-new-flows"
+    OVERLAY_BLACK_HOLE = "overlay-black-hole"
+    IPIP_BLACK_HOLE = "ipip-black-hole"
+    RELAY_NOT_FORWARDING = "relay-not-forwarding"
+    NODE_UNREACHABLE = "node-unreachable"
+    ADDRESS_FAMILY_BROKEN = "address-family-broken"
+    POD_UNREACHABLE = "pod-unreachable"
+    KEY_MISMATCH = "key-mismatch"
+    STANDBY_DOWN = "standby-down"
+    ALL_PATHS_DOWN = "all-paths-down"
+    UNDETERMINED = "undetermined"
+    ONE_WAY_BREAK = "one-way-break"
+    KUBELET_UNREACHABLE = "kubelet-unreachable"
+    PROBE_PORT_BLOCKED = "probe-port-blocked"
+    PROBES_ONLY = "probes-only"
+    OVERLAY_DEVICE_MISSING = "overlay-device-missing"
+    OVERLAY_DEVICE_DOWN = "overlay-device-down"
+    OVERLAY_EMPTIED = "overlay-emptied"
+    VTEP_MAC_CHANGED = "vtep-mac-changed"
+    FDB_ENTRY_MISSING = "fdb-entry-missing"
+    FDB_ENTRY_WRONG = "fdb-entry-wrong"
+    NEIGHBOUR_MISSING = "neighbour-missing"
+    NEIGHBOUR_NOT_PERMANENT = "neighbour-not-permanent"
+    NEIGHBOUR_WRONG_MAC = "neighbour-wrong-mac"
+    POD_ROUTE_MISSING = "pod-route-missing"
+    POD_ROUTE_ESCAPED = "pod-route-escaped"
+    WIREGUARD_NO_HANDSHAKE = "wireguard-no-handshake"
+    WIREGUARD_NO_DATA = "wireguard-no-data"
+    WIREGUARD_KEY_MISMATCH = "wireguard-key-mismatch"
+    ALLOWED_IPS_STOLEN = "allowed-ips-stolen"
+    WIREGUARD_ENDPOINT_MOVED = "wireguard-endpoint-moved"
+    KEEPALIVE_MISSING = "keepalive-missing"
+    RP_FILTER_STRICT = "rp-filter-strict"
+    FORWARDING_OFF = "forwarding-off"
+    CONNTRACK_FULL = "conntrack-full"
+    CONNTRACK_INVALID = "conntrack-invalid"
+    OFFLOAD_FAULT = "offload-fault"
+    MTU_BLACK_HOLE = "mtu-black-hole"
+    MTU_MISCONFIGURED = "mtu-misconfigured"
+    MTU_POISONED = "mtu-poisoned"
+    STANDBY_MTU_SMALLER = "standby-mtu-smaller"
+    FRAGMENTS_DROPPED = "fragments-dropped"
+
+
+class Severity(StrEnum):
+    """How bad it is for traffic: `warning` degrades redundancy, `critical` loses packets."""
+
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the catalogue.
+
+    Attributes:
+        depends_on: faults of which this one is a consequence: while one of them stands at the same device, this is
+            not told.
+        confirm_ns: how long it has to stand before it is told; 0 where a sequential test has confirmed it already.
+        about: what it is, how it shows and what else looks like it, for `meshwatchctl explain CODE`.
+    """
+
+    code: FaultCode
+    layer: Layer
+    severity: Severity
+    title: str
+    remedy: str
+    depends_on: tuple[FaultCode, ...] = ()
+    confirm_ns: int = 0
+    about: str = ""

@@ -1,0 +1,139 @@
+"""Several profiles hold at once: Kilo over Cilium, Kilo over flannel, flannel over wg0. Together they make one view.
+
+A profile's look is a function of a snapshot, what other sources say, the operator's declaration and the node's name. It
+answers with a `LocalView` of what it can tell: with its name in `profiles` if it holds, without if not, and with its
+reasons in any case. The outermost comes first, and of two that tell the same thing it is believed: Kilo names the
+address that it routes, whatever flannel takes for the node's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.sources import Sources
+from meshwatchd.profiles import cilium, flannel, kilo, reading, wireguard
+
+Look = Callable[[Snapshot, Sources, MeshSettings, NodeName], LocalView]
+
+LOOKS: Mapping[str, Look] = MappingProxyType(
+    {"kilo": kilo.look, "cilium": cilium.look, "flannel": flannel.look, "wireguard": wireguard.look}
+)
+"""The built-in ones by name, the outermost first."""
+
+MAX_CANDIDATES = 256
+"""Who answers tells of others; a few would do."""
+
+_TEXTS = (
+    "location",
+    "leader",
+    "granularity",
+    "node_ip",
+    "pod_cidr",
+    "overlay_ip",
+    "wireguard_ip",
+    "node_ip6",
+    "overlay_ip6",
+    "wireguard_ip6",
+    "vtep_mac",
+    "wireguard_device",
+    "overlay_device",
+    "ipip_device",
+    "public_endpoint",
+)
+
+
+def look(
+    snapshot: Snapshot,
+    sources: Sources,
+    declared: MeshSettings,
+    node: NodeName,
+    *,
+    looks: Mapping[str, Look] = LOOKS,
+) -> LocalView:
+    """What this node can tell of itself, from all profiles that hold.
+
+    Args:
+        snapshot: a complete dump of this node's kernel state.
+        sources: what its files and agents say.
+        declared: the `[mesh]` section.
+        node: this node's name.
+        looks: the profiles by name, the outermost first; third parties' come behind the built-in ones.
+    """
+    parts = [each(snapshot, sources, declared, node) for each in looks.values()]
+    holding = [part for part in parts if part.profiles]
+    told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
+    view = LocalView(
+        profiles=tuple(name for part in holding for name in part.profiles),
+        node=node,
+        is_leader=any(part.is_leader for part in holding),
+        wireguard_mtu_bytes=next(filter(None, (part.wireguard_mtu_bytes for part in holding)), 0),
+        layers=_stack(snapshot, holding),
+        why=tuple(
+            finding for part in (*holding, *(part for part in parts if not part.profiles)) for finding in part.why
+        ),
+        **told,  # type: ignore[arg-type]  # names and types of _TEXTS are those of the fields
+    )
+    view = _complete(snapshot, view)
+    return msgspec.structs.replace(
+        view,
+        candidates=_choose(snapshot, view, (each for part in holding for each in part.candidates)),
+        why=(*view.why, *(Finding(source=each.source, text=f"rejected: {each.reason}") for each in sources.rejected)),
+    )
+
+
+def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
+    """What follows from the parts together."""
+    why = list(view.why)
+    node_ip, public = view.node_ip, view.public_endpoint
+    if not node_ip and view.profiles:
+        below = reading.uplink(snapshot)
+        node_ip = next(iter(below.addresses), "") if below is not None else ""
+        if below is not None and node_ip:
+            why.append(
+                Finding(source="default route", text=f"no profile names this node's address; {below.name}'s is taken")
+            )
+    if not public and reading.is_public(node_ip):
+        public = node_ip
+    leader = view.leader
+    if view.is_leader and view.granularity == "location":
+        leader = view.overlay_ip or node_ip
+    at = next((link for link in snapshot.links if node_ip and node_ip in link.addresses), None)
+    node_ip6 = view.node_ip6 or (next(iter(at.addresses_v6), "") if at is not None else "")
+    return msgspec.structs.replace(
+        view, node_ip=node_ip, node_ip6=node_ip6, public_endpoint=public, leader=leader, why=tuple(why)
+    )
+
+
+def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLayer, ...]:
+    """The devices of all profiles, each before the one below it; the network card last."""
+    waiting = [layer for part in holding for layer in part.layers]
+    below = reading.uplink(snapshot)
+    if below is not None and waiting and below.name not in {layer.device for layer in waiting}:
+        waiting.append(DeviceLayer(kind="underlay", device=below.name, mtu_bytes=below.mtu_bytes))
+    ordered: list[DeviceLayer] = []
+    while waiting:
+        covered = {layer.over for layer in waiting}
+        top = next((layer for layer in waiting if layer.device not in covered), waiting[0])
+        waiting.remove(top)
+        ordered.append(top)
+    return tuple(ordered)
+
+
+def _choose(snapshot: Snapshot, view: LocalView, told: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Each address once, none of them this node's, those nearby first."""
+    own = reading.own_addresses(snapshot) | {view.node_ip, view.public_endpoint, ""}
+    near: dict[str, bool] = {}
+    for each in told:
+        if each.address not in own:
+            near[each.address] = near.get(each.address, False) or each.is_local
+    return tuple(
+        Candidate(address=address, is_local=is_local)
+        for address, is_local in sorted(near.items(), key=lambda item: (not item[1], item[0]))
+    )[:MAX_CANDIDATES]

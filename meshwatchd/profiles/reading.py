@@ -1,0 +1,108 @@
+"""Questions that every profile asks of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
+
+from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer
+
+MAIN_TABLE = 254
+
+PROTOCOL_KERNEL, PROTOCOL_STATIC = 2, 4
+"""linux/rtnetlink.h: Kilo marks its routes static, flannel boot, Cilium kernel."""
+
+WIREGUARD_KINDS = ("wireguard", "tun")
+"""A tun is WireGuard's where a userspace process answers for it."""
+
+IPIP_DEVICES = ("cilium_tunl", "tunl0")
+"""Cilium up to 1.17 renames the kernel's fallback device; Kilo takes whichever there is."""
+
+_NOT_REACHABLE_FROM_OUTSIDE = tuple(
+    ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8")
+)
+"""RFC 1918, RFC 6598, RFC 3927. Kilo takes the last three for public, but they are only from where they are."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IPv4 address may be reached from anywhere; False for what is no IPv4 address."""
+    try:
+        parsed = IPv4Address(address)
+    except ValueError:
+        return False
+    return not any(parsed in network for network in _NOT_REACHABLE_FROM_OUTSIDE) and not parsed.is_unspecified
+
+
+def host_of(endpoint: str) -> str:
+    """The host part of "host:port" or "[host]:port"; empty for an empty endpoint."""
+    return endpoint.rpartition(":")[0].strip("[]")
+
+
+def is_in(address: str, prefix: str) -> bool:
+    """Whether an address is inside a prefix; False where either is missing or of another family."""
+    try:
+        return ip_address(address) in ip_network(prefix, strict=False)
+    except (ValueError, TypeError):
+        return False
+
+
+def host_address(prefix: str) -> str:
+    """The address of an IPv4 prefix of full length, without it; empty for every other prefix."""
+    address, _, length = prefix.partition("/")
+    return address if length in {"", "32"} and ":" not in address else ""
+
+
+def networks_of(link: Link) -> Iterator[tuple[str, IPv4Network]]:
+    """A device's IPv4 addresses, each with the network it is in."""
+    for address, length in zip(link.addresses, link.prefix_lengths, strict=False):
+        yield address, IPv4Network(f"{address}/{length}", strict=False)
+
+
+def lan_of(snapshot: Snapshot, address: str) -> str:
+    """The prefix that one of this node's addresses shares with its neighbours; empty where that is nothing."""
+    for link in snapshot.links:
+        for own, network in networks_of(link):
+            if own == address and network.prefixlen < 31:
+                return str(network)
+    return ""
+
+
+def own_addresses(snapshot: Snapshot) -> frozenset[str]:
+    """Every address of this node."""
+    return frozenset(address for link in snapshot.links for address in (*link.addresses, *link.addresses_v6))
+
+
+def uplink(snapshot: Snapshot) -> Link | None:
+    """The device of the first default route; None without one."""
+    return next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+
+
+def by_index(snapshot: Snapshot, index: int) -> str:
+    """The name of a device, empty for none that is shown."""
+    return next((link.name for link in snapshot.links if link.index == index and index), "")
+
+
+def peers_of(snapshot: Snapshot, device: str) -> tuple[WireGuardPeer, ...]:
+    """The peers of a WireGuard device, as far as it could be read."""
+    return next((state.peers for state in snapshot.wireguard if state.device == device), ())
+
+
+def is_wireguard(snapshot: Snapshot, link: Link) -> bool:
+    """Whether a device speaks WireGuard: the kernel's do by their kind, others by having been read."""
+    return link.kind == "wireguard" or any(state.device == link.name for state in snapshot.wireguard)
+
+
+def main_routes(snapshot: Snapshot, protocol: int) -> Iterator[DeviceRoute]:
+    """Routes of the main table into the mesh's devices, by who made them."""
+    return (route for route in snapshot.device_routes if route.table == MAIN_TABLE and route.protocol == protocol)
+
+
+def hosts_beyond(snapshot: Snapshot) -> frozenset[str]:
+    """Addresses that Kilo routes to other locations one by one: its static routes to single addresses."""
+    return frozenset(filter(None, (host_address(route.dst) for route in main_routes(snapshot, PROTOCOL_STATIC))))
+
+
+def hosts_in(prefixes: Iterable[str]) -> Iterator[str]:
+    """The single addresses among prefixes."""
+    return filter(None, map(host_address, prefixes))

@@ -1,0 +1,108 @@
+"""Plain WireGuard: a device that no mesh's agent made, by hand or by wg-quick, with or without an overlay on it.
+
+A node may have such a device for its administrators only. It counts where the operator names it, where an overlay
+runs over it, where the CNI's node address is on it, or where there is no other mesh.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.sources import QuickFile, Sources
+from meshwatchd.profiles import cilium, flannel, kilo, reading
+
+OTHERS = frozenset((kilo.DEVICE, cilium.ENCRYPTION, flannel.WIREGUARD, f"{flannel.WIREGUARD}-v6"))
+"""Made by agents of other meshes."""
+
+STANDBY = re.compile(r"mw\d+")
+"""Ours."""
+
+
+def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
+    """What a plain WireGuard device, its peers and its file say of this node; see `profiles.compose`."""
+    found, reason = _device(snapshot, sources, declared)
+    if found is None:
+        return LocalView(profiles=(), node=node, why=(reason, *_absentees(snapshot, sources)))
+    file = next((each for each in sources.quick if each.device == found.name), None)
+    below = reading.uplink(snapshot)
+    over = below.name if below is not None and below.name != found.name else ""
+    return LocalView(
+        profiles=("wireguard",),
+        node=node,
+        wireguard_ip=next(iter(found.addresses), ""),
+        wireguard_ip6=next(iter(found.addresses_v6), ""),
+        wireguard_device=found.name,
+        wireguard_mtu_bytes=found.mtu_bytes,
+        layers=(DeviceLayer(kind="wireguard", device=found.name, mtu_bytes=found.mtu_bytes, over=over),),
+        candidates=tuple(_candidates(snapshot, found, file)),
+        why=(reason, *_reasons(snapshot, found, file), *_absentees(snapshot, sources)),
+    )
+
+
+def _device(snapshot: Snapshot, sources: Sources, declared: MeshSettings) -> tuple[Link | None, Finding]:
+    """The device that carries a mesh, and why."""
+    plain = [link for link in snapshot.links if _is_plain(snapshot, link)]
+    if not plain:
+        return None, Finding(
+            source="links", text="there is no WireGuard device beside those that agents of other meshes make"
+        )
+    for link in plain:
+        if link.name == declared.wireguard_device:
+            return link, Finding(source="[mesh] wireguard_device", text=f"the operator names {link.name}")
+    for link in plain:
+        overlay = next((each for each in snapshot.links if each.vxlan and each.vxlan.lower == link.index), None)
+        if overlay is not None:
+            return link, Finding(source=f"link {overlay.name}", text=f"{overlay.name} runs over {link.name}")
+    own = sources.cilium.own if sources.cilium is not None else None
+    for link in plain:
+        if own is not None and own.node_ip in link.addresses:
+            return link, Finding(source=cilium.SOURCE, text=f"this node's address is on {link.name}")
+    return _only_mesh(snapshot, plain)
+
+
+def _only_mesh(snapshot: Snapshot, plain: list[Link]) -> tuple[Link | None, Finding]:
+    meshes = [*OTHERS, cilium.ROUTER, *(link.name for link in snapshot.links if link.name.startswith(flannel.PREFIX))]
+    other = next((name for name in meshes if snapshot.link(name) is not None), "")
+    first = next((link for link in plain if link.is_up), plain[0])
+    source = f"link {first.name}"
+    if other:
+        text = f"{first.name} carries nothing of the mesh that {other} belongs to: it is left alone"
+        return None, Finding(source=source, text=text)
+    if not first.is_up:
+        return None, Finding(source=source, text=f"{first.name} is down")
+    return first, Finding(source=source, text=f"{first.name} is a WireGuard device, and there is no other mesh")
+
+
+def _is_plain(snapshot: Snapshot, link: Link) -> bool:
+    return reading.is_wireguard(snapshot, link) and link.name not in OTHERS and not STANDBY.fullmatch(link.name)
+
+
+def _candidates(snapshot: Snapshot, link: Link, file: QuickFile | None) -> Iterator[Candidate]:
+    peers = reading.peers_of(snapshot, link.name)
+    for peer in peers or (file.peers if file is not None else ()):
+        for address in reading.hosts_in(peer.allowed_ips):
+            yield Candidate(address=address)
+
+
+def _reasons(snapshot: Snapshot, link: Link, file: QuickFile | None) -> Iterator[Finding]:
+    peers = reading.peers_of(snapshot, link.name)
+    yield Finding(source=f"peers of {link.name}", text=f"peers: {len(peers)}")
+    if file is None:
+        return
+    yield Finding(source=file.path, text=f"wg-quick made {link.name}; peers in its file: {len(file.peers)}")
+    strangers = {peer.public_key for peer in peers} ^ {peer.public_key for peer in file.peers}
+    if peers and strangers:
+        text = f"peers that are either in the file or on the device, not both: {len(strangers)}"
+        yield Finding(source=file.path, text=text)
+
+
+def _absentees(snapshot: Snapshot, sources: Sources) -> Iterator[Finding]:
+    for file in sources.quick:
+        if snapshot.link(file.device) is None:
+            text = f"there is no device {file.device}: wg-quick has not brought it up"
+            yield Finding(source=file.path, text=text)

@@ -1,0 +1,63 @@
+"""What this node can tell of itself, kept up to date: the sources read, the profiles asked, the role steadied."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from meshwatchd.adapters.sources import SourceReader, plugins
+from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.sources import Rejection
+from meshwatchd.profiles import compose
+from meshwatchd.profiles.steady import Steady
+
+
+class OwnView:
+    """Looks at one node.
+
+    Args:
+        declared: the `[mesh]` section.
+        node: this node's name.
+        reader: of the sources.
+        looks: the profiles; None takes the built-in and the installed ones.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        declared: MeshSettings,
+        node: NodeName,
+        *,
+        reader: SourceReader | None = None,
+        looks: Mapping[str, compose.Look] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._declared, self._node, self._clock = declared, node, clock
+        self._reader = reader if reader is not None else SourceReader()
+        self._looks = looks if looks is not None else plugins.load()
+        self._steady = Steady()
+
+    async def refresh(self, *, is_urgent: bool = False) -> tuple[bool, tuple[Rejection, ...]]:
+        """Read what is due of the sources.
+
+        Args:
+            is_urgent: read all of them.
+
+        Returns:
+            Whether anything has changed, and what is rejected that was not before.
+        """
+        before = self._reader.sources
+        after = await self._reader.refresh(is_urgent=is_urgent)
+        return after != before, tuple(each for each in after.rejected if each not in before.rejected)
+
+    def look(self, snapshot: Snapshot) -> LocalView:
+        """The view of this node, from a snapshot and what the sources last said."""
+        view = compose.look(snapshot, self._reader.sources, self._declared, self._node, looks=self._looks)
+        return self._steady.observe(view, self._clock())
+
+    def deadline(self) -> int | None:
+        """When to look again although nothing has changed, on the clock; None for no such need."""
+        return self._steady.deadline()

@@ -1,0 +1,204 @@
+"""Hellos as datagrams: what one daemon tells another about itself, signed with a key of the whole mesh.
+
+    offset  bytes  content, big endian
+    0       4      magic
+    4       1      version
+    5       1      flags: 1 an answer is wanted
+    6       1      key id of the secret it is signed with (see `auth`)
+    7       1      length n of the name
+    8       8      boot epoch of the sender
+    16      8      counter of its hellos in this epoch, from 1 on
+    24      8      epoch of the hello that this one answers, 0 for none
+    32      8      counter of that hello
+    40      n      the sender's name in UTF-8
+    40+n    m      the hello in MessagePack, without what has its default; fields a receiver does not know are ignored
+    end-16  16     tag over all before (HMAC-SHA-256, truncated)
+
+A hello is recorded as easily as a probe, so its content counts only under an epoch that was proven: by an answer to a
+hello of ours (`core.acquaintance`). Answers are no larger than hellos, so nobody is flooded by way of us.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from meshwatchd.model.discovery import Hello
+from meshwatchd.wire.auth import (
+    TAG_BYTES,
+    KeyRole,
+    MacKey,
+    MeshSecret,
+    check_secrets,
+    derive_hello_key,
+    key_id,
+)
+
+MAGIC: Final = b"MWHL"
+VERSION: Final = 1
+MAX_BYTES: Final = 1200
+"""Crosses every tunnel in one piece: IPv6 guarantees 1 280 bytes, of which 48 are headers."""
+
+_HEADER: Final = struct.Struct("> 4s B B B B Q Q Q Q")
+_ASKS: Final = 1
+LEAST_BYTES: Final = _HEADER.size + TAG_BYTES + 2
+
+
+class HelloRejection(StrEnum):
+    """Why a datagram is no hello; the name is that of its counter."""
+
+    TOO_SHORT = "hello-too-short"
+    TOO_LONG = "hello-too-long"
+    NOT_OURS = "hello-not-ours"
+    OTHER_VERSION = "hello-other-version"
+    UNKNOWN_KEY = "hello-unknown-key"
+    BAD_TAG = "hello-bad-tag"
+    MALFORMED = "hello-malformed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Which hello of a sender: unique for ever, since no epoch comes twice."""
+
+    epoch: int
+    counter: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """One datagram's content.
+
+    Attributes:
+        sender: the node's name, the same as in the hello's view.
+        answers: the hello that this one answers, or None.
+        asks: an answer is wanted.
+        seen: the address at which the sender sees the receiver, where it can tell; "" otherwise.
+    """
+
+    sender: str
+    stamp: Stamp
+    hello: Hello
+    answers: Stamp | None = None
+    asks: bool = False
+    seen: str = ""
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    hello: Hello
+    seen: str = ""
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_Body)
+
+
+class HelloKeys:
+    """The keys of the whole mesh: one signs, both are believed.
+
+    Args:
+        secrets: one active and at most one receive-only.
+    """
+
+    def __init__(self, secrets: Sequence[MeshSecret]) -> None:
+        """Raises ValueError when the secrets cannot be used together; the text names the remedy."""
+        self._keys: dict[int, MacKey] = {}
+        self._signing_id = 0
+        self.replace(secrets)
+
+    @property
+    def signing_id(self) -> int:
+        """The key id of what this node signs with."""
+        return self._signing_id
+
+    def replace(self, secrets: Sequence[MeshSecret]) -> None:
+        """Use these secrets from here on.
+
+        Raises:
+            ValueError: they cannot be used together, and nothing has changed.
+        """
+        check_secrets(secrets)
+        self._keys = {key_id(each.secret): MacKey(derive_hello_key(each.secret)) for each in secrets}
+        self._signing_id = next(key_id(each.secret) for each in secrets if each.role is KeyRole.ACTIVE)
+
+    def signing(self) -> tuple[int, MacKey]:
+        """What to sign with."""
+        return self._signing_id, self._keys[self._signing_id]
+
+    def find(self, number: int) -> MacKey | None:
+        """The key of that id, None for strangers' and dropped ones."""
+        return self._keys.get(number)
+
+
+def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
+    """The datagram.
+
+    Raises:
+        ValueError: it does not fit into MAX_BYTES; names or capabilities are too long.
+    """
+    number, key = keys.signing()
+    name = greeting.sender.encode()
+    answers = greeting.answers or Stamp(epoch=0, counter=0)
+    body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
+    if greeting.seen:
+        body["seen"] = greeting.seen
+    packed = msgspec.msgpack.encode(body)
+    size = _HEADER.size + len(name) + len(packed) + TAG_BYTES
+    if len(name) > 255 or size > MAX_BYTES:
+        raise ValueError(f"a hello of {size} bytes is longer than {MAX_BYTES}; shorten the names of node and location")
+    flags = _ASKS if greeting.asks else 0
+    stamp = greeting.stamp
+    header = _HEADER.pack(
+        MAGIC, VERSION, flags, number, len(name), stamp.epoch, stamp.counter, answers.epoch, answers.counter
+    )
+    text = header + name + packed
+    return text + key.tag(text)
+
+
+def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
+    """What a datagram says, or why it is none of ours: the cheap reasons first, nothing believed before the tag."""
+    if len(datagram) < LEAST_BYTES:
+        return HelloRejection.TOO_SHORT
+    if len(datagram) > MAX_BYTES:
+        return HelloRejection.TOO_LONG
+    magic, version, flags, number, name_bytes, *numbers = _HEADER.unpack_from(datagram)
+    if magic != MAGIC:
+        return HelloRejection.NOT_OURS
+    if version != VERSION:
+        return HelloRejection.OTHER_VERSION
+    key = keys.find(number)
+    if key is None:
+        return HelloRejection.UNKNOWN_KEY
+    if not key.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
+        return HelloRejection.BAD_TAG
+    body_at = _HEADER.size + name_bytes
+    try:
+        sender = datagram[_HEADER.size : body_at].decode()
+        body = _DECODER.decode(datagram[body_at:-TAG_BYTES])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return HelloRejection.MALFORMED
+    epoch, counter, answers_epoch, answers_counter = numbers
+    if not sender or sender != body.hello.view.node or not epoch or not counter:
+        return HelloRejection.MALFORMED
+    return Greeting(
+        sender=sender,
+        stamp=Stamp(epoch=epoch, counter=counter),
+        hello=body.hello,
+        answers=Stamp(epoch=answers_epoch, counter=answers_counter) if answers_epoch else None,
+        asks=bool(flags & _ASKS),
+        seen=body.seen,
+    )
+
+
+def _without_defaults(value: msgspec.Struct) -> dict[str, object]:
+    """A struct as a map of what differs from its defaults; a hello has thirty fields, and most say nothing."""
+    told: dict[str, object] = {}
+    for field in msgspec.structs.fields(value):
+        content = getattr(value, field.name)
+        if field.default is not msgspec.NODEFAULT and content == field.default:
+            continue
+        told[field.name] = _without_defaults(content) if isinstance(content, msgspec.Struct) else content
+    return told

@@ -1,0 +1,61 @@
+"""The seam between the wide area and the pod network: who joins the nodes by WireGuard, and what that leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from netnslab.errors import LabError
+from netnslab.kilo import KILO
+from netnslab.overlay import Overlay
+from netnslab.topology import Node, Topology
+from netnslab.wg_quick import WG_QUICK
+from netnslab.wireguard import KeyPair
+
+
+class Fabric(Protocol):
+    """Who makes the WireGuard device of every node, and its peers."""
+
+    @property
+    def device(self) -> str:
+        """The WireGuard device, by the same name on every node."""
+        ...
+
+    @property
+    def carries_overlay(self) -> bool:
+        """Whether the overlay device stands on the WireGuard device, and so can be made only after it."""
+        ...
+
+    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
+        """Key, port and peers for `wg setconf`."""
+        ...
+
+    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
+        """Lines for `ip -batch` that dress the existing device."""
+        ...
+
+    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
+        """Lines for `ip -batch`, run after those: its routes and rules."""
+        ...
+
+    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
+        """The files it is made from, by path, readable by root only."""
+        ...
+
+
+FABRICS: Mapping[str, Fabric] = MappingProxyType({"kilo": KILO, "wg-quick": WG_QUICK})
+
+
+def fabric_of(topology: Topology) -> Fabric:
+    """The fabric a topology asks for.
+
+    Raises:
+        LabError: nothing of that name exists.
+    """
+    try:
+        return FABRICS[topology.fabric]
+    except KeyError:
+        known = ", ".join(FABRICS)
+        raise LabError(f"topology {topology.name} wants fabric {topology.fabric!r}; known fabrics: {known}") from None

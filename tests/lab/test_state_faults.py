@@ -1,0 +1,74 @@
+"""Each fault of the catalogue does to packets what it says, and healing restores the node's state to the letter."""
+
+import pytest
+
+from netnslab import Lab, node_state, state_faults
+from netnslab.errors import LabError
+from tests.support.witness import WITNESSES, reaches
+
+pytestmark = pytest.mark.lab
+
+# Without NAT there is no mapping to lose.
+ELSEWHERE = {"kilo-flannel": {"keepalive-missing"}, "flannel-wg": set()}
+CELLS = [
+    (topology, kind)
+    for topology, without in ELSEWHERE.items()
+    for kind in state_faults.CATALOGUE
+    if kind not in without
+]
+
+
+@pytest.fixture(scope="module")
+def labs():
+    """One mesh of each topology, built when it is first asked for."""
+    built = {}
+
+    def lab_of(name):
+        if name not in built:
+            built[name] = Lab.up(name)
+        return built[name]
+
+    yield lab_of
+    for lab in built.values():
+        lab.down()
+
+
+def dumps(lab):
+    """The literal state of every node."""
+    return {name: dict(node_state.dump(lab.node(name))) for name in lab.topology.nodes}
+
+
+@pytest.mark.parametrize(("topology", "kind"), CELLS)
+def test_fault_does_what_it_says_and_heals_without_trace(labs, topology, kind):
+    """Healthy before, broken as its witness knows, and literally the same state afterwards."""
+    lab = labs(topology)
+    victim, peer = state_faults.usual_place(lab.topology, kind)
+    assert reaches(lab, victim, peer)
+    before = dumps(lab)
+
+    with state_faults.make(lab, kind) as fault:
+        WITNESSES[kind](lab, victim, peer)
+        assert kind == fault.expected.fault
+        assert victim == fault.expected.node
+
+    assert reaches(lab, victim, peer)
+    assert reaches(lab, peer, victim)
+    assert [] == node_state.differences(before, dumps(lab))
+
+
+def test_a_fault_is_not_injected_twice(labs):
+    """The second would remember the first as the state to restore."""
+    lab = labs("flannel-wg")
+    with state_faults.make(lab, "fdb-entry-missing") as fault, pytest.raises(LabError, match="is there already"):
+        fault.inject()
+
+
+def test_another_process_can_heal_by_the_record(labs):
+    """What undoes a fault is in the lab's record, not in the object that made it."""
+    lab = labs("flannel-wg")
+    before = dumps(lab)
+    state_faults.make(lab, "overlay-emptied").inject()
+
+    state_faults.make(Lab.attach(lab.lab_id), "overlay-emptied").heal()
+
+    assert [] == node_state.differences(before, dumps(lab))

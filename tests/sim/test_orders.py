@@ -1,0 +1,157 @@
+"""Operators' standing orders in a running mesh: paused, drained, pinned, confirmed or undone, through restarts."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.model import outputs as out
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
+from tests.sim import faults
+from tests.sim.world import World, healthy_world
+from tests.support.lab_mesh import NAMES
+
+IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+
+
+def _ask(verb, **words):
+    return OperatorRequested(request=1, verb=verb, name="ann", **words)
+
+
+def _order(world: World, name: str, verb: OperatorVerb, **words) -> out.ReplyOperator:
+    reply = world.operate(name, _ask(verb, **words))
+    assert reply.is_accepted, reply
+    return reply
+
+
+CROSSINGS = [(a, b) for a in ("a2", "a3") for b in ("b2", "b3")]
+
+
+def _never_lost(world: World, duration_ns: int) -> bool:
+    return not world.run_until(lambda: not all(world.carries(*pair) for pair in CROSSINGS), limit_ns=duration_ns)
+
+
+@pytest.mark.parametrize("leader", ["a1", "b1"])
+def test_a_drained_leader_is_left_without_losing_a_packet(leader):
+    """Both sides move before it goes; then it goes, and nobody is alarmed; undrained, traffic comes home."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    began = world.now
+    _order(world, leader, OperatorVerb.DRAIN, duration_ns=60 * MINUTE)
+    assert _never_lost(world, SECOND), world.story(since=began)
+    ranks = set(world.active_ranks().values())
+    assert ranks in ({1}, {2}), world.story(since=began)
+    assert world.are_on(ranks.pop())
+
+    world.faults.append(faults.dead(leader))
+    assert _never_lost(world, 5 * SECOND), world.story(since=began)
+    words = {(fault, culprit) for fault, culprit in world.accusations(since=began) if fault != "local-fault"}
+    assert set() == words, world.story(since=began)
+
+    world.faults.clear()
+    world.run(SECOND)
+    assert set(world.active_ranks().values()) != {0}, "a drained relay is not come back to"
+    _order(world, leader, OperatorVerb.UNDRAIN)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=10 * SECOND), world.story(since=began)
+
+
+def test_a_drained_standby_is_not_used():
+    """b2 is drained and b1 breaks: the path that needs b2 is the last choice, and there is none without either."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a2", OperatorVerb.DRAIN)
+    world.run(500 * MS)
+    world.faults.append(faults.tunnel_blocked("a1", "b1"))
+    assert world.run_until(lambda: world.are_on(1), limit_ns=2 * SECOND), world.story()
+
+
+def test_while_paused_nothing_moves_and_afterwards_it_does():
+    """A pause on one of the two relays is enough: nobody moves alone."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    for name in ("a1", "a2"):
+        _order(world, name, OperatorVerb.PAUSE, duration_ns=4 * SECOND)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(3 * SECOND)
+    assert [] == world.switches, world.story()
+    assert ("overlay-black-hole", "b1") in world.accusations()
+    held = world.facts(out.FailoverHeld, node="a1")
+    assert ["paused by ann: no reason given"] == [told.fact.reason for told in held]  # type: ignore[union-attr]
+
+    assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=8 * SECOND), world.story()
+
+
+def test_a_pinned_path_is_come_back_to_and_left_when_the_pin_ends():
+    """Through a fault of its own, and without the other relay's wish to go home having its way."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a2", OperatorVerb.PIN, to_rank=3, duration_ns=60 * SECOND)
+    assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
+    world.faults.append(faults.tunnel_blocked("a2", "b2"))
+    assert world.run_until(lambda: world.are_on(0), limit_ns=2 * SECOND), world.story()
+    world.faults.clear()
+    assert world.run_until(lambda: world.are_on(3), limit_ns=20 * SECOND), world.story()
+    world.run(5 * SECOND)
+    assert world.are_on(3)
+    _order(world, "a2", OperatorVerb.UNPIN)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story()
+
+
+def test_an_unconfirmed_failover_is_undone():
+    """The operator has lost his own connection by it: 5 s later all is as before."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    before = world.rules()
+    _order(world, "a1", OperatorVerb.FAILOVER, to_rank=1, duration_ns=5 * SECOND)
+    assert world.run_until(lambda: world.are_on(1), limit_ns=SECOND), world.story()
+    world.run(3 * SECOND)
+    assert world.are_on(1)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=3 * SECOND), world.story()
+    assert before == world.rules()
+
+
+def test_a_confirmed_failover_stays():
+    """Until the operator says otherwise."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a1", OperatorVerb.FAILOVER, to_rank=1, duration_ns=5 * SECOND)
+    world.run(SECOND)
+    _order(world, "a1", OperatorVerb.CONFIRM)
+    world.run(10 * SECOND)
+    assert world.are_on(1), world.story()
+
+
+def test_orders_outlive_the_daemon():
+    """Restarted on all nodes, the failover that waits to be confirmed is undone in time, and the drain still told."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a1", OperatorVerb.FAILOVER, to_rank=1, duration_ns=5 * SECOND)
+    _order(world, "a2", OperatorVerb.DRAIN)
+    world.run(SECOND)
+    for name in NAMES:
+        world.restart(name)
+    world.run(2 * SECOND)
+    assert world.are_on(1), world.story()
+    assert world.nodes["a2"].banner.is_admin_down
+    assert world.nodes["b2"].engine.views.is_admin_down("a2", world.now)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=6 * SECOND), world.story()
+
+
+def test_what_an_operator_chose_outlives_the_daemon():
+    """A restart is no failback."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a1", OperatorVerb.FAILOVER, to_rank=1)
+    world.run(SECOND)
+    for name in NAMES:
+        world.restart(name)
+    world.run(12 * SECOND)
+    assert world.are_on(1), world.story()
+
+
+def test_a_restart_does_not_shorten_the_hold_down():
+    """A daemon that crashes with each failover would otherwise flap for ever."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(SECOND)
+    before = {name: node.conductor.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
+    for name in NAMES:
+        world.restart(name)
+    world.run(SECOND)
+    after = {name: node.conductor.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
+    assert before == after
+    assert {name: len(node.state.pairs[0].actions) for name, node in world.nodes.items() if node.rules} == {
+        name: 1 for name, node in world.nodes.items() if node.rules
+    }

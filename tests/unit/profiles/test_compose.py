@@ -1,0 +1,177 @@
+"""Several profiles on one node make one view."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.model.discovery import Candidate, Finding, LocalView
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.sources import Rejection, Sources
+from meshwatchd.profiles.compose import LOOKS, MAX_CANDIDATES, look
+from tests.support import node_states
+from tests.support.node_states import NODE_IPS, flannel_over_wg0, kernel, kilo_cilium, kilo_flannel
+
+
+def seen(snapshot, sources=None, node="a2", **options):
+    """The composed view."""
+    return look(snapshot, sources or Sources(), MeshSettings(), NodeName(node), **options)
+
+
+def stack(view):
+    """Its layers as kind, device and what is below."""
+    return [(layer.kind, layer.device, layer.over) for layer in view.layers]
+
+
+@pytest.mark.parametrize("name", NODE_IPS)
+def test_kilo_over_flannel(name):
+    """Every node of the lab, from its kernel alone."""
+    view, number = seen(kilo_flannel(name), node=name), node_states.number_of(name)
+
+    assert (("kilo", "flannel"), "location") == (view.profiles, view.granularity)
+    assert (NODE_IPS[name], f"10.244.{number}.0/24", f"10.244.{number}.0") == (
+        view.node_ip,
+        view.pod_cidr,
+        view.overlay_ip,
+    )
+    assert f"10.244.{1 if name[0] == 'a' else 4}.0" == view.leader
+    assert (name in {"a1", "b1"}) == view.is_leader
+    assert ("kilo0", "flannel.1", "") == (view.wireguard_device, view.overlay_device, view.ipip_device)
+    assert [("wireguard", "kilo0", "eth0"), ("vxlan", "flannel.1", "eth0"), ("underlay", "eth0", "")] == stack(view)
+    others = {other for key, other in NODE_IPS.items() if key != name}
+    assert others <= {each.address for each in view.candidates}
+
+
+@pytest.mark.parametrize("name", NODE_IPS)
+def test_kilo_over_cilium(name):
+    """The same, with four layers."""
+    view, number = seen(kilo_cilium(name), node=name), node_states.number_of(name)
+
+    assert ("kilo", "cilium") == view.profiles
+    assert (NODE_IPS[name], f"10.244.{number}.0/24", f"10.244.{number}.7{number}") == (
+        view.node_ip,
+        view.pod_cidr,
+        view.overlay_ip,
+    )
+    assert ("10.244.1.71" if name[0] == "a" else "10.244.4.74") == view.leader
+    assert ("cilium_vxlan", "tunl0") == (view.overlay_device, view.ipip_device)
+    assert [
+        ("wireguard", "kilo0", "eth0"),
+        ("ipip", "tunl0", "cilium_host"),
+        ("vxlan", "cilium_vxlan", "eth0"),
+        ("underlay", "eth0", ""),
+    ] == stack(view)
+    remote = {NODE_IPS[other] for other in node_states.remote_to(name)}
+    assert remote == {each.address for each in view.candidates if not each.is_local}
+
+
+def test_flannel_over_wireguard():
+    """The overlay comes first, the tunnel below it, the network card last."""
+    view = seen(flannel_over_wg0())
+
+    assert (("flannel", "wireguard"), "10.8.0.3", "") == (view.profiles, view.node_ip, view.granularity)
+    assert [("vxlan", "flannel.1", "wg0"), ("wireguard", "wg0", "eth0"), ("underlay", "eth0", "")] == stack(view)
+
+
+def test_all_nodes_of_a_location_name_one_leader():
+    """Without a name for the location, that is what groups them."""
+    for state in (kilo_flannel, kilo_cilium):
+        assert 1 == len({seen(state(name), node=name).leader for name in ("a1", "a2", "a3")})
+
+
+def test_the_graph_adds_names_and_takes_nothing_away():
+    """The same view, with location and public endpoint."""
+    bare, named = seen(kilo_flannel("a1"), node="a1"), seen(kilo_flannel("a1"), Sources(kilo=node_states.graph()), "a1")
+
+    assert ("onprem", "203.0.113.11") == (named.location, named.public_endpoint)
+    for field in ("node_ip", "pod_cidr", "overlay_ip", "leader", "granularity", "layers", "candidates"):
+        assert getattr(bare, field) == getattr(named, field), field
+
+
+def test_every_profile_says_why():
+    """Those that hold first, then those that do not, then what was rejected."""
+    rejected = Rejection(source="kilo graph", reason="it ends too early")
+    why = [f"{each.source}: {each.text}" for each in seen(kilo_flannel("a2"), Sources(rejected=(rejected,))).why]
+
+    assert "Kilo mesh" in why[0]
+    assert "kilo graph: rejected: it ends too early" == why[-1]
+    assert [True, True] == [
+        any(text in each for each in why[4:]) for text in ("Cilium does not run", "no WireGuard device beside")
+    ]
+
+
+def test_a_node_in_no_mesh_at_all():
+    """Four reasons and nothing else."""
+    view = seen(Snapshot())
+
+    assert ((), "", (), ()) == (view.profiles, view.node_ip, view.layers, view.candidates)
+    assert len(LOOKS) == len(view.why)
+
+
+def test_an_address_that_no_profile_names_is_the_default_routes():
+    """Cilium without its socket, and without Kilo."""
+    state = kilo_cilium("a2")
+    bare = msgspec.structs.replace(
+        state,
+        links=tuple(link for link in state.links if link.name not in {"kilo0", "tunl0"}),
+        device_routes=tuple(route for route in state.device_routes if route.protocol == 2),
+    )
+
+    view = seen(bare)
+
+    assert (("cilium",), "192.168.100.12") == (view.profiles, view.node_ip)
+    assert "eth0's is taken" in " ".join(each.text for each in view.why)
+
+
+def test_a_public_address_is_a_public_endpoint():
+    """A cloud that gives its machines real addresses; IPv6 is that of the same device."""
+    eth0 = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=("203.0.113.9",))
+    eth0 = msgspec.structs.replace(eth0, prefix_lengths=(24,), addresses_v6=("2001:db8::9",))
+    wg0 = Link(name="wg0", index=3, kind="wireguard", is_up=True, mtu_bytes=1420, addresses=("10.8.0.3",))
+
+    view = seen(kernel([eth0, wg0], ["default via 203.0.113.1 dev eth0"]))
+
+    assert ("203.0.113.9", "203.0.113.9", "2001:db8::9") == (view.node_ip, view.public_endpoint, view.node_ip6)
+
+
+def fixed(**fields):
+    """A look that says this."""
+    return lambda snapshot, sources, declared, node: LocalView(node=node, **fields)
+
+
+def test_the_outermost_is_believed():
+    """Of two that tell the same thing; what it does not tell comes from the others."""
+    looks = {
+        "outer": fixed(profiles=("outer",), node_ip="10.0.0.1"),
+        "inner": fixed(profiles=("inner",), node_ip="10.0.0.2", pod_cidr="10.1.0.0/24"),
+        "absent": fixed(profiles=(), location="nowhere", why=(Finding(source="x", text="no"),)),
+    }
+
+    view = seen(Snapshot(), looks=looks)
+
+    assert (("outer", "inner"), "10.0.0.1", "10.1.0.0/24", "") == (
+        view.profiles,
+        view.node_ip,
+        view.pod_cidr,
+        view.location,
+    )
+
+
+def test_candidates_are_bounded_and_none_is_this_node():
+    """Those nearby first: they know the rest."""
+    far = tuple(Candidate(address=f"10.{number >> 8}.{number & 255}.1") for number in range(MAX_CANDIDATES + 9))
+    told = (
+        *far,
+        Candidate(address="192.168.100.12"),
+        Candidate(address=""),
+        Candidate(address="10.99.0.1", is_local=True),
+    )
+    looks = {"outer": fixed(profiles=("outer",), candidates=(*told, Candidate(address="10.99.0.1")))}
+
+    chosen = seen(kilo_flannel("a2"), looks=looks).candidates
+
+    assert MAX_CANDIDATES == len(chosen) == len({each.address for each in chosen})
+    assert Candidate(address="10.99.0.1", is_local=True) == chosen[0]
+    assert "192.168.100.12" not in {each.address for each in chosen}

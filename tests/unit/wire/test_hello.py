@@ -1,0 +1,119 @@
+"""Hellos on the wire: what is accepted, and the reason why the rest is not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.model.discovery import Candidate, Hello
+from meshwatchd.wire import hello as wire
+from meshwatchd.wire.auth import KeyRole, MeshSecret
+from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp
+from tests.support import hellos
+
+OLD, NEW = bytes(range(32)), bytes(range(1, 33))
+KEYS = HelloKeys([MeshSecret(secret=OLD)])
+GREETING = Greeting(
+    sender="a1",
+    stamp=Stamp(epoch=7, counter=1),
+    hello=hellos.hello("a1"),
+    answers=Stamp(epoch=5, counter=9),
+    asks=True,
+    seen="203.0.113.11",
+)
+PACKET = wire.encode(GREETING, KEYS)
+
+
+def test_what_was_said_is_understood():
+    """All fields survive, those with defaults included."""
+    assert GREETING == wire.decode(PACKET, KEYS)
+
+
+def test_an_ordinary_hello_leaves_room():
+    """Defaults and field names must not use up the datagram: long names have to fit as well."""
+    assert len(PACKET) < 700
+
+
+def test_a_node_in_the_middle_of_a_rotation_is_understood():
+    """One node signs with the new secret while another only accepts it."""
+    ahead = HelloKeys([MeshSecret(secret=NEW), MeshSecret(secret=OLD, role=KeyRole.RECEIVE_ONLY)])
+    behind = HelloKeys([MeshSecret(secret=OLD), MeshSecret(secret=NEW, role=KeyRole.RECEIVE_ONLY)])
+
+    assert GREETING == wire.decode(wire.encode(GREETING, ahead), behind)
+    assert GREETING == wire.decode(wire.encode(GREETING, behind), ahead)
+
+
+def test_a_dropped_secret_is_believed_no_more():
+    """After the third round of a rotation the old secret is a stranger's."""
+    keys = HelloKeys([MeshSecret(secret=OLD)])
+    keys.replace([MeshSecret(secret=NEW)])
+
+    assert HelloRejection.UNKNOWN_KEY is wire.decode(PACKET, keys)
+
+
+def test_secrets_that_cannot_be_used_together_leave_the_old_ones():
+    """A broken key file during a rotation must not make a node deaf."""
+    keys = HelloKeys([MeshSecret(secret=OLD)])
+    with pytest.raises(ValueError, match="active"):
+        keys.replace([])
+
+    assert GREETING == wire.decode(PACKET, keys)
+
+
+@pytest.mark.parametrize(
+    ("datagram", "reason"),
+    [
+        (b"", HelloRejection.TOO_SHORT),
+        (PACKET[: wire.LEAST_BYTES - 1], HelloRejection.TOO_SHORT),
+        (PACKET + bytes(1200), HelloRejection.TOO_LONG),
+        (b"X" + PACKET[1:], HelloRejection.NOT_OURS),
+        (PACKET[:4] + b"\2" + PACKET[5:], HelloRejection.OTHER_VERSION),
+        (PACKET[:6] + bytes([PACKET[6] ^ 1]) + PACKET[7:], HelloRejection.UNKNOWN_KEY),
+        (PACKET[:-1], HelloRejection.BAD_TAG),
+        (PACKET[:-1] + bytes([PACKET[-1] ^ 1]), HelloRejection.BAD_TAG),
+    ],
+)
+def test_what_is_no_hello_is_refused_with_its_reason(datagram, reason):
+    """The reason is what an operator sees counted."""
+    assert reason is wire.decode(datagram, KEYS)
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        Greeting(sender="b1", stamp=Stamp(epoch=7, counter=1), hello=hellos.hello("a1")),
+        Greeting(sender="a1", stamp=Stamp(epoch=0, counter=1), hello=hellos.hello("a1")),
+        Greeting(sender="a1", stamp=Stamp(epoch=1, counter=0), hello=hellos.hello("a1")),
+    ],
+)
+def test_a_signed_contradiction_is_malformed(greeting):
+    """The tag proves who speaks, not that it makes sense."""
+    assert HelloRejection.MALFORMED is wire.decode(wire.encode(greeting, KEYS), KEYS)
+
+
+def test_what_does_not_fit_is_refused_where_it_is_made():
+    """A hello in two pieces would be lost where fragments are."""
+    long = msgspec.structs.replace(GREETING.hello, capabilities=tuple(f"capability-{number}" for number in range(100)))
+    with pytest.raises(ValueError, match="1200"):
+        wire.encode(Greeting(sender="a1", stamp=GREETING.stamp, hello=long), KEYS)
+
+
+def test_fields_of_later_versions_are_ignored():
+    """Nodes are upgraded one after the other."""
+
+    class LaterHello(Hello, frozen=True, kw_only=True):
+        mood: str = ""
+
+    later = LaterHello(**msgspec.structs.asdict(hellos.hello("a1")), mood="fine")
+    read = wire.decode(wire.encode(Greeting(sender="a1", stamp=GREETING.stamp, hello=later), KEYS), KEYS)
+
+    assert isinstance(read, Greeting)
+    assert hellos.hello("a1") == read.hello
+
+
+def test_structs_in_lists_are_understood():
+    """Lists are packed as they are; only structs are thinned out."""
+    view = msgspec.structs.replace(GREETING.hello.view, candidates=(Candidate(address="10.2.0.11", is_local=True),))
+    greeting = Greeting(sender="a1", stamp=GREETING.stamp, hello=msgspec.structs.replace(GREETING.hello, view=view))
+
+    assert greeting == wire.decode(wire.encode(greeting, KEYS), KEYS)
