@@ -118,6 +118,23 @@ class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
     tx_bytes: int
 
 
+class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the mesh is known from.
+
+    Attributes:
+        origin: "declared" in the configuration, told by "hellos", from the "cache" of an earlier process while nobody
+            was heard yet, or "nothing".
+        nodes: that are known, this one included.
+        unheard: nodes that have said nothing since this process began, a bounded number of them.
+        problems: what stands in the way of a complete mesh, as sentences.
+    """
+
+    origin: str
+    nodes: int
+    unheard: tuple[NodeName, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
@@ -125,6 +142,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        knowledge: likewise; None where nothing is to be found out.
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
@@ -143,5 +161,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    knowledge: Knowledge | None = None
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()

@@ -233,6 +233,14 @@ type Tunnel (
   tx_bytes: int
 )
 
+# Where the mesh is known from. Origins: declared, hellos, cache, nothing.
+type Knowledge (
+  origin: string,
+  nodes: int,
+  unheard: []string,
+  problems: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -248,6 +256,7 @@ type Snapshot (
   counters: [string]int,
   canaries: []Canary,
   tunnels: []Tunnel,
+  knowledge: ?Knowledge,
   orders: []Order,
   drained: []string
 )
