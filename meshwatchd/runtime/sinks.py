@@ -58,12 +58,14 @@ from meshwatchd.model.outputs import (
     OrderEnded,
     OrderGiven,
     OverrideAdopted,
+    OverrideRetired,
     PathSuppressed,
     PlanRefused,
     ProposalAnswered,
     SessionChanged,
     SessionSuspected,
     SuspicionCleared,
+    TopologyChanged,
     TopologyRejected,
     TunnelKeyChanged,
     TunnelPeersChanged,
@@ -84,6 +86,8 @@ class EventKind(NamedTuple):
 EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
     {
         DaemonStarted: EventKind("daemon.started", "info"),
+        TopologyChanged: EventKind("topology.changed", "info"),
+        OverrideRetired: EventKind("override.retired", "info"),
         TopologyRejected: EventKind("topology.rejected", "error"),
         DaemonReady: EventKind("daemon.ready", "info"),
         SessionChanged: EventKind("session.changed", "info"),
@@ -164,6 +168,11 @@ class Sinks:
         self._node = settings.daemon.node
         self._has_mesh = bool(settings.mesh.location)
         self._remotes = _remote_locations(settings.mesh, self._node)
+
+    def use_mesh(self, mesh: MeshSettings) -> None:
+        """Name locations as this mesh does from here on."""
+        self._has_mesh = bool(mesh.location)
+        self._remotes = _remote_locations(mesh, self._node)
 
     @classmethod
     def open(cls, settings: Settings, log: Log) -> Sinks:
