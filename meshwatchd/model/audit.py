@@ -78,6 +78,13 @@ def _join(first: Iterable[_Entry], second: Iterable[_Entry], key: Callable[[_Ent
     return tuple({key(each): each for each in (*first, *second)}.values())
 
 
+class OverlayFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How much an overlay device holds, for metrics."""
+
+    fdb_entries: int = 0
+    stale_neighbours: int = 0
+
+
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is not as it should be.
 

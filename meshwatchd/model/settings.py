@@ -277,6 +277,19 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     actions_per_day: int = 200
 
 
+class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Figures for Prometheus; off by default.
+
+    Attributes:
+        listen: "address:port" at which /metrics is served over HTTP, as "127.0.0.1:9469"; empty for none. There is no
+            authentication: what is reachable from outside is public.
+        textfile: a file for node_exporter's textfile collector, ending in .prom and written every 15 s; empty for none.
+    """
+
+    listen: str = ""
+    textfile: str = ""
+
+
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mesh as the operator declares it, or as it was found.
 
@@ -307,6 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: PolicySettings = PolicySettings()
     repair: RepairSettings = RepairSettings()
     mtu: MtuSettings = MtuSettings()
+    metrics: MetricsSettings = MetricsSettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mesh: MeshSettings = MeshSettings()

@@ -35,6 +35,7 @@ from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
@@ -69,6 +70,7 @@ from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.lookout import Lookout
+from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
@@ -134,6 +136,7 @@ class Agent:
             log=log,
             sources=(self._lookout.findings,),
         )
+        self._metrics = Metrics(settings.metrics, self._figures, log)
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
@@ -175,6 +178,12 @@ class Agent:
         """
         return await self._desk.ask(request)
 
+    def _figures(self) -> tuple[Status | None, OverlayFigures]:
+        """What metrics are made of."""
+        mesh = self._snapshot.mesh if self._snapshot is not None else None
+        device = (mesh or self._settings.mesh).overlay_device
+        return self.status(), self._mirror.overlay_figures(device)
+
     # --- life ---
 
     async def run(self) -> None:
@@ -215,6 +224,8 @@ class Agent:
             self._auditor.watch(),
             self._auditor.repair(),
             self._lookout.watch(self._auditor.wake),
+            self._metrics.serve(),
+            self._metrics.write(),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]

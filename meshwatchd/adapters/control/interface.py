@@ -6,7 +6,7 @@ import msgspec
 
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.model.discovery import LocalView
-from meshwatchd.model.status import PairStatus, Status
+from meshwatchd.model.status import FindingStatus, PairStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
@@ -85,6 +85,7 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     at_ns: int
     explanations: tuple[Explanation, ...]
+    findings: tuple[FindingStatus, ...] = ()
 
 
 class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,7 +328,13 @@ method Status() -> (status: Snapshot)
 # Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
 method Topology() -> (view: View, pairs: []Pair)
 
-method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
+method Explain() -> (
+  node: string,
+  mode: string,
+  at_ns: int,
+  explanations: []Explanation,
+  findings: []Defect
+)
 
 # Events as flat objects; with `more`, in several replies. `follow` keeps telling and needs `more`.
 method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
