@@ -96,6 +96,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
         because: one sentence for each piece of evidence.
         found: what is in the place of what is wanted.
         wanted: what should be there, as far as it is known; empty where nothing can be put back.
+        is_move: what was found was right until the peer took another address.
     """
 
     code: FaultCode
@@ -106,6 +107,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...] = ()
     found: Entries = Entries()
     wanted: Entries = Entries()
+    is_move: bool = False
 
     @property
     def name(self) -> tuple[str, str, str]:

@@ -261,7 +261,7 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         neighbour: put back the permanent neighbour of one peer.
         fdb: put back the FDB entry of one peer.
         route: put back the route to one peer's pods, with its exact attributes; never over anybody else's.
-        move_fdb: send one peer's frames to another of its addresses while the one in use is dead.
+        move_fdb: send one peer's frames to another of its addresses, where the peer itself says that it has moved.
         reseed: put back all entries of all peers of a device that was emptied.
         bounce: take a device up again that somebody took down, and put back what went with it.
         actions_per_minute, actions_per_day: of all repairs together; more is a fight with somebody, not a repair.
