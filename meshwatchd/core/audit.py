@@ -201,6 +201,7 @@ def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forw
     if there == wanted:
         return
     code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
+    claim = "says that it is at" if peer.is_moved else "is at"
     say = f"{wanted.dev} has no entry of {wanted.lladdr}"
     if there is not None:
         say = f"{wanted.dev} has {wanted.lladdr} behind {there.dst}"
@@ -209,11 +210,7 @@ def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forw
         code,
         peer,
         subject=wanted.lladdr,
-        because=(
-            say,
-            f"{peer.node or peer.gateway} {'says that it ' * peer.is_moved}is at {wanted.dst}",
-            peer.mac_source,
-        ),
+        because=(say, f"{peer.node or peer.gateway} {claim} {wanted.dst}", peer.mac_source),
         found=Entries(forwarding=(there,) if there is not None else ()),
         wanted=Entries(forwarding=(wanted,)),
     )

@@ -1,4 +1,4 @@
-"""What a node's WireGuard device and sysctls do to packets in silence, named on the node that has it; nothing else is."""
+"""What a WireGuard device and sysctls do to packets in silence, named on the node that has it, and nothing else."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def test_a_healthy_mesh_has_no_finding(mesh):
 
 
 @pytest.mark.parametrize(
-    ("node", "path", "value", "fault", "device"),
+    ("setting", "finding"),
     [
-        ("b2", "ip_forward", "0", "forwarding-off", ""),
-        ("b3", "conf/flannel.1/rp_filter", "1", "rp-filter-strict", "flannel.1"),
+        (("b2", "ip_forward", "0"), ("b2", "forwarding-off", "")),
+        (("b3", "conf/flannel.1/rp_filter", "1"), ("b3", "rp-filter-strict", "flannel.1")),
     ],
 )
-def test_a_sysctl_that_loses_packets_is_named(mesh, node, path, value, fault, device):
+def test_a_sysctl_that_loses_packets_is_named(mesh, setting, finding):
     """On that node and on no other, and its end is told."""
     mesh.settle()
     began_ns = time.monotonic_ns()
-    with _written(mesh, node, path, value):
-        assert [(node, fault, device)] == _await(mesh, began_ns, "fault.raised")
-    assert [(node, fault, device)] == _await(mesh, began_ns, "fault.cleared")
+    with _written(mesh, *setting):
+        assert [finding] == _await(mesh, began_ns, "fault.raised")
+    assert [finding] == _await(mesh, began_ns, "fault.cleared")
 
 
 def test_a_prefix_that_another_peer_takes_is_named(mesh):
