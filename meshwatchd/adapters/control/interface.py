@@ -254,6 +254,14 @@ type Tunnel (
   tx_bytes: int
 )
 
+# Where the mesh is known from. Origins: declared, hellos, cache, nothing.
+type Knowledge (
+  origin: string,
+  nodes: int,
+  unheard: []string,
+  problems: []string
+)
+
 # What one layer of one path carries: whole IP packets in bytes. Directions: outbound, inbound, both, fragments.
 # States: ok, searching, black-hole, misconfigured, fragments-dropped, poisoned, unreachable, unknown.
 type Size (
@@ -297,6 +305,7 @@ type Snapshot (
   counters: [string]int,
   canaries: []Canary,
   tunnels: []Tunnel,
+  knowledge: ?Knowledge,
   sizes: []Size,
   findings: []Defect,
   orders: []Order,
