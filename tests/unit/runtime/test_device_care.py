@@ -31,7 +31,7 @@ class Kernel:
 def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     """Before anything was seen, of the one that is declared."""
     settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
-    kernel, sent = Kernel(), []
+    kernel, sent = Kernel(), list[object]()
     care = DeviceCare(settings, kernel, sent.append, status=lambda: HEALTHY, log=make_log("json", level="error"))
     found = msgspec.structs.replace(mesh(3), overlay_device="flannel.7")
 
