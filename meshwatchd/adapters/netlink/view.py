@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from meshwatchd.adapters.netlink import compact, objects
-from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, of_mesh
+from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, is_kilos, of_mesh
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
@@ -103,11 +103,13 @@ class View:
         return index in self._mesh_devices
 
     def concerns_route(self, key: bytes, values: tuple[bytes, ...]) -> bool:
-        """Whether a route is ours, sits in a table of ours, leads into a device of the mesh, or anywhere at all."""
+        """Whether a route is ours, sits in a table of ours, or tells where this node is in its mesh."""
         if self._is_in_our_tables(key) or is_default(key):
             return True
         return any(
-            protocol_of(value) == self._settings.protocol or compact.leads_into(value, self._mesh_devices)
+            protocol_of(value) == self._settings.protocol
+            or compact.leads_into(value, self._mesh_devices)
+            or is_kilos(key, value)
             for value in values
         )
 
