@@ -102,8 +102,9 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     """The sizes as this node's devices have them."""
     topology, settings = planner.topology, planner.settings
     wireguard, overlay = snapshot.link(topology.wireguard_device), snapshot.link(topology.overlay_device)
-    underlay = _mtu(_underlay(snapshot, planner))
-    below_tunnel = underlay - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if underlay else 0
+    underlay = _mtu(_with_address(snapshot, topology.local.node_ip))
+    carrier = _mtu(_below_tunnel(snapshot, planner))
+    below_tunnel = carrier - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if carrier else 0
     tunnel_mtu = _mtu(wireguard) or settings.standby.mtu
     tunnel = _least(tunnel_mtu, below_tunnel)
     is_over_tunnel = _is_over_tunnel(snapshot, planner)
@@ -136,8 +137,8 @@ def _misfit(layer: Layer, link: Link | None, below: int, *, is_used: bool) -> tu
     return (Misfit(layer, link.name, link.mtu_bytes, below),)
 
 
-def _underlay(snapshot: Snapshot, planner: Planner) -> Link | None:
-    """The device under the tunnel: the node's own address is on it, or on the tunnel itself (K3s's `--node-ip`)."""
+def _below_tunnel(snapshot: Snapshot, planner: Planner) -> Link | None:
+    """The device under the tunnel: with the node's own address, or, where the tunnel has that, the way out."""
     found = _with_address(snapshot, planner.topology.local.node_ip)
     if found is None or found.name != planner.topology.wireguard_device:
         return found

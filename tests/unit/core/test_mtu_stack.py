@@ -138,7 +138,7 @@ def test_probes_that_test_fragments_are_longer_than_the_underlay_takes():
 
 
 def test_under_a_tunnel_that_has_the_nodes_own_address_is_the_way_out():
-    """K3s over wg0: node-ip is wg0's. Its MTU fits eth0, and paths carry what flannel.1 does."""
+    """K3s over wg0: node-ip is wg0's, which fits eth0 or does not; paths carry what flannel.1 does."""
     planner = Planner(direct_topology("n1"), direct_settings("n1"))
     wg0, flannel = direct_snapshot().links
     snapshot = msgspec.structs.replace(
@@ -153,7 +153,24 @@ def test_under_a_tunnel_that_has_the_nodes_own_address_is_the_way_out():
     )
 
     stack = read_stack(snapshot, planner)
-    assert (1500, 1420, 1370, ()) == (stack.underlay, stack.wireguard, stack.overlay, stack.misfits)
+    assert (1420, 1420, 1370, ()) == (stack.underlay, stack.wireguard, stack.overlay, stack.misfits)
     sizes = _sizes("n1", snapshot, planner)
     assert (1370, 1370) == sizes[Layer.RELAY, 0, "n2"]
     assert (1420, 1420) == sizes[Layer.WIREGUARD, 0, "n2"]
+    narrow = msgspec.structs.replace(snapshot.links[0], mtu_bytes=1400)
+    small = msgspec.structs.replace(snapshot, links=(narrow, *snapshot.links[1:]))
+    assert Misfit(Layer.WIREGUARD, "wg0", 1420, 1340) in read_stack(small, planner).misfits
+
+
+def test_nodes_that_are_known_by_their_wireguard_address_have_no_misfit():
+    """K3s over wg0: the overlay's underlay is the tunnel, and what is below that nobody tells."""
+    snapshot = snapshot_of("b1")
+    links = tuple(
+        msgspec.structs.replace(link, addresses=("10.2.0.11",) if link.name == "kilo0" else ())
+        if link.name in {"eth0", "kilo0"}
+        else msgspec.structs.replace(link, mtu_bytes=1370)
+        for link in snapshot.links
+    )
+    stack = read_stack(msgspec.structs.replace(snapshot, links=links), planner_of("b1"))
+
+    assert ((), 1420, 1420, 1370) == (stack.misfits, stack.underlay, stack.wireguard, stack.overlay)
