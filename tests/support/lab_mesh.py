@@ -10,7 +10,7 @@ Path 0 is a1-b1 over kilo0, path 1 a1-b2 over mw0, path 2 a2-b1 over mw1, path 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -83,10 +83,16 @@ def with_canaries(settings: Settings, *canaries: Canary) -> Settings:
     return msgspec.structs.replace(settings, probe=msgspec.structs.replace(settings.probe, canary=canaries))
 
 
-def snapshot_of(name: str, *, rules: Iterable[Rule] = (), collisions: tuple[ForeignObject, ...] = ()) -> Snapshot:
+def snapshot_of(
+    name: str,
+    *,
+    rules: Iterable[Rule] = (),
+    collisions: tuple[ForeignObject, ...] = (),
+    leaders: Collection[str] = LEADERS,
+) -> Snapshot:
     """What the node's kernel shows while the mesh runs."""
     links = (
-        Link(name="kilo0", index=5, kind="wireguard", is_up=name in LEADERS, mtu_bytes=1420),
+        Link(name="kilo0", index=5, kind="wireguard", is_up=name in leaders, mtu_bytes=1420),
         Link(name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1450),
         Link(name="tunl0", index=7, kind="ipip", is_up=True, mtu_bytes=1480),
     )
