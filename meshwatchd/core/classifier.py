@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
+from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 
@@ -68,6 +69,11 @@ def _beyond_remote(e: Evidence) -> bool:
     return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
 
 
+def _overlay_alone(e: Evidence) -> bool:
+    """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
+    return e.is_overlay_direct and _is_broken(e) and e.wireguard is Leg.ALIVE
+
+
 def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     return (
         f"fresh flows {direction} {name} over the overlay die",
@@ -89,6 +95,16 @@ def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
 def _serves_probes_only(e: Evidence) -> bool:
     """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not."""
     return len({node for _, node in e.silent_canaries}) > 1 and not e.answering_canaries and e.path is Leg.ALIVE
+
+
+def _about_size(fault: FaultCode) -> Rule:
+    """A line for a fault that only large packets meet; `core.mtu_verdict` has found it."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: e.sizes is not None and e.sizes.fault is fault,
+        culprit=lambda e: e.sizes.culprit if e.sizes is not None else "",
+        because=lambda e: e.sizes.because if e.sizes is not None else (),
+    )
 
 
 TABLE: tuple[Rule, ...] = (
@@ -247,6 +263,24 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"the tunnel to {e.remote_leader} answers",
+            *_new_flows_at(e.remote_leader, "between this node and"),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.DEAD,
+        culprit=_remote,
+        because=lambda e: (
+            f"no overlay flow between this node and {e.remote_leader} is answered",
+            f"the tunnel below, to {e.remote_leader}, answers",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
         matches=lambda e: _beyond_remote(e) and e.pinned is Leg.ALIVE,
         culprit=_remote,
         because=lambda e: (
@@ -331,6 +365,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda e: (f"the path to {e.remote_leader} has not answered since this daemon started",),
     ),
+    _about_size(FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NODE_UNREACHABLE,
         matches=lambda e: bool(e.silent_nodes),
@@ -376,6 +411,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda _: ("the path in use is good", "a standby path does not answer"),
     ),
+    *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
@@ -394,6 +430,8 @@ def classify(evidence: Evidence) -> Verdict:
         fault = FaultCode.ALL_PATHS_DOWN
     if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:
         because = (*because, *_consequences(rule, evidence))
+    if evidence.sizes is not None and fault is evidence.sizes.fault:
+        return to_verdict(evidence.sizes, evidence.pair, because)
     severity = CATALOGUE[fault].severity
     if severity is Severity.CRITICAL and not evidence.is_active_down:
         severity = Severity.WARNING
@@ -418,7 +456,8 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    return fault not in (FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, *CANARY_FAULTS)
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED
+    return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
 def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.snapshot import Snapshot
 
@@ -133,6 +135,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
         is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
             before; only then may what it says be acted on.
         is_confirm: it belongs to a confirm burst: that it was sent tells nothing of how often the peer usually sends.
+        size_bytes: of the whole IP packet, of a probe that measures sizes; 0 for all others.
     """
 
     peer: NodeName
@@ -143,6 +146,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     banner: Banner
     is_confirm: bool = False
     coordination: Coordination | None = None
+    size_bytes: int = 0
 
 
 class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -195,6 +199,25 @@ class ObjectLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """Somebody removed an object of ours."""
 
     what: str
+
+
+class FindingsReported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """All that is wrong with this node's devices at present: what is not among them any more has ended."""
+
+    findings: tuple[AuditFinding, ...] = ()
+
+
+class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A repair was carried out and looked at, or undone.
+
+    Attributes:
+        is_verified: the kernel holds what was to be put.
+        error: why it does not; what was changed has been undone as far as it went.
+    """
+
+    request: int
+    is_verified: bool
+    error: str = ""
 
 
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -258,7 +281,11 @@ Event = (
     | SwitchApplied
     | SwitchFailed
     | ObjectLost
+    | FindingsReported
+    | RepairDone
     | AgentLost
     | OperatorRequested
+    | SizeAnswered
+    | SizeUnsent
     | StateRestored
 )

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
@@ -81,6 +92,13 @@ class ApplySwitch(msgspec.Struct, frozen=True, kw_only=True, tag_field="command"
     switch: Switch
 
 
+class Repair(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Put entries of an overlay device, see whether they hold, and undo it if they do not (agent)."""
+
+    request: int
+    plan: RepairPlan
+
+
 class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
     """Answer an operator's request."""
 
@@ -96,7 +114,18 @@ class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", 
     state: PolicyState
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator | SaveState
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | Repair
+    | ReplyOperator
+    | SaveState
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -397,12 +426,20 @@ Fact = (
     | ConfigReloaded
     | ConfigRefused
     | KeyMismatched
+    | FaultRaised
+    | FaultCleared
+    | RepairAdvised
+    | RepairStarted
+    | RepairVerified
+    | RepairUndone
+    | RepairHeld
     | EndpointMoved
     | AllowedIpsMoved
     | HandshakeStale
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | SizeMeasured
 )
 
 Output = Command | Fact

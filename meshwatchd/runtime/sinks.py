@@ -21,9 +21,19 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from meshwatchd.adapters.recorder import EventLine, EventStore
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
     AllowedIpsMoved,
@@ -99,12 +109,20 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),
         KeyMismatched: EventKind("key.mismatched", "warning"),
+        FaultRaised: EventKind("fault.raised", "warning"),
+        FaultCleared: EventKind("fault.cleared", "info"),
+        RepairAdvised: EventKind("repair.advised", "warning"),
+        RepairStarted: EventKind("repair.started", "info"),
+        RepairVerified: EventKind("repair.verified", "warning"),
+        RepairUndone: EventKind("repair.undone", "error"),
+        RepairHeld: EventKind("repair.held", "warning"),
         EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
         AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
         HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
+        SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""
@@ -191,6 +209,8 @@ def classify(fact: Fact) -> EventKind:
     kind = EVENTS[type(fact)]
     if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
         return FAILBACK
+    if isinstance(fact, SizeMeasured) and fact.inbound_bytes >= fact.expected_bytes:
+        return kind._replace(level="info")
     if isinstance(fact, VerdictChanged):
         return kind._replace(level=_verdict_level(fact.verdict))
     return kind

@@ -22,6 +22,7 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
@@ -29,6 +30,7 @@ from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import KILO, PROFILES
 from tests.sim.faults import Ends, Fault, Leg
 from tests.sim.routes import LOOP, Routes
+from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
@@ -72,7 +74,7 @@ class Reply(NamedTuple):
     """An answer on its way; it means nothing to a process that did not send the probe."""
 
     epoch: int
-    event: ev.ReplyReceived
+    event: ev.ReplyReceived | SizeAnswered
 
 
 class Wake(NamedTuple):
@@ -85,7 +87,7 @@ class Boot(NamedTuple):
     """The agent of a new process has dumped the kernel."""
 
 
-Delivery = Request | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
+Delivery = Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
 
 
 @dataclass
@@ -98,6 +100,8 @@ class SimNode:
         refusal: what its kernel says to every change; empty for a kernel that does as it is told.
         changes: how often its overrides were changed.
         due: the engine's deadline as of its last event.
+        sizes: the paths whose size it measures.
+        counts: how many size probes of each session its reflector has answered.
         state: what the daemon keeps in its state directory.
     """
 
@@ -106,6 +110,8 @@ class SimNode:
     rules: set[Rule] = field(default_factory=set)
     banner: ev.Banner = field(default_factory=ev.Banner)
     plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
+    sizes: dict[int, SizePlan] = field(default_factory=dict)
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
     is_running: bool = True
     held: list[Delivery] | None = None
     refusal: str = ""
@@ -155,7 +161,6 @@ class World:
         self.mesh = mesh or declared_mesh()
         self.locations = {str(node.name): str(node.location) for node in self.mesh.node}
         self.names = tuple(engines or sorted(self.locations))
-        self.leaders = tuple(str(location.leader) for location in self.mesh.location)
         self.rng = random.Random(seed)
         self.now = 1000 * SECOND
         self.faults: list[Fault] = []
@@ -178,6 +183,7 @@ class World:
         self._planners: dict[str, Planner] = {}
         self.routes = Routes(self._planner_of, self._rules_of)
         self.nodes = {name: SimNode(name, self._engine(name)) for name in self.names}
+        self.sizes = SizeTraffic(passes=self._passes, way=self._way, rng=random.Random(seed))
         for node in self.nodes.values():
             self._post(self.rng.randrange(50 * MS), node.name, Boot())
 
@@ -206,7 +212,7 @@ class World:
     def restart(self, name: str, *, down_ns: int = 300 * MS) -> None:
         """Kill a daemon and start it anew; kernel state stays."""
         node = self.nodes[name]
-        node.is_running, node.due, node.plans, node.banner = False, None, {}, ev.Banner()
+        node.is_running, node.due, node.plans, node.sizes, node.banner = False, None, {}, {}, ev.Banner()
         node.engine = self._engine(name)
         self._post(down_ns, name, Boot())
 
@@ -288,7 +294,7 @@ class World:
     def _planner_of(self, name: str) -> Planner:
         if name not in self._planners:
             settings = msgspec.structs.replace(settings_for(name), mesh=self.mesh)
-            topology = KILO.recognise(snapshot_of(name, leaders=self.leaders), self.mesh, NodeName(name))
+            topology = KILO.recognise(snapshot_of(name, mesh=self.mesh), self.mesh, NodeName(name))
             assert isinstance(topology, Topology), topology
             self._planners[name] = Planner(topology, settings)
         return self._planners[name]
@@ -340,9 +346,7 @@ class World:
             case Boot():
                 node.is_running = True
                 self._feed(node, ev.StateRestored(state=node.state))
-                self._feed(
-                    node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules, leaders=self.leaders))
-                )
+                self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules, mesh=self.mesh)))
             case Wake(late_ns):
                 held, node.held = node.held or [], None
                 for late in held:
@@ -354,6 +358,11 @@ class World:
                 node.held.append(delivery)
             case Request():
                 self._reflect(node, delivery)
+            case SizeRequest():
+                reply, heard = self.sizes.reflect(node.counts, delivery, self.now)
+                if reply is not None:
+                    self._post(reply[0], delivery.sender, Reply(delivery.epoch, reply[1]))
+                self._feed(node, heard)
             case Reply(epoch, event):
                 if epoch == node.engine.epoch:
                     self._feed(node, event)
@@ -374,12 +383,21 @@ class World:
                 self._send(node, output)
             case out.ConfigureSessions():
                 node.plans = {plan.session: plan for plan in output.sessions}
+            case ConfigureSizes():
+                node.sizes = {plan.session: plan for plan in output.plans}
+            case SendSizeProbe():
+                way = self.sizes.send(node.name, node.sizes[output.session], output)
+                if way is not None:
+                    origin = node.name, node.engine.epoch, node.banner, self.now
+                    self._post(way[0], way[1].peer, SizeRequest(*origin, output, way[1]))
             case out.SetBanner():
                 node.banner = output.banner
             case out.ApplySwitch():
                 self._switch(node, output)
             case out.EnsureProvision():
                 self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
+            case out.Repair():
+                pass  # this world has no devices to repair
             case out.ReplyOperator():
                 self.replies.append((node.name, output))
             case out.SaveState():
@@ -459,12 +477,14 @@ class World:
     def _delay(self, legs: tuple[Leg, ...]) -> int:
         return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
 
-    def _passes(self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None) -> bool:
+    def _passes(
+        self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None, rng: random.Random | None = None
+    ) -> bool:
         if legs and legs[-1] is LOOP:
             return False
         if self.faults and ends is not None:
             legs = tuple(leg._replace(inner=ends) for leg in legs)
-        return not any(fault(leg, flow, self.rng) for leg in legs for fault in self.faults)
+        return not any(fault(leg, flow, rng or self.rng) for leg in legs for fault in self.faults)
 
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
         """The way of what crosses locations: where there is an IPIP device, each overlay leg carries IPIP."""
@@ -478,7 +498,7 @@ class World:
         legs = self._way(source, plan)
         return tuple(leg._replace(is_ip6=True) for leg in legs) if plan.is_ip6 else legs
 
-    def _way(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
+    def _way(self, source: str, plan: out.SessionPlan | SizePlan) -> tuple[Leg, ...]:
         match plan.layer:
             case Layer.SELF:
                 return (Leg("loop", source, source),)
