@@ -126,7 +126,7 @@ def test_a_thousand_nodes_one_broken_leader():
 
     Four locations are what a mesh may have (the view bits of a packet); the other nodes answer and follow.
     """
-    engines = ("a1", "a2", "a250", "b1", "b2", "b250", "c1")
+    engines = ("a1", "a250", "b2", "c1")
     world = _world(*(Shape(1, MEMBERS) for _ in range(4)), engines=engines)
     assert 1_000 == len(world.mesh.node)
     for name in engines:
@@ -134,7 +134,7 @@ def test_a_thousand_nodes_one_broken_leader():
         assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) <= BUDGET_PER_SECOND
 
     world.faults.append(faults.overlay_black_hole("b1"))
-    world.run_until(lambda: len(_moved(world)) >= 3, limit_ns=2 * SECOND)
+    world.run_until(lambda: bool(_moved(world)), limit_ns=2 * SECOND)
     world.run(200 * MS)
     moved = _moved(world)
     assert frozenset(("site-a", "site-b")) in moved, world.story()
