@@ -11,6 +11,7 @@ from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import (
     CanaryStatus,
@@ -38,6 +39,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Candidate": Candidate,
     "DeviceLayer": DeviceLayer,
     "View": LocalView,
+    "Size": SizeStatus,
 }
 
 
