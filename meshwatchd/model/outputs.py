@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
-from meshwatchd.model.faults import Verdict
+from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
@@ -367,8 +368,27 @@ class TunnelKeyChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
     after: str
 
 
+class PathBisected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A bisection told where packets to a node die; as in `bisection.BisectResult`.
+
+    Attributes:
+        pair: whose verdict asked for it; -1 for an operator.
+        fault: that verdict's.
+    """
+
+    pair: int
+    fault: str
+    peer: NodeName
+    place: Place
+    candidates: tuple[Place, ...]
+    direction: Direction
+    flows: Flows
+    because: tuple[str, ...]
+    duration_ns: int
+
+
 TunnelFact = EndpointMoved | AllowedIpsMoved | HandshakeStale | HandshakeRenewed | TunnelPeersChanged | TunnelKeyChanged
-"""What the agent states of WireGuard devices; all other facts are the engine's."""
+"""What the agent states of WireGuard devices; all other facts but PathBisected are the engine's."""
 
 Fact = (
     DaemonStarted
@@ -403,6 +423,7 @@ Fact = (
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
+    | PathBisected
 )
 
 Output = Command | Fact

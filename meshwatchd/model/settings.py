@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.bisection import BisectSettings
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
@@ -261,6 +262,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: PolicySettings = PolicySettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
+    bisect: BisectSettings = BisectSettings()
     mesh: MeshSettings = MeshSettings()
 
 

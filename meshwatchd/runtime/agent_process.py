@@ -32,8 +32,9 @@ from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.poll import Poll
-from meshwatchd.config.load import load
+from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
@@ -55,11 +56,12 @@ from meshwatchd.model.frames import (
     ToAgent,
 )
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import ReplyOperator
+from meshwatchd.model.outputs import PathBisected, ReplyOperator, VerdictChanged
 from meshwatchd.model.plan import Provision
-from meshwatchd.model.settings import SECOND, Settings
+from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.bisecting import Bisections, make_spawn
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
@@ -99,9 +101,10 @@ class Agent:
         settings: the daemon's.
         link: to the engine; closed at the end.
         log: for what is no fact of the engine.
+        config: the file the settings came from.
     """
 
-    def __init__(self, settings: Settings, link: AgentEnd, log: Log) -> None:
+    def __init__(self, settings: Settings, link: AgentEnd, log: Log, *, config: Path = DEFAULT_PATH) -> None:
         self._settings = settings
         self._link = link
         self._kernel = Kernel(settings.kernel.protocol)
@@ -121,6 +124,9 @@ class Agent:
         self._tunnels: tuple[WireGuardState, ...] = ()
         self._told_tunnels: tuple[WireGuardState, ...] = ()
         self._state_file = StateFile(Path(settings.daemon.state_dir))
+        self._bisections = Bisections(
+            make_spawn(config, settings.bisect), settings, mesh=self._mesh, tell=self._tell, log=log
+        )
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -150,6 +156,14 @@ class Agent:
             TimeoutError: the engine does not answer.
         """
         return await self._desk.ask(request)
+
+    async def bisect(self, peer: str) -> BisectResult:
+        """Find out where packets to a node die.
+
+        Raises:
+            BisectError: it could not be found out.
+        """
+        return await self._bisections.run(peer)
 
     # --- life ---
 
@@ -187,6 +201,7 @@ class Agent:
             self._poll_tunnels(),
             self._read_sources(),
             self._serve_control(),
+            self._bisections.prove_verdicts(),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -222,8 +237,10 @@ class Agent:
             case StateFrame(state=state):
                 if problem := self._state_file.save(state):
                     self._log.warning("state.unwritten", error=problem)
-            case FactFrame():
+            case FactFrame(fact=fact):
                 self._sinks.consume(frame)
+                if isinstance(fact, VerdictChanged):
+                    self._bisections.consider(fact.verdict)
             case _:
                 assert_never(frame)
 
@@ -358,6 +375,14 @@ class Agent:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)
 
+    def _tell(self, fact: PathBisected) -> None:
+        self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
+
+    def _mesh(self) -> MeshSettings:
+        """The mesh as it is known: found out, or as declared."""
+        found = self._snapshot.mesh if self._snapshot is not None else None
+        return found or self._settings.mesh
+
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""
         while True:
@@ -380,14 +405,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_FAILURE
-    return asyncio.run(_run(settings, options.link_fd))
+    return asyncio.run(_run(settings, options.link_fd, options.config))
 
 
-async def _run(settings: Settings, link_fd: int) -> int:
+async def _run(settings: Settings, link_fd: int, config: Path) -> int:
     log = make_log(settings.daemon.log_format)
     status = EXIT_OK
     try:
-        await Agent(settings, agent_end(link_fd, Counter()), log).run()
+        await Agent(settings, agent_end(link_fd, Counter()), log, config=config).run()
     except* MeshwatchError as group:
         status = EXIT_FAILURE
         for error in group.exceptions:

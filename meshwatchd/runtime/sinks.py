@@ -48,6 +48,7 @@ from meshwatchd.model.outputs import (
     OrderEnded,
     OrderGiven,
     OverrideAdopted,
+    PathBisected,
     PathSuppressed,
     PlanRefused,
     ProposalAnswered,
@@ -105,6 +106,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
+        PathBisected: EventKind("path.bisected", "info"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""

@@ -11,6 +11,7 @@ import pytest
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.interface import ExplainReply, OperateReply, TopologyReply
 from meshwatchd.cli.render import render_status
+from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
@@ -23,6 +24,7 @@ from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
 from meshwatchd.profiles.compose import look
+from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
 
@@ -108,6 +110,10 @@ PAGES = {
     "topology-full": _topology(FULL),
     "topology-plain": _topology(PLAIN, is_reasoned=True),
     "topology-none": _topology(NOWHERE, is_reasoned=True),
+    "bisect-well": render_bisection(WELL, paint_nothing),
+    "bisect-fdb": render_bisection(RESULT, paint_nothing),
+    "bisect-new-flows": render_bisection(ONE_SIDED, paint_nothing),
+    "bisect-two-sided": render_bisection(TWO_SIDED, paint_nothing),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

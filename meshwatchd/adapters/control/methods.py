@@ -27,6 +27,7 @@ from meshwatchd.adapters.control.varlink import (
     encode_reply,
 )
 from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
@@ -55,6 +56,10 @@ class ControlBackend(Protocol):
 
     def events(self) -> EventStore:
         """The events kept."""
+        ...
+
+    async def bisect(self, peer: str) -> BisectResult:
+        """Find out where packets to a node die; raises MeshwatchError."""
         ...
 
     async def operate(self, request: OperatorRequested) -> ReplyOperator:
@@ -100,12 +105,26 @@ class Methods:
             case "io.meshwatch.Control.Topology":
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._topology())
+            case "io.meshwatch.Control.Bisect":
+                return self._bisect(_decode(call, interface.BisectParameters), uid)
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
             case _ if call.method in _VERBS:
                 return self._operate(_request(_VERBS[call.method], call), uid)
             case _:
                 raise VarlinkError(METHOD_NOT_FOUND, method=method)
+
+    def _bisect(self, parameters: interface.BisectParameters, uid: int) -> AsyncIterator[bytes]:
+        if uid != 0:
+            raise VarlinkError(PERMISSION_DENIED)
+        return self._await_bisection(parameters.node)
+
+    async def _await_bisection(self, node: str) -> AsyncIterator[bytes]:
+        try:
+            result = await self._backend.bisect(node)
+        except MeshwatchError as error:
+            raise VarlinkError(interface.NOT_ANSWERED, reason=str(error)) from error
+        yield encode_reply(interface.BisectReply(result=result))
 
     def _status(self) -> Status:
         status = self._backend.status()
