@@ -30,6 +30,9 @@ PROBE_BAND_PORTS = RESERVED_PORTS
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
 
+MOST_JOURNAL_MIB = 1024
+"""It lies in memory."""
+
 MOST_ACTIONS = 10_000
 """Each is remembered for a day."""
 
@@ -97,6 +100,7 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
     yield from check_name("daemon.node", settings.daemon.node)
     yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
     yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
+    yield from check_number("daemon.journal_mib", settings.daemon.journal_mib, least=0, most=MOST_JOURNAL_MIB)
     yield from _check_keys(settings)
     yield from check_directory("standby.private_key_file", settings.standby.private_key_file)
     if settings.daemon.log_format not in {"json", "console"}:

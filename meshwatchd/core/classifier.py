@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
+from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 
@@ -89,6 +90,16 @@ def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
 def _serves_probes_only(e: Evidence) -> bool:
     """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not."""
     return len({node for _, node in e.silent_canaries}) > 1 and not e.answering_canaries and e.path is Leg.ALIVE
+
+
+def _about_size(fault: FaultCode) -> Rule:
+    """A line for a fault that only large packets meet; `core.mtu_verdict` has found it."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: e.sizes is not None and e.sizes.fault is fault,
+        culprit=lambda e: e.sizes.culprit if e.sizes is not None else "",
+        because=lambda e: e.sizes.because if e.sizes is not None else (),
+    )
 
 
 TABLE: tuple[Rule, ...] = (
@@ -331,6 +342,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda e: (f"the path to {e.remote_leader} has not answered since this daemon started",),
     ),
+    _about_size(FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NODE_UNREACHABLE,
         matches=lambda e: bool(e.silent_nodes),
@@ -376,6 +388,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_nobody,
         because=lambda _: ("the path in use is good", "a standby path does not answer"),
     ),
+    *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
@@ -394,6 +407,8 @@ def classify(evidence: Evidence) -> Verdict:
         fault = FaultCode.ALL_PATHS_DOWN
     if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:
         because = (*because, *_consequences(rule, evidence))
+    if evidence.sizes is not None and fault is evidence.sizes.fault:
+        return to_verdict(evidence.sizes, evidence.pair, because)
     severity = CATALOGUE[fault].severity
     if severity is Severity.CRITICAL and not evidence.is_active_down:
         severity = Severity.WARNING
@@ -418,7 +433,8 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    return fault not in (FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, *CANARY_FAULTS)
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED
+    return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
 def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from meshwatchd.core.agreement import Agreement
 from meshwatchd.core.classifier import Evidence, classify
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.execution import Execution
 from meshwatchd.core.mover import Intent, MoveState
+from meshwatchd.core.mtu_verdict import judge
 from meshwatchd.core.policy import Decision, Move, Situation, Stay, decide
 from meshwatchd.core.session import Outcome, Session
 from meshwatchd.core.suspicion import Suspicion
@@ -163,7 +165,8 @@ class Conductor:
                     yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
 
     def _diagnose(self, now: int) -> Iterator[Output]:
-        verdict = self._excuse(classify(self._evidence(now)), now)
+        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
+        verdict = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)

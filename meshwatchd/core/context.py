@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from meshwatchd.core.damping import Damper
 from meshwatchd.core.mover import Intent, Mover
+from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.orders import Orders
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
@@ -41,6 +42,7 @@ class PairContext:
     rng: random.Random
     views: PeerViews
     is_enforcing: bool
+    sizes: SizeWatch
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
 

@@ -22,6 +22,7 @@ from meshwatchd.core.damping import Damper
 from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.memory import MEMORABLE, Memory
 from meshwatchd.core.mover import Mover
+from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.operators import answer
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
@@ -33,6 +34,7 @@ from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
@@ -91,6 +93,7 @@ class Engine:
         self.conductors: dict[int, Conductor] = {}
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
+        self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
         self._rng = rng
@@ -106,8 +109,8 @@ class Engine:
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         pending = [conductor.deadline() for conductor in self.conductors.values()]
-        first = self.schedule.deadline()
-        return min([*pending, first], default=None) if first is not None else min(pending, default=None)
+        others = self.schedule.deadline(), self.sizes.deadline()
+        return min((*pending, *(due for due in others if due is not None)), default=None)
 
     def handle(self, event: ev.Event, now: int) -> list[Output]:
         """Take in one event.
@@ -170,6 +173,10 @@ class Engine:
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
+            case SizeAnswered():
+                yield from self.sizes.answered(event, now)
+            case SizeUnsent():
+                yield from self.sizes.unsent(event, now)
             case ev.StateRestored():
                 yield from self._recall(event)
             case _:
@@ -188,6 +195,7 @@ class Engine:
         missed: list[tuple[Session, SessionState]] = []
         outputs: list[Output] = []
         outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        outputs += self.sizes.advance(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
             outputs += self._changed(session, before)
@@ -253,6 +261,7 @@ class Engine:
 
     def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
         """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
+        self.sizes.stalled(now)
         if event.late_ns < LONG_STALL_NS:
             self.schedule.postpone(event.late_ns)
         else:
@@ -267,6 +276,8 @@ class Engine:
     def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
         if not event.is_fresh_epoch or event.peer == self.node:
             return
+        if event.size_bytes:
+            self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self._by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)
@@ -322,6 +333,8 @@ class Engine:
             if self._rejected != str(what):
                 self._rejected = str(what)
                 yield CollisionFound(what=what)
+        if topology == self.topology:
+            self.sizes.observe(snapshot, now)
         if topology != self.topology:
             yield from self._begin(topology, snapshot, now)
         elif self._is_agent_new and self._planner is not None and self._may_act(snapshot):
@@ -353,6 +366,7 @@ class Engine:
             sessions=len(plans),
         )
         yield ConfigureSessions(sessions=plans)
+        yield from self.sizes.start(planner, plans, snapshot, now)
         if is_acting:
             yield EnsureProvision(provision=planner.provision())
         yield from self._adopt(snapshot, now)
@@ -373,6 +387,7 @@ class Engine:
                 rng=self._rng,
                 views=self.views,
                 is_enforcing=is_acting,
+                sizes=self.sizes,
                 orders=self.memory.orders,
                 storm=self.storm,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.model.ids import Layer
 
 KUBELET_PORT = 10250
@@ -48,6 +49,7 @@ class Evidence:
         silent_kubelets: the same of canaries that ask a kubelet.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         log_likelihood: of the primary path's test.
+        sizes: what the measured sizes say; None where all are as they should be.
     """
 
     pair: int
@@ -85,3 +87,4 @@ class Evidence:
     log_likelihood: float
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
+    sizes: SizeFinding | None = None

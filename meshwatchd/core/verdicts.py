@@ -31,7 +31,17 @@ _SIDE_ISSUES = frozenset(
         FaultCode.STANDBY_DOWN,
     }
 )
-_VAGUE = _SIDE_ISSUES | {FaultCode.UNDETERMINED}
+_MEASURED = frozenset(
+    {
+        FaultCode.MTU_MISCONFIGURED,
+        FaultCode.MTU_POISONED,
+        FaultCode.STANDBY_MTU_SMALLER,
+        FaultCode.FRAGMENTS_DROPPED,
+    }
+)
+"""Warnings that rest on proofs: they are stated at once where nothing else is, and give way at once."""
+
+_VAGUE = _SIDE_ISSUES | _MEASURED | {FaultCode.UNDETERMINED}
 
 
 class VerdictKeeper:

@@ -53,6 +53,20 @@ class DecodeError(MeshwatchError):
         super().__init__(f"{source}: {reason}")
 
 
+class JournalError(MeshwatchError):
+    """A journal that cannot be replayed.
+
+    Args:
+        path: the file.
+        problem: what is wrong with it.
+        remedy: what to do instead.
+    """
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        self.path, self.problem, self.remedy = path, problem, remedy
+        super().__init__(f"{path}: {problem}; {remedy}")
+
+
 class ControlError(MeshwatchError):
     """A control request that cannot be answered; `code` becomes the exit status of meshwatchctl."""
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.snapshot import Snapshot
 
@@ -133,6 +134,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
         is_fresh_epoch: the peer's boot epoch was proven by an answer to a nonce of ours and the sequence was not seen
             before; only then may what it says be acted on.
         is_confirm: it belongs to a confirm burst: that it was sent tells nothing of how often the peer usually sends.
+        size_bytes: of the whole IP packet, of a probe that measures sizes; 0 for all others.
     """
 
     peer: NodeName
@@ -143,6 +145,7 @@ class RequestReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     banner: Banner
     is_confirm: bool = False
     coordination: Coordination | None = None
+    size_bytes: int = 0
 
 
 class OtherKeySeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -260,5 +263,7 @@ Event = (
     | ObjectLost
     | AgentLost
     | OperatorRequested
+    | SizeAnswered
+    | SizeUnsent
     | StateRestored
 )

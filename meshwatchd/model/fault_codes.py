@@ -53,6 +53,11 @@ class FaultCode(StrEnum):
     CONNTRACK_FULL = "conntrack-full"
     CONNTRACK_INVALID = "conntrack-invalid"
     OFFLOAD_FAULT = "offload-fault"
+    MTU_BLACK_HOLE = "mtu-black-hole"
+    MTU_MISCONFIGURED = "mtu-misconfigured"
+    MTU_POISONED = "mtu-poisoned"
+    STANDBY_MTU_SMALLER = "standby-mtu-smaller"
+    FRAGMENTS_DROPPED = "fragments-dropped"
 
 
 class Severity(StrEnum):

@@ -1,6 +1,7 @@
 """The fault catalogue: every verdict there can be, with what to tell the operator; and the verdict itself.
 
-The lines are in two files by who finds them: `path_faults` by probes, `device_faults` by looking at the kernel.
+The lines are in files by who finds them: `path_faults` by probes, `size_faults` by large ones, `device_faults` by
+looking at the kernel.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
+from meshwatchd.model.size_faults import SIZE_FAULTS
 
 __all__ = ["CATALOGUE", "Direction", "Fault", "FaultCode", "Severity", "Verdict"]
 
-CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS)})
+CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS)})
 """Every fault by its code; a test asserts that it is complete."""
 
 

@@ -8,6 +8,7 @@ from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
@@ -97,7 +98,17 @@ class SaveState(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", 
     state: PolicyState
 
 
-Command = ConfigureSessions | SendProbe | SetBanner | EnsureProvision | ApplySwitch | ReplyOperator | SaveState
+Command = (
+    ConfigureSessions
+    | SendProbe
+    | SetBanner
+    | EnsureProvision
+    | ApplySwitch
+    | ReplyOperator
+    | SaveState
+    | ConfigureSizes
+    | SendSizeProbe
+)
 
 
 class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -424,6 +435,7 @@ Fact = (
     | TunnelPeersChanged
     | TunnelKeyChanged
     | PathBisected
+    | SizeMeasured
 )
 
 Output = Command | Fact

@@ -8,17 +8,20 @@ from typing import Final
 
 from meshwatchd.adapters.canary import CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
+from meshwatchd.adapters.netlink.learned import LearnedMtu
 from meshwatchd.adapters.netlink.switch import RuleSwitch
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.peers import Peers, budgets_of
 from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
 from meshwatchd.adapters.packet.reflector import Reflector
+from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, StateFrame
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
 from meshwatchd.model.outputs import (
     ApplySwitch,
     CollisionFound,
@@ -97,6 +100,10 @@ class Effects:
             emit=inbox.append,
             routed_port=self._base_port + 1,
         )
+        self._learned = LearnedMtu()
+        self._sizer = Sizer(
+            poller=poller, peers=peers, own=own, counters=counters, emit=inbox.append, learned=self._learned
+        )
         self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
@@ -116,7 +123,12 @@ class Effects:
             case SetBanner():
                 state = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
                 self._prober.announce(state)
+                self._sizer.announce(state)
                 self._reflector.announce(state)
+            case SendSizeProbe():
+                self._sizer.send(output)
+            case ConfigureSizes():
+                self._sizer.configure(output.plans)
             case ApplySwitch():
                 self._inbox.append(self._apply(output))
             case ConfigureSessions():
@@ -168,6 +180,7 @@ class Effects:
     def expire(self, now_ns: int) -> None:
         """Forget probes that nobody waits for any more, and close their ports."""
         self._prober.expire(now_ns)
+        self._sizer.expire(now_ns)
         self._canaries.expire(now_ns)
 
     def retry(self) -> None:
@@ -191,6 +204,8 @@ class Effects:
     def close(self) -> None:
         """Stop probing and answering. Rules and routes stay: traffic must not move because we go."""
         self._prober.close()
+        self._sizer.close()
+        self._learned.close()
         self._canaries.close()
         self._reflector.close()
         if self._standard is not None:

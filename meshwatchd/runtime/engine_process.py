@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meshwatchd.adapters import sdnotify
+from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import (
     InstanceLock,
@@ -24,7 +25,7 @@ from meshwatchd.core.engine import Engine
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import TIMERS
+from meshwatchd.model.settings import TIMERS, Settings
 from meshwatchd.profiles import PROFILES
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_NOT_ALONE, EXIT_OK, Boot, take_over
@@ -126,9 +127,17 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         notify=sdnotify.notify,
         reload=reloader.start,
         settle=lambda: _settle(counters),
+        journal=_journal(settings, counters),
     )
     settle_memory()
     return loop, effects
+
+
+def _journal(settings: Settings, counters: Counter[str]) -> Journal | None:
+    """In the runtime directory, which lies in memory: no disk is worn out by probes."""
+    if not settings.daemon.journal_mib:
+        return None
+    return Journal(Path(settings.daemon.runtime_dir) / "journal", settings.daemon.journal_mib << 20, counters)
 
 
 def _settle(counters: Counter[str]) -> None:

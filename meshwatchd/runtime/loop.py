@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from meshwatchd.adapters.clock import Timer, monotonic_ns
+from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
@@ -76,6 +77,7 @@ class Loop:
         notify: tells systemd (see `adapters.sdnotify`).
         reload: reads the configuration again; called on SIGHUP.
         settle: called once, when everything stands and probing has begun.
+        journal: is told of every event and what the core made of it.
     """
 
     def __init__(
@@ -91,10 +93,12 @@ class Loop:
         notify: Callable[[str], None],
         reload: Callable[[], None],
         settle: Callable[[], None],
+        journal: Journal | None = None,
     ) -> None:
         self._engine, self._poller, self._effects = engine, poller, effects
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
         self._reload, self._settle_down = reload, settle
+        self._journal = journal
         self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
         self._rested_ns = 0
@@ -114,6 +118,7 @@ class Loop:
         self._poller.add(self._timer.fileno(), _nothing)
         self._poller.add(signals.fileno(), lambda _fd: self._on_signals(signals))
         try:
+            self._keep_journal(monotonic_ns())
             self._arm()
             while not self._is_stopping:
                 self._turn()
@@ -121,6 +126,8 @@ class Loop:
             self._notify("STOPPING=1")
             self._effects.close()
             self._agent.stop()
+            if self._journal is not None:
+                self._journal.close()
             signals.close()
             self._timer.close()
 
@@ -195,6 +202,8 @@ class Loop:
     def _handle(self, event: Event) -> None:
         now_ns = monotonic_ns()
         outputs = self._engine.handle(event, now_ns)
+        if self._journal is not None:
+            self._journal.note(event, now_ns, outputs)
         # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits for the settling.
         if outputs:
             for output in outputs:
@@ -219,6 +228,7 @@ class Loop:
             self._measure_lateness()
             self._effects.expire(now_ns)
             self._effects.retry()
+            self._keep_journal(now_ns)
             if self._agent.is_alive(now_ns) and self._housekeepings % 2 == 0:
                 self._notify("WATCHDOG=1")
             if self._housekeepings % YOUNG_EVERY == 0:
@@ -226,6 +236,10 @@ class Loop:
         if now_ns >= self._status_due_ns:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
             self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
+
+    def _keep_journal(self, now_ns: int) -> None:
+        if self._journal is not None:
+            self._journal.keep(self._engine, now_ns)
 
     def _measure_lateness(self) -> None:
         told_ns = self._lateness.p99_ns

@@ -24,6 +24,7 @@ from meshwatchd.adapters.recorder import EventLine, EventStore
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
     AllowedIpsMoved,
@@ -107,6 +108,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
         PathBisected: EventKind("path.bisected", "info"),
+        SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
 """Every class of fact; a test asserts that none is missing."""
@@ -193,6 +195,8 @@ def classify(fact: Fact) -> EventKind:
     kind = EVENTS[type(fact)]
     if isinstance(fact, FailoverApplied) and fact.to_rank == 0:
         return FAILBACK
+    if isinstance(fact, SizeMeasured) and fact.inbound_bytes >= fact.expected_bytes:
+        return kind._replace(level="info")
     if isinstance(fact, VerdictChanged):
         return kind._replace(level=_verdict_level(fact.verdict))
     return kind

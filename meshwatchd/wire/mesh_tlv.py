@@ -68,8 +68,12 @@ FLAG_EFFECTIVE: Final = 0x0008
 """The probe follows whatever real traffic follows instead of a chosen path."""
 FLAG_REPLY: Final = 0x0010
 """A reflector made this packet; STAMP itself does not say."""
+FLAG_SIZE: Final = 0x0020
+"""The probe measures what size the path carries; how long it is is what it says."""
+FLAG_FRAGMENTS: Final = 0x0040
+"""The answer may be fragmented, as the probe was; that of every other probe has DF set."""
 
-SESSION_FLAGS: Final = FLAG_CONFIRM_BURST | FLAG_FRESH | FLAG_EFFECTIVE
+SESSION_FLAGS: Final = FLAG_CONFIRM_BURST | FLAG_FRESH | FLAG_EFFECTIVE | FLAG_SIZE | FLAG_FRAGMENTS
 """Flags that describe the probe; a reflector repeats them. The others describe the sender of a packet."""
 NODE_FLAGS: Final = FLAG_ADMIN_DOWN
 

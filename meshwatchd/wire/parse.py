@@ -56,6 +56,10 @@ _COORDINATION_TYPE: Final = int(TlvType.COORDINATION)
 _HMAC_TYPE: Final = int(TlvType.HMAC)
 
 
+LONGEST_KEPT_BYTES: Final = 512
+"""Packets up to here are most of all, and alike: how their extensions read is kept. Size probes are neither."""
+
+
 class RejectReason(StrEnum):
     """Why a packet is dropped; the label of a counter.
 
@@ -150,7 +154,8 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
     reason = check_tags(packet, key)
     if reason is not None:
         return reason
-    extensions = _read_extensions(bytes(packet[MESH_END:hmac_offset]))
+    area = bytes(packet[MESH_END:hmac_offset])
+    extensions = _read_extensions(area) if length <= LONGEST_KEPT_BYTES else _read_extensions.__wrapped__(area)
     if extensions is None:
         return RejectReason.MALFORMED_TLV
     return ParsedProbe(

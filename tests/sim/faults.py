@@ -22,6 +22,7 @@ class Leg(NamedTuple):
 
     Attributes:
         inner: the ends of a probe's packet where somebody has to hash them; None for imaginary traffic.
+        size: of the packet inside all wrappings; 0 for small ones.
     """
 
     kind: Kind
@@ -30,10 +31,30 @@ class Leg(NamedTuple):
     path: int = 0
     inner: Ends | None = None
     is_ip6: bool = False
+    size: int = 0
 
 
 Fault = Callable[[Leg, FlowClass, random.Random], bool]
 """Whether a packet of that flow class is lost on that leg."""
+
+
+def size_limit(kind: Kind, node: str, limit: int, *, to: str = "", is_inbound: bool = True) -> Fault:
+    """Packets of more than `limit` bytes die on legs of one kind at the node, silently.
+
+    Args:
+        kind: of the legs.
+        node: at one of their ends.
+        limit: of the packet inside.
+        to: at the other end; all when empty.
+        is_inbound: False spares the packets that come to the node.
+    """
+
+    def drops(leg: Leg, _flow: FlowClass, _rng: random.Random) -> bool:
+        ends = leg.source, leg.target
+        is_there = leg.kind == kind and node in ends and (not to or to in ends)
+        return is_there and leg.size > limit and (is_inbound or leg.source == node)
+
+    return drops
 
 
 def overlay_new_flows(node: str, *, remembered: float = 0.17) -> Fault:

@@ -12,18 +12,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Ends, Fault, Leg
 from tests.sim.routes import LOOP, Routes
+from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
 
 TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
@@ -67,7 +70,7 @@ class Reply(NamedTuple):
     """An answer on its way; it means nothing to a process that did not send the probe."""
 
     epoch: int
-    event: ev.ReplyReceived
+    event: ev.ReplyReceived | SizeAnswered
 
 
 class Wake(NamedTuple):
@@ -80,7 +83,7 @@ class Boot(NamedTuple):
     """The agent of a new process has dumped the kernel."""
 
 
-Delivery = Request | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
+Delivery = Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
 
 
 @dataclass
@@ -93,6 +96,8 @@ class SimNode:
         refusal: what its kernel says to every change; empty for a kernel that does as it is told.
         changes: how often its overrides were changed.
         due: the engine's deadline as of its last event.
+        sizes: the paths whose size it measures.
+        counts: how many size probes of each session its reflector has answered.
         state: what the daemon keeps in its state directory.
     """
 
@@ -101,6 +106,8 @@ class SimNode:
     rules: set[Rule] = field(default_factory=set)
     banner: ev.Banner = field(default_factory=ev.Banner)
     plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
+    sizes: dict[int, SizePlan] = field(default_factory=dict)
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
     is_running: bool = True
     held: list[Delivery] | None = None
     refusal: str = ""
@@ -149,6 +156,7 @@ class World:
         self.switches: list[Switched] = []
         self.replies: list[tuple[str, out.ReplyOperator]] = []
         self.sent = 0
+        self.journals: dict[str, Journal] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._count = 0
         self.settings = {
@@ -156,6 +164,7 @@ class World:
         }
         self.routes = Routes({name: planner_of(name) for name in NAMES}, lambda name: self.nodes[name].rules)
         self.nodes = {name: SimNode(name, self._engine(name)) for name in NAMES}
+        self.sizes = SizeTraffic(passes=self._passes, way=self._way, rng=random.Random(seed))
         for node in self.nodes.values():
             self._post(self.rng.randrange(50 * MS), node.name, Boot())
 
@@ -184,7 +193,7 @@ class World:
     def restart(self, name: str, *, down_ns: int = 300 * MS) -> None:
         """Kill a daemon and start it anew; kernel state stays."""
         node = self.nodes[name]
-        node.is_running, node.due, node.plans, node.banner = False, None, {}, ev.Banner()
+        node.is_running, node.due, node.plans, node.sizes, node.banner = False, None, {}, {}, ev.Banner()
         node.engine = self._engine(name)
         self._post(down_ns, name, Boot())
 
@@ -303,6 +312,11 @@ class World:
                 node.held.append(delivery)
             case Request():
                 self._reflect(node, delivery)
+            case SizeRequest():
+                reply, heard = self.sizes.reflect(node.counts, delivery, self.now)
+                if reply is not None:
+                    self._post(reply[0], delivery.sender, Reply(delivery.epoch, reply[1]))
+                self._feed(node, heard)
             case Reply(epoch, event):
                 if epoch == node.engine.epoch:
                     self._feed(node, event)
@@ -310,7 +324,10 @@ class World:
                 self._feed(node, delivery)
 
     def _feed(self, node: SimNode, event: ev.Event) -> None:
-        for output in node.engine.handle(event, self.now):
+        outputs = node.engine.handle(event, self.now)
+        if node.name in self.journals:
+            self.journals[node.name].note(event, self.now, outputs)
+        for output in outputs:
             self._effect(node, output)
         node.due = node.engine.deadline()
 
@@ -320,6 +337,13 @@ class World:
                 self._send(node, output)
             case out.ConfigureSessions():
                 node.plans = {plan.session: plan for plan in output.sessions}
+            case ConfigureSizes():
+                node.sizes = {plan.session: plan for plan in output.plans}
+            case SendSizeProbe():
+                way = self.sizes.send(node.name, node.sizes[output.session], output)
+                if way is not None:
+                    origin = node.name, node.engine.epoch, node.banner, self.now
+                    self._post(way[0], way[1].peer, SizeRequest(*origin, output, way[1]))
             case out.SetBanner():
                 node.banner = output.banner
             case out.ApplySwitch():
@@ -390,12 +414,14 @@ class World:
     def _delay(self, legs: tuple[Leg, ...]) -> int:
         return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
 
-    def _passes(self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None) -> bool:
+    def _passes(
+        self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None, rng: random.Random | None = None
+    ) -> bool:
         if legs and legs[-1] is LOOP:
             return False
         if self.faults and ends is not None:
             legs = tuple(leg._replace(inner=ends) for leg in legs)
-        return not any(fault(leg, flow, self.rng) for leg in legs for fault in self.faults)
+        return not any(fault(leg, flow, rng or self.rng) for leg in legs for fault in self.faults)
 
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
         """The way of what crosses locations: where there is an IPIP device, each overlay leg carries IPIP."""
@@ -409,7 +435,7 @@ class World:
         legs = self._way(source, plan)
         return tuple(leg._replace(is_ip6=True) for leg in legs) if plan.is_ip6 else legs
 
-    def _way(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
+    def _way(self, source: str, plan: out.SessionPlan | SizePlan) -> tuple[Leg, ...]:
         match plan.layer:
             case Layer.SELF:
                 return (Leg("loop", source, source),)

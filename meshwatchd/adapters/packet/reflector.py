@@ -23,12 +23,20 @@ from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.delivery import ANSWER_CONTROL_BYTES, REQUEST_CONTROL_BYTES, Delivery, read_delivery
 from meshwatchd.adapters.packet.mmsg import Datagram, ReceiveBatch, SendBatch
 from meshwatchd.adapters.packet.peers import Peer, Peers
-from meshwatchd.adapters.packet.sockets import PACKET_BYTES, filtered_packets, open_listener
+from meshwatchd.adapters.packet.sockets import (
+    IP_HEADERS_BYTES,
+    LONGEST_BYTES,
+    filtered_packets,
+    open_listener,
+    set_fragmenting,
+)
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import OtherKeySeen, RequestReceived
 from meshwatchd.wire import (
     FLAG_CONFIRM_BURST,
+    FLAG_FRAGMENTS,
+    FLAG_SIZE,
     OwnState,
     PairKey,
     ParsedProbe,
@@ -117,8 +125,10 @@ class Reflector:
         self._own, self._counters, self._emit = own, counters, emit
         self._routed_port = routed_port
         self._clock = NtpClock()
-        self._incoming = ReceiveBatch(BATCH, PACKET_BYTES, REQUEST_CONTROL_BYTES)
-        self._outgoing = SendBatch(BATCH, PACKET_BYTES, ANSWER_CONTROL_BYTES)
+        self._incoming = ReceiveBatch(BATCH, LONGEST_BYTES, REQUEST_CONTROL_BYTES)
+        self._outgoing = SendBatch(BATCH, LONGEST_BYTES, ANSWER_CONTROL_BYTES)
+        # Answers that may be fragmented leave behind the others: DF is the socket's, not a packet's.
+        self._in_fragments: list[tuple[bytes, bytes, bytes]] = []
         self._listeners: dict[int, _Listener] = {}
         self._open: dict[tuple[int, socket.AddressFamily], int] = {}
         self._wanted: tuple[int, ...] = ()
@@ -185,6 +195,8 @@ class Reflector:
             for position, request in enumerate(requests):
                 self._hear(listener, request, now, now.tx_ntp + position)
             self._send_answers(fd)
+            if self._in_fragments:
+                self._send_in_fragments(listener, fd)
             if len(requests) < BATCH:
                 return
 
@@ -246,7 +258,10 @@ class Reflector:
         reply = self._answer(
             listener, datagram, delivery, now._replace(tx_ntp=tx_ntp), peer=peer, key=key, request=request
         )
-        event = self._event(peer, request, is_fresh=is_fresh)
+        size_bytes = 0
+        if request.mesh.flags & FLAG_SIZE and not request.mesh.flags & FLAG_FRAGMENTS:
+            size_bytes = len(data) + IP_HEADERS_BYTES[listener.socket.family]
+        event = self._event(peer, request, size_bytes, is_fresh=is_fresh)
         if event is None:
             return "unknown-layer"
         self._emit(event)
@@ -274,6 +289,14 @@ class Reflector:
             self._counters["answers-failed"] += failed
         if count > failed:
             self._counters["answers-sent"] += count - failed
+
+    def _send_in_fragments(self, listener: _Listener, fd: int) -> None:
+        set_fragmenting(listener.socket, may_fragment=True)
+        for answer in self._in_fragments:
+            self._outgoing.add(*answer)
+            self._send_answers(fd)
+        self._in_fragments.clear()
+        set_fragmenting(listener.socket, may_fragment=False)
 
     def _admit(self, data: bytes, now_ns: int) -> tuple[Peer, PairKey, ParsedProbe, ReplayVerdict] | str:
         """Verify a request; the reason why it gets no answer otherwise."""
@@ -339,10 +362,14 @@ class Reflector:
             tx_ntp=now.tx_ntp,
             ttl=delivery.ttl,
         )
-        self._outgoing.add(reply, name, delivery.routed_answer if listener.is_routed else delivery.answer)
+        way_back = delivery.routed_answer if listener.is_routed else delivery.answer
+        if request.mesh.flags & FLAG_FRAGMENTS:
+            self._in_fragments.append((reply, name, way_back))
+        else:
+            self._outgoing.add(reply, name, way_back)
         return reply
 
-    def _event(self, peer: Peer, request: ParsedProbe, *, is_fresh: bool) -> RequestReceived | None:
+    def _event(self, peer: Peer, request: ParsedProbe, size_bytes: int, *, is_fresh: bool) -> RequestReceived | None:
         """What is told of a request; None for a layer that this version does not know."""
         mesh, message = request.mesh, request.coordination
         layer = translate.LAYERS.get(mesh.layer)
@@ -357,6 +384,7 @@ class Reflector:
             is_confirm=bool(mesh.flags & FLAG_CONFIRM_BURST),
             banner=translate.banner_of(mesh),
             coordination=self._dictionary.decode(message) if message is not None else None,
+            size_bytes=size_bytes,
         )
 
 

@@ -1,8 +1,10 @@
 """Opening the UDP sockets of probes.
 
-No socket here asks for a path MTU mode: the kernel's default sets DF, as TCP's packets have it, and a probe
+Sockets of ordinary probes ask for no path MTU mode: the kernel's default sets DF, as TCP's packets have it, and a probe
 of some 300 bytes is below the smallest path MTU the kernel will believe in (net.ipv4.route.min_pmtu, 552),
 so that neither fragments nor EMSGSIZE can occur; IPv6 forbids fragments on the way and promises 1 280 bytes.
+Sockets of size probes and of the reflector set DF whatever the kernel believes of the path (IP_PMTUDISC_PROBE): what
+they send is as long as was asked for, in one piece, or EMSGSIZE where the device itself takes no more.
 The DSCP is left at 0: probes take the queues that ordinary traffic takes.
 """
 
@@ -12,6 +14,7 @@ import ctypes
 import socket
 import struct
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Final
 
 from meshwatchd.adapters.packet.address import family_of
@@ -22,7 +25,20 @@ from meshwatchd.wire.seal import MESH_OFFSET, MESH_VALUE_OFFSET, MIN_PACKET_BYTE
 from meshwatchd.wire.tlv import TlvType
 
 PACKET_BYTES: Final = 2048
-"""Longer than any probe of this version; a longer packet is cut off and does not verify."""
+"""Longer than any ordinary probe of this version; a longer packet is cut off and does not verify."""
+
+LONGEST_BYTES: Final = 9216
+"""Of a size probe (model.mtu.MAX_BYTES), with its headers."""
+
+IP_HEADERS_BYTES: Final = MappingProxyType({socket.AF_INET: 28, socket.AF_INET6: 48})
+"""IP and UDP, without options."""
+
+_PATH_MTU_OPTION: Final = MappingProxyType(
+    {socket.AF_INET: (socket.IPPROTO_IP, 10), socket.AF_INET6: (socket.IPPROTO_IPV6, 23)}
+)
+"""IP_MTU_DISCOVER and IPV6_MTU_DISCOVER (linux/in.h, linux/in6.h); Python 3.11 has names for neither."""
+_DONT_FRAGMENT_NEVER: Final = 0
+_PROBE: Final = 3
 
 _SO_RCVBUFFORCE: Final = 33
 _SO_ATTACH_FILTER: Final = 26
@@ -60,7 +76,26 @@ def open_listener(port: int, family: socket.AddressFamily = socket.AF_INET) -> s
     Raises:
         OSError: mostly EADDRINUSE; EAFNOSUPPORT when the kernel does not have the family.
     """
-    return _open(family, "", port, LISTENER_OPTIONS[family])
+    opened = _open(family, "", port, LISTENER_OPTIONS[family])
+    set_fragmenting(opened, may_fragment=False)
+    return opened
+
+
+def open_sizer(source: str, port: int, *, may_fragment: bool) -> socket.socket:
+    """A socket for size probes from this address and port, with DF set or clear.
+
+    Raises:
+        OSError: as of `open_probe`.
+    """
+    opened = open_probe(source, port)
+    set_fragmenting(opened, may_fragment=may_fragment)
+    return opened
+
+
+def set_fragmenting(opened: socket.socket, *, may_fragment: bool) -> None:
+    """Clear DF, or set it whatever the kernel believes of the path, for all that is sent from here on."""
+    level, option = _PATH_MTU_OPTION[opened.family]
+    opened.setsockopt(level, option, _DONT_FRAGMENT_NEVER if may_fragment else _PROBE)
 
 
 def _open(family: socket.AddressFamily, address: str, port: int, options: Iterable[tuple[int, int]]) -> socket.socket:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify, explains
+from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
+from meshwatchd.model.size_faults import SIZE_FAULTS
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -34,6 +36,16 @@ HEALTHY = Evidence(
     **LEGS,
 )
 MEMBER = replace(HEALTHY, path=DEAD, path_to_relay=DEAD, pinned=DEAD, is_active_down=True)
+
+
+def sized(fault):
+    """All is well but for the sizes."""
+    found = SizeFinding(
+        fault=fault, layer=CATALOGUE[fault].layer, severity=Severity.WARNING, culprit="b1", because=("measured",)
+    )
+    return replace(HEALTHY, sizes=found)
+
+
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
@@ -113,12 +125,17 @@ CASES = [
     ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
     ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
+    ("large packets vanish", sized(FaultCode.MTU_BLACK_HOLE), "b1"),
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
     ("all canaries are silent", replace(HEALTHY, silent_canaries=(("web", "a3"), ("dns", "a2"))), ""),
     ("only a kubelet is silent", replace(HEALTHY, silent_kubelets=(("kubelet", "a3"),)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
     ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
+    ("a standby carries less", sized(FaultCode.STANDBY_MTU_SMALLER), "b1"),
+    ("a device promises too much", sized(FaultCode.MTU_MISCONFIGURED), "b1"),
+    ("the kernel was told lies", sized(FaultCode.MTU_POISONED), "b1"),
+    ("fragments are dropped", sized(FaultCode.FRAGMENTS_DROPPED), "b1"),
     ("all is well", HEALTHY, ""),
 ]
 CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
@@ -156,7 +173,9 @@ def test_the_table_is_total():
 
 def test_every_fault_of_paths_but_one_has_a_rule():
     """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    assert {fault.code for fault in PATH_FAULTS} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
+    assert {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)} == {rule.fault for rule in TABLE} | {
+        FaultCode.ALL_PATHS_DOWN
+    }
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])

@@ -17,6 +17,7 @@ from meshwatchd.core.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.mtu import ConfigureSizes
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Mode, Settings
 from meshwatchd.model.snapshot import ForeignObject, Snapshot
@@ -61,9 +62,16 @@ def test_the_first_dump_starts_everything_in_order():
     """Sessions first, then the standing objects; both are what planner and layout say."""
     engine = _engine()
     outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a2")), NOW)
-    started, configured, ensured, banner = outputs
+    started, configured, sizes, ensured, banner = outputs
 
-    assert [out.DaemonStarted, out.ConfigureSessions, out.EnsureProvision, out.SetBanner] == _kinds(outputs)
+    assert [
+        out.DaemonStarted,
+        out.ConfigureSessions,
+        ConfigureSizes,
+        out.EnsureProvision,
+        out.SetBanner,
+    ] == _kinds(outputs)
+    assert sizes.plans
     assert planner_of("a2").provision() == ensured.provision
     assert len(configured.sessions) == started.sessions > 20
     assert (ev.ActivePath(pair=0, rank=0, generation=0),) == banner.banner.active

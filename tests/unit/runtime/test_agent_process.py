@@ -120,7 +120,7 @@ def test_a_verdict_on_an_overlay_is_proven_and_the_place_becomes_an_event(settin
         agent._receive()
         async with asyncio.TaskGroup() as group:
             duty = group.create_task(agent._bisections.prove_verdicts())
-            batch = await agent.events().read_next(agent.events().last_seq)
+            batch = await agent.events().read_next(agent.events().last_seq, limit=9)
             duty.cancel()
         return batch[-1], await agent.bisect("b2")
 

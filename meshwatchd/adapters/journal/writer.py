@@ -1,0 +1,141 @@
+"""Keeps a ring of segments: a checkpoint by a child, events by this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from meshwatchd.adapters.journal.records import RecordEncoder
+from meshwatchd.model.events import Event
+from meshwatchd.model.outputs import Output
+
+SEGMENTS: Final = 4
+"""Of the ring: what is lost when the oldest goes is a quarter."""
+
+BUFFER_BYTES: Final = 64 * 1024
+
+MODE: Final = 0o600
+"""A checkpoint is unpickled to be read: whoever could write to it could run code."""
+
+
+class Journal:
+    """Writes what one engine is given.
+
+    Args:
+        folder: where; made if it is missing.
+        max_bytes: of all events on file together.
+        counters: `journal-unwritten` counts what the file system would not take.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, counters: Counter[str]) -> None:
+        self._folder = folder
+        self._segment_bytes = max(BUFFER_BYTES, max_bytes // SEGMENTS)
+        self._counters = counters
+        self._buffer = bytearray()
+        self._encoder: RecordEncoder | None = None
+        self._descriptor: int | None = None
+        self._written = 0
+        self._children: set[int] = set()
+        self._number = self._last_number()
+
+    def begin(self, engine: object, now_ns: int) -> None:
+        """Start a segment: the engine is as it was after the last event that was noted."""
+        self.flush()
+        self._number += 1
+        self._close()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self._path("events"), flags, MODE)
+        except OSError:
+            self._counters["journal-unwritten"] += 1
+            self._encoder = None
+            return
+        self._encoder = RecordEncoder(now_ns)
+        self._written = 0
+        self._checkpoint(engine, now_ns)
+        self._forget_old()
+
+    def note(self, event: Event, now_ns: int, outputs: list[Output]) -> None:
+        """One event that the engine has handled, and what it said."""
+        if self._encoder is not None:
+            self._encoder.encode(event, now_ns, outputs, self._buffer)
+            if len(self._buffer) >= BUFFER_BYTES:
+                self.flush()
+
+    def keep(self, engine: object, now_ns: int) -> None:
+        """Every second or so, between events: write what is buffered, and start a segment when the last one is full."""
+        self.flush()
+        self._reap()
+        if self._encoder is None or self._written >= self._segment_bytes:
+            self.begin(engine, now_ns)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if self._descriptor is not None and self._buffer:
+            try:
+                self._written += os.write(self._descriptor, self._buffer)
+            except OSError:
+                # A hole in the middle would make everything after it wrong.
+                self._counters["journal-unwritten"] += 1
+                self._encoder = None
+        self._buffer.clear()
+
+    def close(self) -> None:
+        """Write what is left, and wait for the last checkpoint."""
+        self.flush()
+        self._close()
+        self._reap(options=0)
+
+    def _checkpoint(self, engine: object, now_ns: int) -> None:
+        """By a child: it has the engine as it is at this instant, and all the time it needs."""
+        wall_ns = time.time_ns()
+        child = os.fork()
+        if child:
+            self._children.add(child)
+            return
+        status = 1
+        try:
+            from meshwatchd.adapters.journal.checkpoint import dump  # noqa: PLC0415 - pickle is for the child alone
+
+            unfinished = self._path("unfinished")
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, MODE)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(dump(engine, at_ns=now_ns, wall_ns=wall_ns))
+            unfinished.replace(self._path("state"))
+            status = 0
+        finally:
+            # Nothing of the parent's may be run or written on the way out.
+            os._exit(status)
+
+    def _reap(self, *, options: int = os.WNOHANG) -> None:
+        for child in tuple(self._children):
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(child, options)
+                if not pid:
+                    continue
+                self._counters["journal-unwritten"] += status != 0
+            self._children.discard(child)
+
+    def _forget_old(self) -> None:
+        for path in self._folder.glob("journal-*.*"):
+            number = path.stem.rpartition("-")[2]
+            if number.isdigit() and int(number) <= self._number - SEGMENTS:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _last_number(self) -> int:
+        numbers = (path.stem.rpartition("-")[2] for path in self._folder.glob("journal-*.*"))
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    def _path(self, kind: str) -> Path:
+        return self._folder / f"journal-{self._number:06}.{kind}"
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,101 @@
+"""Whose hellos may be believed: an epoch that was proven, and a counter that only grows.
+
+    hello of a known epoch, counter larger   believed
+    hello of another epoch                   asked back: "answer this one of mine"
+    answer to a hello of ours                believed, and its epoch with it
+
+Recorded hellos cannot answer ours: a hello of ours is named by our own epoch and counter, which never come twice, and
+counts as open for seconds only. What was proven is kept over a restart, so that an old epoch is refused after it too. A
+node whose clock was set back and whose files are lost is believed again as soon as it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from meshwatchd.model.settings import SECOND
+
+MAX_OPEN = 4096
+"""Hellos of ours that may still be answered; more than are sent in OPEN_NS."""
+
+OPEN_NS = 10 * SECOND
+"""Longer than any way there and back."""
+
+MAX_KNOWN = 4096
+"""Names remembered; a mesh has a thousand, and whoever signs new names without end has the mesh key."""
+
+
+Stamp = tuple[int, int]
+"""Boot epoch of a sender and count of its hellos in that epoch."""
+
+
+class Judgement(StrEnum):
+    """What a verified hello is worth; only NEWS may change anything."""
+
+    NEWS = "news"
+    REPEATED = "hello-repeated"
+    OLD_EPOCH = "hello-old-epoch"
+    UNPROVEN = "hello-unproven"
+    TOO_MANY = "hello-too-many-names"
+
+
+class Acquaintances:
+    """What is proven about each sender.
+
+    Args:
+        epoch: of this process.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._counter = 0
+        self._open: dict[int, int] = {}
+        self._proven: dict[str, Stamp] = {}
+
+    def next_stamp(self, now: int) -> Stamp:
+        """Epoch and counter of a hello that is about to be sent and may be answered."""
+        self._counter += 1
+        self._open[self._counter] = now
+        while len(self._open) > MAX_OPEN:
+            del self._open[next(iter(self._open))]
+        return self._epoch, self._counter
+
+    def judge(self, sender: str, stamp: Stamp, *, answers: Stamp | None, now: int) -> Judgement:
+        """Judge one verified hello and remember it.
+
+        Args:
+            sender: its name.
+            stamp: its boot epoch, and its count of hellos in that epoch.
+            answers: the stamp of the hello that it claims to answer.
+            now: monotonic nanoseconds.
+        """
+        epoch, counter = stamp
+        known = self._proven.get(sender)
+        if answers is not None and answers[0] == self._epoch:
+            sent_ns = self._open.pop(answers[1], None)
+            if sent_ns is not None and now - sent_ns <= OPEN_NS and (known is None or known[0] != epoch):
+                if known is None and len(self._proven) >= MAX_KNOWN:
+                    return Judgement.TOO_MANY
+                self._proven[sender] = (epoch, counter)
+                return Judgement.NEWS
+        if known is None or epoch > known[0]:
+            return Judgement.UNPROVEN
+        if epoch < known[0]:
+            return Judgement.OLD_EPOCH
+        if counter <= known[1]:
+            return Judgement.REPEATED
+        self._proven[sender] = (epoch, counter)
+        return Judgement.NEWS
+
+    def restore(self, sender: str, epoch: int, counter: int) -> None:
+        """Take over what an earlier process had proven."""
+        self._proven[sender] = (epoch, counter)
+
+    def forget(self, sender: str) -> None:
+        """Drop a node that is no part of the mesh any longer."""
+        self._proven.pop(sender, None)
+
+    def proven(self) -> Iterator[tuple[str, int, int]]:
+        """Name, epoch and highest counter of everybody, to be kept."""
+        return ((sender, epoch, counter) for sender, (epoch, counter) in self._proven.items())

@@ -1,0 +1,83 @@
+"""Whether a hello makes sense: it is signed, but its sender may be of another version, misconfigured or mad."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from meshwatchd.model.discovery import Hello, LocalView
+
+KEY_BYTES = 32
+MAX_NAME = 253
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_DEVICE = re.compile(r"[^\s/:\0]{1,15}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
+
+
+def complaint(hello: Hello) -> str:
+    """The first thing wrong with a hello, with the field's name; empty when it can be used."""
+    return next(_complaints(hello), "")
+
+
+def _complaints(hello: Hello) -> Iterator[str]:
+    yield from _bad_names(hello)
+    yield from _bad_addresses(hello.view)
+    for field in ("wireguard_device", "overlay_device", "ipip_device"):
+        text = getattr(hello.view, field)
+        if text and not _DEVICE.fullmatch(text):
+            yield f"{field} {text[:40]!r} is no device name"
+    if hello.standby_public_key and not _is_key(hello.standby_public_key):
+        yield f"standby_public_key is not base64 of {KEY_BYTES} bytes"
+    if hello.standby_endpoint and not _HOST.fullmatch(hello.standby_endpoint):
+        yield f"standby_endpoint {hello.standby_endpoint[:40]!r} is no host"
+
+
+def _bad_names(hello: Hello) -> Iterator[str]:
+    for field, text in (("node", hello.view.node), ("home", hello.home), ("location", hello.view.location)):
+        is_missing = not text and field != "node"
+        if not is_missing and not (len(text) <= MAX_NAME and _NAME.fullmatch(text)):
+            yield f"{field} {text[:40]!r} is no name"
+
+
+def _bad_addresses(view: LocalView) -> Iterator[str]:
+    for field in ("node_ip", "overlay_ip", "wireguard_ip", "leader"):
+        text = getattr(view, field)
+        if not _is_address(text):
+            yield f"{field} {text[:40]!r} is no address"
+    for field in ("node_ip6", "overlay_ip6", "wireguard_ip6"):
+        text = getattr(view, field)
+        if text and not (":" in text and _is_address(text)):
+            yield f"{field} {text[:40]!r} is no IPv6 address"
+    if ":" in view.node_ip:
+        yield f"node_ip {view.node_ip} is IPv6, and routes of ours are IPv4"
+    if view.pod_cidr and not _is_prefix(view.pod_cidr):
+        yield f"pod_cidr {view.pod_cidr[:40]!r} is no IPv4 prefix"
+
+
+def _is_address(text: str) -> bool:
+    """An address of a host, or nothing."""
+    if not text:
+        return True
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast)
+
+
+def _is_prefix(text: str) -> bool:
+    try:
+        return "/" in text and ipaddress.IPv4Network(text).prefixlen > 0
+    except ValueError:
+        return False
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == KEY_BYTES
+    except (binascii.Error, ValueError):
+        return False

@@ -1,0 +1,180 @@
+"""From measured sizes to a name: layer, culprit, direction and the number to configure."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.layout import lay_out
+from meshwatchd.core.mtu import SizeWatch
+from meshwatchd.core.mtu_stack import Misfit
+from meshwatchd.core.mtu_verdict import judge
+from meshwatchd.model.faults import Direction, FaultCode, Severity
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.mtu import SizeState
+from meshwatchd.model.settings import SECOND
+from tests.support.lab_mesh import planner_of, settings_for, snapshot_of
+
+NOW = 100 * SECOND
+
+
+class Case:
+    """One node that has measured everything."""
+
+    def __init__(self, name="b3"):
+        self.planner = planner_of(name)
+        self.watch = SizeWatch(settings_for(name))
+        list(self.watch.start(self.planner, lay_out(self.planner, has_standby=True), snapshot_of(name), NOW))
+        for session in self.watch.sessions:
+            session.state = SizeState.COMPLETE
+            session.both_bytes = session.outbound_bytes = session.goal_bytes
+
+    def limit(self, layer, size, *, peers=(), path=None, outbound=None, may_fragment=False):
+        """Let sessions have found a limit."""
+        for session in self.watch.sessions:
+            plan = session.plan
+            is_meant = plan.layer is layer and plan.may_fragment is may_fragment and (not peers or plan.peer in peers)
+            if is_meant and path in (None, plan.path):
+                session.is_blocked, session.failed_at = True, NOW - SECOND
+                session.both_bytes, session.outbound_bytes = size, outbound or size
+        return self
+
+    def judge(self):
+        """The finding about the lab's pair."""
+        topology = self.planner.topology
+        return judge(self.watch, topology, topology.local_paths()[0], NOW)
+
+
+def test_a_healthy_stack_has_no_finding():
+    """Every layer carries what it promises."""
+    assert Case().judge() is None
+
+
+@pytest.mark.parametrize(
+    ("peers", "culprit"),
+    [(("b1",), "b1"), (("b2",), "b2"), ((), "b3")],
+)
+def test_the_culprit_of_a_segment(peers, culprit):
+    """One neighbour: that one. All of them: this node."""
+    found = Case().limit(Layer.OVERLAY, 1400, peers=peers).limit(Layer.RELAY, 1400).judge()
+
+    assert (FaultCode.MTU_BLACK_HOLE, Layer.OVERLAY, culprit) == (found.fault, found.layer, found.culprit)
+    assert Severity.CRITICAL is found.severity
+    assert "configure MTU 1400 on flannel.1, or let 1450 bytes pass below it" == found.because[-1]
+
+
+def test_the_lowest_layer_is_named():
+    """What the underlay does not carry, nothing above it does."""
+    case = Case().limit(Layer.RELAY, 1300).limit(Layer.OVERLAY, 1300, peers=("b1",))
+    found = case.limit(Layer.UNDERLAY, 1350, peers=("b1",)).judge()
+
+    assert (Layer.UNDERLAY, "b1") == (found.layer, found.culprit)
+
+
+@pytest.mark.parametrize(
+    ("peers", "layer", "culprit"),
+    [(("a1", "a2", "a3"), Layer.WIREGUARD, "a1"), (("a2", "a3"), Layer.OVERLAY, "a1"), (("a3",), Layer.OVERLAY, "a3")],
+)
+def test_a_member_infers_the_layer_beyond_its_leader(peers, layer, culprit):
+    """Its own overlay is innocent: the tunnel, the far overlay, or one far node."""
+    found = Case().limit(Layer.RELAY, 1380, peers=peers, path=0).judge()
+
+    assert (layer, culprit) == (found.layer, found.culprit)
+
+
+def test_a_leader_names_its_tunnel():
+    """It has a session of its own there."""
+    found = Case("b1").limit(Layer.WIREGUARD, 1380).limit(Layer.RELAY, 1380, path=0).judge()
+
+    assert (Layer.WIREGUARD, "a1") == (found.layer, found.culprit)
+    assert "configure MTU 1380 on kilo0, or let 1440 bytes pass below it" == found.because[-1]
+
+
+def test_a_segment_beside_the_path_in_use_is_a_warning():
+    """Nothing that crosses locations is lost."""
+    assert Severity.WARNING is Case().limit(Layer.OVERLAY, 1400, peers=("b2",)).judge().severity
+
+
+@pytest.mark.parametrize(
+    ("outbound", "heard", "direction"),
+    [(1450, None, Direction.INBOUND), (1400, 1450, Direction.OUTBOUND), (1400, None, Direction.OUTBOUND)],
+)
+def test_the_direction(outbound, heard, direction):
+    """By the reflector's count, and by the peer's own full size that arrives here."""
+    case = Case().limit(Layer.OVERLAY, 1400, peers=("b1",), outbound=outbound)
+    for session in case.watch.sessions:
+        if heard:
+            session.heard(heard, NOW)
+
+    assert direction is case.judge().direction
+
+
+def test_a_limit_that_is_still_searched_is_told_without_a_number():
+    """The verdict does not wait for the byte."""
+    case = Case().limit(Layer.OVERLAY, 1400, peers=("b1",))
+    for session in case.watch.sessions:
+        if session.is_blocked:
+            session.state = SizeState.SEARCHING
+
+    found = case.judge()
+    assert Direction.UNKNOWN is found.direction
+    assert "the exact size is being searched" in found.because
+    assert not any("configure" in sentence for sentence in found.because)
+
+
+def test_nobody_is_named_before_all_have_looked():
+    """The first black hole that is found need not be the lowest."""
+    case = Case().limit(Layer.RELAY, 1300)
+    case.watch.settled_at = NOW + 1
+
+    assert case.judge() is None
+
+
+def test_a_standby_that_carries_less():
+    """While the path in use is fine."""
+    found = Case().limit(Layer.RELAY, 1300, path=1).judge()
+
+    assert (FaultCode.STANDBY_MTU_SMALLER, Severity.WARNING) == (found.fault, found.severity)
+    assert any("1420" in sentence and "b2" in sentence for sentence in found.because)
+
+
+def test_a_device_that_promises_too_much():
+    """The number to configure is what is below it, less the overhead."""
+    case = Case("b1")
+    stack = case.watch.stack
+    case.watch.stack = type(stack)(misfits=(Misfit(Layer.WIREGUARD, "kilo0", 1450, 1440),))
+
+    found = case.judge()
+    assert (FaultCode.MTU_MISCONFIGURED, "b1") == (found.fault, found.culprit)
+    assert "configure MTU 1440 on kilo0" == found.because[-1]
+
+
+def test_a_poisoned_cache():
+    """The kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
+    case = Case()
+    (session,) = [s for s in case.watch.sessions if s.plan.layer is Layer.OVERLAY and s.plan.peer == "b1"]
+    session.learned_mtu_bytes = 1000
+
+    found = case.judge()
+    assert (FaultCode.MTU_POISONED, Layer.OVERLAY, "b1") == (found.fault, found.layer, found.culprit)
+    case.watch._limits.add(1000)
+    assert case.judge() is None
+
+
+def test_dropped_fragments():
+    """Whole packets pass, two fragments do not; a black hole of the underlay explains both."""
+    case = Case().limit(Layer.UNDERLAY, 300, peers=("b1",), may_fragment=True)
+
+    assert (FaultCode.FRAGMENTS_DROPPED, "b1") == (case.judge().fault, case.judge().culprit)
+    assert FaultCode.MTU_BLACK_HOLE is case.limit(Layer.UNDERLAY, 1400, peers=("b1",)).judge().fault
+
+
+def test_fragments_that_an_oversized_overlay_needs():
+    """The overlay carries what fits in one piece, and loses what its device's MTU allows beyond it."""
+    case = Case()
+    for session in case.watch.sessions:
+        if session.plan.layer is Layer.OVERLAY and session.plan.peer == "b1":
+            session.goal_bytes, session.both_bytes = 1500, 1450
+            session.is_blocked, session.outbound_bytes = True, 1450
+
+    found = case.judge()
+    assert (FaultCode.FRAGMENTS_DROPPED, Layer.OVERLAY, "b1") == (found.fault, found.layer, found.culprit)
