@@ -28,7 +28,7 @@ OVERLAY, LOWER = "flannel.1", "eth0"
 def mesh(tmp_path_factory) -> Iterator[Lab]:
     """Daemons on every node; they only look on, so that nothing moves while we look for packets."""
     directory = tmp_path_factory.mktemp("bisect")
-    settings = {"daemon": {"mode": "observe"}, "bisect": {"on_verdict": False}}
+    settings: dict[str, dict[str, object]] = {"daemon": {"mode": "observe"}, "bisect": {"on_verdict": False}}
     with Lab.up("kilo-flannel") as lab, Daemons(lab, directory, settings=settings) as daemons:
         daemons.wait_ready(timeout_s=READY_S)
         yield lab
