@@ -166,7 +166,8 @@ class Conductor:
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        verdict = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from meshwatchd.core.damping import Damper
@@ -17,10 +17,15 @@ from meshwatchd.core.storm import Storm
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
+
+
+def _as_it_is(verdict: Verdict) -> Verdict:
+    return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,7 @@ class PairContext:
     Attributes:
         orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
     watch: PairWatch
@@ -43,6 +49,7 @@ class PairContext:
     views: PeerViews
     is_enforcing: bool
     sizes: SizeWatch
+    explain: Callable[[Verdict], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
 

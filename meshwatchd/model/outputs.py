@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Direction, Verdict
@@ -83,6 +93,13 @@ class ApplySwitch(msgspec.Struct, frozen=True, kw_only=True, tag_field="command"
     switch: Switch
 
 
+class Repair(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Put entries of an overlay device, see whether they hold, and undo it if they do not (agent)."""
+
+    request: int
+    plan: RepairPlan
+
+
 class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
     """Answer an operator's request."""
 
@@ -104,6 +121,7 @@ Command = (
     | SetBanner
     | EnsureProvision
     | ApplySwitch
+    | Repair
     | ReplyOperator
     | SaveState
     | ConfigureSizes
@@ -428,6 +446,13 @@ Fact = (
     | ConfigReloaded
     | ConfigRefused
     | KeyMismatched
+    | FaultRaised
+    | FaultCleared
+    | RepairAdvised
+    | RepairStarted
+    | RepairVerified
+    | RepairUndone
+    | RepairHeld
     | EndpointMoved
     | AllowedIpsMoved
     | HandshakeStale

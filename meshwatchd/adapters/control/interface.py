@@ -246,6 +246,21 @@ type Tunnel (
   tx_bytes: int
 )
 
+# A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
+type Defect (
+  fault: string,
+  layer: int,
+  severity: string,
+  device: string,
+  subject: string,
+  peer: string,
+  culprit: string,
+  since_ns: int,
+  because: []string,
+  repair: string,
+  commands: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -261,6 +276,7 @@ type Snapshot (
   counters: [string]int,
   canaries: []Canary,
   tunnels: []Tunnel,
+  findings: []Defect,
   orders: []Order,
   drained: []string
 )
