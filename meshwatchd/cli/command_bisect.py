@@ -7,7 +7,7 @@ import sys
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import BisectParameters, BisectReply
+from meshwatchd.adapters.control.bisection import BisectParameters, BisectReply
 from meshwatchd.cli.client import Client
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_bisect import render_bisection

@@ -58,6 +58,10 @@ class PairContext:
         """This node."""
         return self.planner.topology.local_node
 
+    def is_cramped(self, path: Path) -> bool:
+        """Whether a path was proven to lose large packets."""
+        return self.sizes.carries(path) is False
+
     def is_drained(self, path: Path, now: int) -> bool:
         """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""
         return any(

@@ -64,6 +64,7 @@ class Reason(StrEnum):
     DRAINED = "drained"
     PINNED = "pinned"
     PAUSED = "paused"
+    TOO_SMALL = "too-small"
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):

@@ -218,12 +218,17 @@ class FailoverApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
 
 
 class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """Probes that follow real traffic arrive over the new path."""
+    """Probes that follow real traffic arrive over the new path.
+
+    Attributes:
+        small_only: peers that large packets do not reach.
+    """
 
     pair: int
     rank: int
     received: int
     sent: int
+    small_only: tuple[str, ...] = ()
 
 
 class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 
 
@@ -149,6 +150,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        sizes: what each layer of each path carries.
         findings: what a look at the kernel found.
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
@@ -168,6 +170,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    sizes: tuple[SizeStatus, ...] = ()
     findings: tuple[FindingStatus, ...] = ()
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
-from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.status import PairStatus, Status
 
 SERVICE = "org.varlink.service"
@@ -73,16 +74,29 @@ class FailbackParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     dry_run: bool | None = None
 
 
-class BisectParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of Bisect."""
-
-    node: str
-
-
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """Of Status."""
 
     status: Status
+
+
+class MtuParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Mtu; without node all of them."""
+
+    node: str | None = None
+
+
+class MtuReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Mtu.
+
+    Attributes:
+        paths: "relay-relay" by the decimal path number.
+    """
+
+    node: str
+    at_ns: int
+    paths: dict[str, str]
+    sizes: tuple[SizeStatus, ...]
 
 
 class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +113,6 @@ class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
 
     view: LocalView
     pairs: tuple[PairStatus, ...]
-
-
-class BisectReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of Bisect."""
-
-    result: BisectResult
 
 
 class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +254,19 @@ type Tunnel (
   tx_bytes: int
 )
 
+# What one layer of one path carries: whole IP packets in bytes. Directions: outbound, inbound, both, fragments.
+# States: ok, searching, black-hole, misconfigured, fragments-dropped, poisoned, unreachable, unknown.
+type Size (
+  layer: int,
+  peer: string,
+  path: int,
+  direction: string,
+  expected_bytes: int,
+  measured_bytes: int,
+  state: string,
+  advice: string
+)
+
 # A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
 type Defect (
   fault: string,
@@ -276,6 +297,7 @@ type Snapshot (
   counters: [string]int,
   canaries: []Canary,
   tunnels: []Tunnel,
+  sizes: []Size,
   findings: []Defect,
   orders: []Order,
   drained: []string
@@ -335,80 +357,15 @@ type View (
   why: []Finding
 )
 
-# Probes of one series and how far they came; null where nothing tapped.
-# Series: underlay, kernel, injected, crafted, framed.
-type Series (
-  name: string,
-  sent: int,
-  at_overlay: ?int,
-  at_lower: ?int,
-  back_at_lower: ?int,
-  back_at_overlay: ?int,
-  echoed: int,
-  errors: []string
-)
-
-# What the peer's taps saw of a series: requests coming in, answers going out.
-type PeerSeries (
-  name: string,
-  at_lower: ?int,
-  at_overlay: ?int,
-  answers_at_overlay: ?int,
-  answers_at_lower: ?int
-)
-
-type KnownFlows (sent: int, answered: int)
-
-# What the kernel would do with a packet to the peer, in words.
-type Tables (
-  route: string,
-  neighbour: string,
-  forwarding: string,
-  underlay_route: string,
-  underlay_neighbour: string
-)
-
-type Tap (device: string, packets: int, dropped: int, unfinished: int)
-
-type DeviceCounters (
-  device: string,
-  tx_packets: int,
-  tx_dropped: int,
-  tx_errors: int,
-  tx_carrier_errors: int,
-  qdisc_dropped: int
-)
-
-# Where packets to a node die, and why we say so. Candidates: every place the evidence allows, `place` first.
-type Bisection (
-  node: string,
-  peer: string,
-  via: string,
-  at_ns: int,
-  duration_ns: int,
-  place: string,
-  candidates: []string,
-  direction: string,
-  flows: string,
-  because: []string,
-  series: []Series,
-  known_flows: KnownFlows,
-  tables: Tables,
-  taps: []Tap,
-  counters: []DeviceCounters,
-  peer_counts: []PeerSeries,
-  is_two_sided: bool
-)
-
 method Status() -> (status: Snapshot)
 
 # Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
 method Topology() -> (view: View, pairs: []Pair)
 
-method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
+# What size each layer of each path carries, towards one node or all; `paths`: relays by path number.
+method Mtu(node: ?string) -> (node: string, at_ns: int, paths: [string]string, sizes: []Size)
 
-# Find out where packets to a node die: taps and some forty crafted packets, for a second or two. Root only.
-method Bisect(node: string) -> (result: Bisection)
+method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
 
 # Events as flat objects; with `more`, in several replies. `follow` keeps telling and needs `more`.
 method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
@@ -506,5 +463,6 @@ error NotReady (reason: string)
 error NotAnswered (reason: string)
 
 error TooManyClients (limit: int)
-""",
+"""
+    + BISECTION,
 }

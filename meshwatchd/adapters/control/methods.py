@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control import interface
+from meshwatchd.adapters.control import bisection, interface
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.varlink import (
     EXPECTED_MORE,
@@ -106,7 +106,9 @@ class Methods:
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._topology())
             case "io.meshwatch.Control.Bisect":
-                return self._bisect(_decode(call, interface.BisectParameters), uid)
+                return self._bisect(_decode(call, bisection.BisectParameters), uid)
+            case "io.meshwatch.Control.Mtu":
+                return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
             case _ if call.method in _VERBS:
@@ -114,7 +116,7 @@ class Methods:
             case _:
                 raise VarlinkError(METHOD_NOT_FOUND, method=method)
 
-    def _bisect(self, parameters: interface.BisectParameters, uid: int) -> AsyncIterator[bytes]:
+    def _bisect(self, parameters: bisection.BisectParameters, uid: int) -> AsyncIterator[bytes]:
         if uid != 0:
             raise VarlinkError(PERMISSION_DENIED)
         return self._await_bisection(parameters.node)
@@ -124,7 +126,7 @@ class Methods:
             result = await self._backend.bisect(node)
         except MeshwatchError as error:
             raise VarlinkError(interface.NOT_ANSWERED, reason=str(error)) from error
-        yield encode_reply(interface.BisectReply(result=result))
+        yield encode_reply(bisection.BisectReply(result=result))
 
     def _status(self) -> Status:
         status = self._backend.status()
@@ -137,6 +139,15 @@ class Methods:
         if view is None:
             raise VarlinkError(interface.NOT_READY, reason="the kernel has not been read yet")
         return interface.TopologyReply(view=view, pairs=() if status is None else status.pairs)
+
+    def _mtu(self, node: str) -> interface.MtuReply:
+        status = self._status()
+        return interface.MtuReply(
+            node=status.node,
+            at_ns=status.at_ns,
+            paths={str(path.number): "-".join(path.relays) for pair in status.pairs for path in pair.paths},
+            sizes=tuple(line for line in status.sizes if node in ("", line.peer)),
+        )
 
     def _explain(self) -> interface.ExplainReply:
         status = self._status()

@@ -20,6 +20,7 @@ from meshwatchd.model.bisection import (
 )
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import (
     CanaryStatus,
@@ -54,6 +55,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Tables": Tables,
     "Tap": TapReport,
     "DeviceCounters": DeviceCounters,
+    "Size": SizeStatus,
 }
 
 
