@@ -75,6 +75,7 @@ from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
+from meshwatchd.runtime.tap_listener import TapListener
 
 ALIVE_INTERVAL_S = 1.0
 QUIET_S, LIMIT_S = 0.05, 0.5
@@ -227,6 +228,7 @@ class Agent:
             self._read_sources(),
             self._serve_control(),
             self._bisections.prove_verdicts(),
+            TapListener(self._settings, mesh=self._mesh, log=self._log).serve(),
             self._auditor.watch(),
             self._auditor.repair(),
             self._lookout.watch(self._auditor.wake),
