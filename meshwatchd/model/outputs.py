@@ -441,6 +441,7 @@ Fact = (
     | FailoverAdvised
     | PlanRefused
     | OverrideAdopted
+    | PathBisected
     | OrderGiven
     | OrderEnded
     | PathSuppressed
@@ -464,7 +465,6 @@ Fact = (
     | HandshakeRenewed
     | TunnelPeersChanged
     | TunnelKeyChanged
-    | PathBisected
     | SizeMeasured
 )
 

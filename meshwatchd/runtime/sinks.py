@@ -100,6 +100,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         FailoverAdvised: EventKind("failover.advised", "warning"),
         PlanRefused: EventKind("plan.refused", "error"),
         OverrideAdopted: EventKind("override.adopted", "info"),
+        PathBisected: EventKind("path.bisected", "info"),
         OrderGiven: EventKind("order.given", "info"),
         OrderEnded: EventKind("order.ended", "info"),
         PathSuppressed: EventKind("path.suppressed", "warning"),
@@ -123,7 +124,6 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
         TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
         TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
-        PathBisected: EventKind("path.bisected", "info"),
         SizeMeasured: EventKind("mtu.measured", "warning"),
     }
 )
