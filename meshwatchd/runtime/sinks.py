@@ -58,6 +58,7 @@ from meshwatchd.model.outputs import (
     OrderEnded,
     OrderGiven,
     OverrideAdopted,
+    OverrideRetired,
     PathBisected,
     PathSuppressed,
     PlanRefused,
@@ -65,6 +66,7 @@ from meshwatchd.model.outputs import (
     SessionChanged,
     SessionSuspected,
     SuspicionCleared,
+    TopologyChanged,
     TopologyRejected,
     TunnelKeyChanged,
     TunnelPeersChanged,
@@ -85,6 +87,8 @@ class EventKind(NamedTuple):
 EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
     {
         DaemonStarted: EventKind("daemon.started", "info"),
+        TopologyChanged: EventKind("topology.changed", "info"),
+        OverrideRetired: EventKind("override.retired", "info"),
         TopologyRejected: EventKind("topology.rejected", "error"),
         DaemonReady: EventKind("daemon.ready", "info"),
         SessionChanged: EventKind("session.changed", "info"),
