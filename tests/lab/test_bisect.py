@@ -25,13 +25,20 @@ OVERLAY, LOWER = "flannel.1", "eth0"
 
 
 @pytest.fixture(scope="module")
-def mesh(tmp_path_factory) -> Iterator[Lab]:
+def built(tmp_path_factory) -> Iterator[tuple[Lab, Daemons]]:
     """Daemons on every node; they only look on, so that nothing moves while we look for packets."""
     directory = tmp_path_factory.mktemp("bisect")
     settings: dict[str, dict[str, object]] = {"daemon": {"mode": "observe"}, "bisect": {"on_verdict": False}}
     with Lab.up("kilo-flannel") as lab, Daemons(lab, directory, settings=settings) as daemons:
         daemons.wait_ready(timeout_s=READY_S)
-        yield lab
+        yield lab, daemons
+
+
+@pytest.fixture
+def mesh(built) -> Lab:
+    """The lab alone."""
+    lab: Lab = built[0]
+    return lab
 
 
 def bisect(lab: Lab, node: str, peer: str) -> dict[str, Any]:
@@ -113,6 +120,18 @@ def test_a_run_leaves_nothing_behind(mesh):
     assert 0 == done.returncode, done.stderr
     assert "local-netfilter" == json.loads(done.stdout)["place"]
     assert before == state()
+
+
+def test_an_operator_asks_the_daemon(built):
+    """The agent starts the process; the answer is a page for people, and an event."""
+    mesh, daemons = built
+    with nft(mesh.node("b3"), "ip", "output", "udp dport 8472 drop"):
+        shown = daemons.control("b3", "bisect", "b1")
+
+    assert 2 == shown.returncode, shown.stderr
+    assert "netfilter" in shown.stdout.splitlines()[0]
+    (event,) = [event for event in daemons.events(since_ns=0) if event.name == "path.bisected"]
+    assert ("b3", "b1", "local-netfilter") == (event.node, event.fields["peer"], event.fields["place"])
 
 
 def test_fdb_entry_deleted(mesh):
