@@ -114,12 +114,12 @@ def test_a_verdict_on_an_overlay_is_proven_and_the_place_becomes_an_event(settin
         return msgspec.json.encode(RESULT)
 
     async def scenario(agent, engine):
-        agent._bisections._spawn = spawn
+        agent._prover._bisections._spawn = spawn
         fact = VerdictChanged(verdict=verdict(), previous="none")
         engine.send(FactFrame(at_ns=1, fact=fact))
         agent._receive()
         async with asyncio.TaskGroup() as group:
-            duty = group.create_task(agent._bisections.prove_verdicts())
+            duty = group.create_task(agent._prover._bisections.prove_verdicts())
             batch = await agent.events().read_next(agent.events().last_seq, limit=9)
             duty.cancel()
         return batch[-1], await agent.bisect("b2")
