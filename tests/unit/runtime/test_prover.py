@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from meshwatchd.model.outputs import DaemonReady, VerdictChanged
+from meshwatchd.model.outputs import DaemonReady, PathBisected, VerdictChanged
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.runtime.prover import Prover
 from tests.support.example_bisection import RESULT
@@ -18,7 +18,7 @@ class Notes:
     """Sinks and a log."""
 
     def __init__(self) -> None:
-        self.facts: list[object] = []
+        self.facts: list[PathBisected] = []
 
     def consume(self, frame):
         """Keep the fact."""
@@ -42,8 +42,9 @@ def prover(notes: Notes, asked: list[str], snapshot: Snapshot | None = None) -> 
 def test_verdicts_are_proven_and_other_facts_are_not():
     """What is found goes where facts go."""
 
-    async def scenario() -> tuple[list[object], list[str]]:
-        notes, asked = Notes(), []
+    async def scenario() -> tuple[list[PathBisected], list[str]]:
+        asked: list[str] = []
+        notes = Notes()
         made = prover(notes, asked)
         made.take(DaemonReady(pair=0))
         made.take(VerdictChanged(verdict=verdict(), previous="none"))
