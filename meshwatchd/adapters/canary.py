@@ -63,9 +63,11 @@ class CanaryProber:
         self._open: dict[int, _Question] = {}
 
     def configure(self, plans: Iterable[SessionPlan]) -> None:
-        """Replace the table of sessions; whatever was asked is forgotten."""
-        self.close()
-        self._plans = {plan.session: plan for plan in plans}
+        """Take over a table of sessions; what was asked of those whose plans are not the same is forgotten."""
+        before, self._plans = self._plans, {plan.session: plan for plan in plans}
+        gone = {number for number, plan in before.items() if self._plans.get(number) != plan}
+        for question in [each for each in self._open.values() if each.plan.session in gone]:
+            self._close(question)
 
     def __contains__(self, session: SessionId) -> bool:
         return session in self._plans

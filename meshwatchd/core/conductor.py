@@ -11,10 +11,13 @@ from meshwatchd.core.context import PairContext
 from meshwatchd.core.execution import Execution
 from meshwatchd.core.mover import Intent, MoveState
 from meshwatchd.core.mtu_verdict import judge
+from meshwatchd.core.pair import PairWatch
+from meshwatchd.core.parting import LINGER_NS, Legacy, Parting
+from meshwatchd.core.planner import Planner
 from meshwatchd.core.policy import Decision, Move, Situation, Stay, decide
 from meshwatchd.core.session import Outcome, Session
 from meshwatchd.core.suspicion import Suspicion
-from meshwatchd.model.events import ActivePath, Reason
+from meshwatchd.model.events import ActivePath, Coordination, Reason
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import (
@@ -25,9 +28,10 @@ from meshwatchd.model.outputs import (
     PathSuppressed,
     VerdictChanged,
 )
+from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
-from meshwatchd.model.topology import Path
+from meshwatchd.model.topology import Path, PathKey
 from meshwatchd.model.units import parse_duration
 
 REVIEW_NS = 100 * MS
@@ -54,6 +58,10 @@ ADVICE_PAUSE_NS = 60 * SECOND
 """Advice is repeated no more often than this while it stays the same."""
 
 
+BETWEEN_PATHS = 255
+"""The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
+
+
 class Conductor:
     """All that happens to one pair on one node, in the order it is looked at."""
 
@@ -74,18 +82,113 @@ class Conductor:
         self._flaps: dict[int, int] = {}
         self._reviewed_at = now
         self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
-        self._groups = {s.plan.session: tuple(self.watch.groups_of(s)) for s in context.schedule.sessions}
+        self.parting: Parting | None = None
+        self._lingering: tuple[str, ...] = ()
+        self._lingers_until = 0
+        self._assign_groups()
 
     @property
     def active(self) -> ActivePath:
         """What the banner says of this pair."""
-        return ActivePath(pair=self.watch.index, rank=self.mover.active.rank, generation=self.mover.generation)
+        return ActivePath(
+            pair=self.watch.index,
+            rank=self.mover.active.rank if self.parting is None else BETWEEN_PATHS,
+            generation=self.mover.generation,
+            relays=self.watch.relays_print,
+        )
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether the kernel is being asked for a change."""
+        return self.mover.state is MoveState.APPLYING or (self.parting is not None and self.parting.is_switching)
 
     def deadline(self) -> int:
         """The next instant at which `review` has something to do."""
         if self.mover.state in (MoveState.PROPOSING, MoveState.VERIFYING):
             return min(self.next_review, self.mover.next_step)
         return self.next_review
+
+    def change(self, watch: PairWatch, planner: Planner, now: int, *, is_enforcing: bool) -> None:
+        """Go on with the same pair in another mesh.
+
+        Args:
+            watch: reads the sessions of that mesh.
+            planner: of that mesh.
+            now: nanoseconds.
+            is_enforcing: as in `PairContext`.
+        """
+        context, before, planned = self.context, self.watch, self.context.planner
+        self.watch = context.watch = watch
+        context.planner, context.is_enforcing = planner, is_enforcing
+        self._assign_groups()
+        self.verdicts.renumber(watch.index)
+        numbers = {path.key: path.number for path in watch.paths}
+        renumbered: dict[int, int] = {path.number: numbers[path.key] for path in before.paths if path.key in numbers}
+        self.execution.renumber(renumbered)
+        self._flaps = {renumbered[old]: since for old, since in self._flaps.items() if old in renumbered}
+        undo = self._undo
+        self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
+        if before.relays_print != watch.relays_print or not watch.group(watch.primary).is_proven:
+            self._started = now
+        active = self._successor(self.mover.active, planned, now)
+        self.mover.change(watch.paths, active)
+        if self.parting is not None:
+            self.parting.restart(now)
+
+    def _successor(self, active: Path, planned: Planner, now: int) -> Path:
+        """The path that traffic is on in the mesh as it is; where it is gone, the one to go to, and how to leave."""
+        watch, planner = self.watch, self.context.planner
+        twin = next((path for path in watch.paths if path.key == active.key), None)
+        if active.is_primary:
+            return twin or watch.primary
+        if twin is not None and (planned.stands_on(active), planned.override(active), active.number) == (
+            planner.stands_on(twin),
+            planner.override(twin),
+            twin.number,
+        ):
+            return twin
+        devices, tables = planned.stands_on(active)
+        self.part(active.key, Legacy(planned.override(active), devices, tables), now)
+        return watch.primary
+
+    def part(self, key: PathKey | None, legacy: Legacy, now: int) -> None:
+        """Begin to leave an override that leads over no path of the mesh."""
+        self.parting = Parting(self.context, key=key, legacy=legacy, now=now)
+
+    def overrides(self) -> tuple[Rule, ...]:
+        """The rules in the kernel that lead this pair's traffic."""
+        return (
+            self.parting.legacy.rules if self.parting is not None else self.context.planner.override(self.mover.active)
+        )
+
+    def holds(self, now: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Devices and tables that have to stay as they are, whatever the mesh of the moment wants there."""
+        if self.parting is not None:
+            return self.parting.legacy.devices, self.parting.legacy.tables
+        return (self._lingering if now < self._lingers_until else ()), ()
+
+    def switched(self, generation: int, now: int) -> Iterator[Output]:
+        """The kernel took a change."""
+        if self.parting is None:
+            yield from self.execution.applied(generation, now)
+            return
+        yield from self.parting.applied(now)
+        self._settle(now)
+
+    def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
+        """The kernel refused a change."""
+        if self.parting is None:
+            yield from self.execution.refused(generation, error, now)
+        else:
+            yield from self.parting.refused(error, now)
+
+    def _settle(self, now: int) -> None:
+        if self.parting is not None and self.parting.is_over:
+            self._lingering, self._lingers_until = self.parting.legacy.devices, now + LINGER_NS
+            self.parting = None
+
+    def _assign_groups(self) -> None:
+        self._groups = {s.plan.session: tuple(self.watch.groups_of(s)) for s in self.context.schedule.sessions}
 
     def adopt(self, path: Path, now: int) -> None:
         """Take over an override found in the kernel at start."""
@@ -118,6 +221,10 @@ class Conductor:
         yield from self._note_flaps(now)
         yield from self._diagnose(now)
         yield from self._get_ready(now)
+        if self.parting is not None:
+            yield from self.parting.press(now)
+            self._settle(now)
+            return
         if self.mover.state is MoveState.PROPOSING:
             yield from self.agreement.press(now)
         elif self.mover.state is MoveState.VERIFYING:
@@ -127,10 +234,21 @@ class Conductor:
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
+        if self.parting is not None or not self.is_same_pair(active.relays):
+            return
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
             yield from self.agreement.follow(peer, intent, now)
+
+    def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
+        """A relay speaks."""
+        if self.parting is None and self.is_same_pair(message.relays):
+            yield from self.agreement.received(message, sender, now)
+
+    def is_same_pair(self, relays: int) -> bool:
+        """Whether ranks mean the same to whoever says so by this fingerprint; 0 is no statement."""
+        return relays in (0, self.watch.relays_print)
 
     def order_expired(self, order: Order, now: int) -> None:
         """A standing order is over: an unconfirmed failover is undone, a pinned path is an ordinary one again."""
@@ -139,7 +257,7 @@ class Conductor:
         if order.kind is OrderKind.PIN:
             self.mover.is_pinned = False
         elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
-            self._undo = next(path for path in self.watch.paths if path.rank == order.rank)
+            self._undo = next((path for path in self.watch.paths if path.rank == order.rank), None)
             self._undo_until = now + UNDO_NS
         self.next_review = now
 

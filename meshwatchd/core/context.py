@@ -23,9 +23,11 @@ from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PairContext:
     """One pair on one node: what is seen, where traffic is, and the means to probe and to speak.
+
+    Watch, planner and whether this node enforces are replaced when the mesh changes; all else is for good.
 
     Attributes:
         orders, storm: of the whole node.
@@ -92,5 +94,5 @@ class PairContext:
         number = (over or intent.target).number
         on_path = [session for session in usable if session.plan.path == number]
         for session in (on_path or usable)[:1]:
-            message = self.mover.message(kind, to, intent=intent)
+            message = self.mover.message(kind, to, intent=intent, relays=self.watch.relays_print)
             yield self.schedule.probe(session, now, is_confirm=True, coordination=message)

@@ -2,7 +2,7 @@
 
 Only dispatch lives here. What an event means is decided by the part it belongs to:
 
-    SnapshotReceived -> profile -> topology -> planner, layout -> sessions, groups
+    SnapshotReceived -> takeover: profile -> topology -> planner, layout -> sessions, groups
     ReplyReceived, expiry -> session -> group -> conductor (verdict, decision, agreement, move)
     RequestReceived -> what peers say of themselves, coordination
     OperatorRequested -> conductor
@@ -17,45 +17,33 @@ from typing import assert_never
 from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
-from meshwatchd.core.context import PairContext
-from meshwatchd.core.damping import Damper
-from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.memory import MEMORABLE, Memory
-from meshwatchd.core.mover import Mover
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.operators import answer
-from meshwatchd.core.pair import PairWatch
-from meshwatchd.core.planner import Planner
+from meshwatchd.core.recognise import Recogniser
 from meshwatchd.core.report import build_status
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.storm import Storm
-from meshwatchd.core.verdicts import VerdictKeeper
+from meshwatchd.core.takeover import Takeover
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.mesh_profile import Profile
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
-    CollisionFound,
-    ConfigureSessions,
-    DaemonStarted,
-    EnsureProvision,
     KeyMismatched,
     ObjectReasserted,
     OrderEnded,
     OrderGiven,
     Output,
-    OverrideAdopted,
     PlanRefused,
     SaveState,
     SessionChanged,
     SetBanner,
-    TopologyRejected,
 )
-from meshwatchd.model.settings import MS, Mode, Settings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.status import Status
 from meshwatchd.model.topology import Topology
 
@@ -93,18 +81,15 @@ class Engine:
         self.conductors: dict[int, Conductor] = {}
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
+        self.takeover = Takeover(self, Recogniser(settings, node, profiles))
         self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
-        self._rng = rng
-        self._profiles = profiles
-        self._planner: Planner | None = None
+        self.rng = rng
         self._banner = ev.Banner()
-        self._rejected = ""
-        self._is_agent_new = False
         self._is_told = True
-        self._in_use: tuple[int, ...] = ()
-        self._by_path: dict[int, tuple[Conductor, ...]] = {}
+        self.in_use: tuple[int, ...] = ()
+        self.by_path: dict[int, tuple[Conductor, ...]] = {}
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
@@ -150,17 +135,15 @@ class Engine:
             case ev.Tick():
                 yield from self._tick(now)
             case ev.SnapshotReceived():
-                yield from self._observe(event.snapshot, now)
+                yield from self.takeover.observe(event.snapshot, now)
             case ev.OtherKeySeen():
                 yield from self._mismatched(event, now)
             case ev.LatenessMeasured():
                 self.schedule.widen(event.p99_ns)
             case ev.SendFailed():
                 yield from self._send_failed(event, now)
-            case ev.SwitchApplied():
-                yield from self.conductors[event.pair].execution.applied(event.generation, now)
-            case ev.SwitchFailed():
-                yield from self.conductors[event.pair].execution.refused(event.generation, event.error, now)
+            case ev.SwitchApplied() | ev.SwitchFailed():
+                yield from self.takeover.switched(event, now)
             case ev.Stalled():
                 yield from self._stalled(event, now)
             case ev.Provisioned():
@@ -169,7 +152,7 @@ class Engine:
             case ev.ObjectLost():
                 yield from self._lost(event)
             case ev.AgentLost():
-                self._is_agent_new = True
+                self.takeover.is_agent_new = True
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
@@ -209,7 +192,9 @@ class Engine:
             outputs += conductor.review(now)
         if due:
             self._is_told = False
-        self._use_paths(now)
+        self.use_paths(now)
+        if self.takeover.held:
+            outputs += self.takeover.provide(now)
         return outputs
 
     def _replied(self, event: ev.ReplyReceived, now: int) -> list[Output]:
@@ -248,7 +233,7 @@ class Engine:
 
     def _concerned(self, session: Session) -> tuple[Conductor, ...]:
         """Who looks at a session: the pair of its path, or for a segment all pairs."""
-        return self._by_path[session.plan.path]
+        return self.by_path[session.plan.path]
 
     def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
         """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
@@ -279,12 +264,12 @@ class Engine:
         if event.size_bytes:
             self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
-            for conductor in self._by_path.get(event.path, ()):
+            for conductor in self.by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is not None and message.target == self.node and message.pair in self.conductors:
-            yield from self.conductors[message.pair].agreement.received(message, event.peer, now)
+            yield from self.conductors[message.pair].received(message, event.peer, now)
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
@@ -293,6 +278,8 @@ class Engine:
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""
+        if banner.active != self._banner.active:
+            banner = self._readable(banner)
         self.views.note(peer, banner, now)
         outputs: list[Output] = []
         is_doubtful = bool(banner.view_known & ~banner.view_up)
@@ -304,6 +291,15 @@ class Engine:
                 if active.pair in self.conductors:
                     outputs += self.conductors[active.pair].told(peer, active, now)
         return outputs
+
+    def _readable(self, banner: ev.Banner) -> ev.Banner:
+        """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others."""
+        strange = [
+            active.pair
+            for active in banner.active
+            if active.pair in self.conductors and not self.conductors[active.pair].is_same_pair(active.relays)
+        ]
+        return views.without(banner, strange) if strange else banner
 
     def _announce(self) -> Iterator[Output]:
         legs: dict[tuple[int, views.View], Leg] = {}
@@ -319,111 +315,20 @@ class Engine:
 
     # -- kernel state ------------------------------------------------------------------------------------------
 
-    def _observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
-        profile = self._profiles.get(self.settings.mesh.profile)
-        if profile is None:
-            yield from self._reject(f"no profile is called {self.settings.mesh.profile}")
-            return
-        topology = profile.recognise(snapshot, self.settings.mesh, self.node)
-        if isinstance(topology, Unrecognised):
-            yield from self._reject(topology.reason)
-            return
-        if snapshot.collisions:
-            what = tuple(collision.what for collision in snapshot.collisions)
-            if self._rejected != str(what):
-                self._rejected = str(what)
-                yield CollisionFound(what=what)
-        if topology == self.topology:
-            self.sizes.observe(snapshot, now)
-        if topology != self.topology:
-            yield from self._begin(topology, snapshot, now)
-        elif self._is_agent_new and self._planner is not None and self._may_act(snapshot):
-            yield EnsureProvision(provision=self._planner.provision())
-        self._is_agent_new = False
-
-    def _may_act(self, snapshot: Snapshot) -> bool:
-        return self.settings.daemon.mode is Mode.ENFORCE and not snapshot.collisions
-
-    def _begin(self, topology: Topology, snapshot: Snapshot, now: int) -> Iterator[Output]:
-        is_acting = self._may_act(snapshot)
-        self.topology = topology
-        self._planner = planner = Planner(topology, self.settings)
-        plans = lay_out(planner, has_standby=is_acting)
-        self.schedule.use_paths((path.number for path in topology.local_paths() if path.is_primary), now)
-        self.schedule.start(plans, now, kinds_of(planner, plans))
-        self.conductors = self._build_conductors(planner, now, is_acting=is_acting)
-        everybody = tuple(self.conductors.values())
-        self._by_path = {
-            NO_PATH: everybody,
-            **{path.number: (self.conductors[path.pair],) for path in topology.local_paths()},
-        }
-        self._in_use = tuple(conductor.watch.primary.number for conductor in everybody)
-        yield DaemonStarted(
-            node=self.node,
-            mode=self.settings.daemon.mode,
-            profile=topology.profile,
-            why=topology.why,
-            sessions=len(plans),
-        )
-        yield ConfigureSessions(sessions=plans)
-        yield from self.sizes.start(planner, plans, snapshot, now)
-        if is_acting:
-            yield EnsureProvision(provision=planner.provision())
-        yield from self._adopt(snapshot, now)
-
-    def _build_conductors(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
-        paths = planner.topology.local_paths()
-        conductors = {}
-        for pair in sorted({path.pair for path in paths}):
-            watch = PairWatch(planner.topology, self.schedule, tuple(path for path in paths if path.pair == pair))
-            context = PairContext(
-                watch=watch,
-                mover=Mover(watch.primary, watch.paths),
-                damper=Damper(self.settings.policy),
-                verdicts=VerdictKeeper(watch.index),
-                schedule=self.schedule,
-                planner=planner,
-                settings=self.settings,
-                rng=self._rng,
-                views=self.views,
-                is_enforcing=is_acting,
-                sizes=self.sizes,
-                orders=self.memory.orders,
-                storm=self.storm,
-            )
-            conductors[int(pair)] = Conductor(context, now)
-            self.memory.recall(conductors[int(pair)], now)
-        self.storm.begin(len(conductors))
-        return conductors
-
-    def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
-        """Keep the overrides of an earlier process: a restart must not move traffic."""
-        assert self._planner is not None, "adoption follows planning"
-        for rule in snapshot.rules:
-            path = self._planner.overridden_by(rule)
-            if path is not None:
-                self.conductors[path.pair].adopt(path, now)
-                yield OverrideAdopted(pair=path.pair, rank=path.rank)
-        self._use_paths(now)
-
     def _lost(self, event: ev.ObjectLost) -> Iterator[Output]:
         """Standing objects are the agent's to put back; an override is ours, and may have been removed on purpose."""
-        if self._planner is None:
+        if self.takeover.planner is None:
             return
-        paths = self._planner.topology.local_paths()
-        if not any(rule.render() in event.what for path in paths for rule in self._planner.override(path)):
+        paths = self.takeover.planner.topology.local_paths()
+        if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
             yield ObjectReasserted(what=event.what)
         for conductor in self.conductors.values():
             yield from conductor.execution.reassert(event.what)
 
-    def _use_paths(self, now: int) -> None:
+    def use_paths(self, now: int) -> None:
+        """Probe the paths that carry traffic as what they are."""
         in_use = tuple(conductor.mover.active.number for conductor in self.conductors.values())
-        if in_use != self._in_use:
-            self._in_use = in_use
+        if in_use != self.in_use:
+            self.in_use = in_use
             primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
             self.schedule.use_paths([*in_use, *primary], now)
-
-    def _reject(self, reason: str) -> Iterator[Output]:
-        if reason != self._rejected:
-            self._rejected = reason
-            yield TopologyRejected(reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from meshwatchd.core.context import PairContext
@@ -106,6 +106,14 @@ class Execution:
         partner = context.partner(proposal.target)
         if partner is not None:
             yield from context.say(CoordinationKind.NOTICE, partner, undo, now, over=proposal.target)
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Paths have other numbers; bans of those that are gone are forgotten.
+
+        Args:
+            numbers: the new one by the old one.
+        """
+        self.banned_until = {numbers[old]: until for old, until in self.banned_until.items() if old in numbers}
 
     def ban(self, path: Path, now: int) -> None:
         """Keep away from a standby path for the hold-down, so that the next one gets its chance."""

@@ -12,7 +12,7 @@ healthy leg must not condemn the leg. An outcome costs the same however many ses
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from meshwatchd.core.detector import MISS_NATS, TRIP_NATS, Cusum
 from meshwatchd.core.session import Outcome, Session, SessionState
@@ -65,6 +65,12 @@ class _Test:
             self.nodes[peer] = sessions
         else:
             self.nodes.pop(peer, None)
+
+    def forget_nodes(self, gone: Iterable[str]) -> None:
+        """Count the nodes anew; those that are gone are no witnesses."""
+        self.nodes.clear()
+        for peer in gone:
+            self.witnesses.forget(peer)
 
     def restart(self) -> None:
         self.cusum = Cusum(self.cusum.hold_off_ns)
@@ -119,6 +125,13 @@ class _Class:
         elif index not in self.alone:
             self._fallen[index] = None
 
+    def set_aside(self, alone: Iterable[SessionId]) -> None:
+        """These were found to be down alone already."""
+        for index in alone:
+            if self._fallen.pop(index, "gone") is None:
+                self.alone[index] = None
+                self._count(self.sessions[index], -1)
+
     def isolate(self) -> bool:
         """Set aside the sessions that are down while a neighbour is innocent; whether there are new ones."""
         if not (self.calm and self._fallen):
@@ -167,14 +180,31 @@ class Group:
         self.good_since = 0
         self._timers = timers
         self._all, self._fresh = _Test(), _Test()
-        self._new = _Class(self.sessions, (self._all, self._fresh))
-        self._known = _Class(self.controls, (self._all,))
-        self._classes = {index: kind for kind in (self._new, self._known) for index in kind.sessions}
         self._has_known_answer = False
         self._is_calm = False
         self._worst_nats = 0.0
+        self._classify()
+
+    def change(self, sessions: Sequence[Session], controls: Sequence[Session]) -> None:
+        """Nodes behind the leg have come or gone; the leg is the same, and so is the evidence about it."""
+        if self.sessions == tuple(sessions) and self.controls == tuple(controls):
+            return
+        gone = {s.plan.peer for s in self.sessions} - {s.plan.peer for s in sessions}
+        alone = *self._new.alone, *self._known.alone
+        self.sessions, self.controls = tuple(sessions), tuple(controls)
+        for test in (self._all, self._fresh):
+            test.forget_nodes(sorted(gone))
+        self._classify(alone)
+        self._is_calm = False
+
+    def _classify(self, alone: Sequence[SessionId] = ()) -> None:
+        self._new = _Class(self.sessions, (self._all, self._fresh))
+        self._known = _Class(self.controls, (self._all,))
+        self._classes = {index: kind for kind in (self._new, self._known) for index in kind.sessions}
         for session in (*self.sessions, *self.controls):
             self._classes[session.plan.session].update(session)
+        for kind in (self._new, self._known):
+            kind.set_aside(index for index in alone if index in kind.sessions)
 
     @property
     def nats(self) -> float:

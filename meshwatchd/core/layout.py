@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from meshwatchd.core.planner import EFFECTIVE_PORT_OFFSET, Planner
 from meshwatchd.core.rates import Kind
@@ -22,12 +23,15 @@ SUBSET = 16
 """Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
 
 
-def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
+def lay_out(
+    planner: Planner, *, has_standby: bool, device_indices: Mapping[str, int] = MappingProxyType({})
+) -> tuple[SessionPlan, ...]:
     """Every session of this node, ids counting up.
 
     Args:
         planner: knows the topology and the ports.
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
+        device_indices: of the devices that sessions leave by, as far as known.
     """
     plans = [
         *_relay_plans(planner, has_standby=has_standby),
@@ -36,6 +40,7 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         *_ipip_plans(planner),
         *_ip6_plans(planner),
     ]
+    ipip = planner.settings.mesh.ipip_device
     own = tuple(
         SessionPlan(
             session=SessionId(index),
@@ -46,7 +51,8 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
             source=source,
             destination=destination,
             port=port,
-            device=planner.settings.mesh.ipip_device if layer is Layer.IPIP else "",
+            device=ipip if layer is Layer.IPIP else "",
+            device_index=device_indices.get(ipip, 0) if layer is Layer.IPIP else 0,
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )

@@ -13,7 +13,7 @@ that nobody answers is repeated until it times out; the answer to a repeated pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -157,6 +157,28 @@ class Mover:
         self.notices_left = NOTICE_REPEATS
         return intent
 
+    def change(self, paths: tuple[Path, ...], active: Path) -> None:
+        """The paths of the pair are others; a move towards one that stays the same goes on, any other is given up.
+
+        Args:
+            paths: from here on.
+            active: the one of them that traffic is on.
+        """
+        assert self.state is not MoveState.APPLYING, "the mesh does not change while the kernel is being asked"
+        twins = {(path.key, path.rank): path for path in paths}
+        self.paths = paths
+        self.previous = twins.get((self.previous.key, self.previous.rank), active)
+        is_same = (self.active.key, self.active.rank) == (active.key, active.rank)
+        self.active = active
+        if self.intent is None:
+            return
+        target = twins.get((self.intent.target.key, self.intent.target.rank))
+        if target is not None and is_same:
+            self.intent = replace(self.intent, target=target)
+            return
+        self._move(MoveInput.ABANDONED if self.state is MoveState.PROPOSING else MoveInput.SETTLED)
+        self.intent = None
+
     def failed(self, now: int) -> None:
         """The kernel has refused the change."""
         self._move(MoveInput.FAILED)
@@ -173,7 +195,13 @@ class Mover:
         return now - self._current().began < PATIENCE_NS
 
     def message(
-        self, kind: CoordinationKind, target: NodeName, *, intent: Intent, reason: Reason | None = None
+        self,
+        kind: CoordinationKind,
+        target: NodeName,
+        *,
+        intent: Intent,
+        reason: Reason | None = None,
+        relays: int = 0,
     ) -> Coordination:
         """One coordination message about a move."""
         return Coordination(
@@ -184,6 +212,7 @@ class Mover:
             nonce=intent.nonce,
             target=target,
             reason=intent.reason if reason is None else reason,
+            relays=relays,
         )
 
     def _current(self) -> Intent:

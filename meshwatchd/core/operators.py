@@ -108,6 +108,8 @@ def _problem(engine: Engine, conductor: Conductor, target: Path) -> str:
         return f"rank {target.rank} is in use already"
     if engine.settings.daemon.mode is not Mode.ENFORCE:
         return f"this daemon runs in {engine.settings.daemon.mode} mode; set daemon.mode to enforce"
+    if conductor.parting is not None:
+        return "the mesh has just changed and traffic is leaving a path that is gone; try again in some seconds"
     relays = target.relays if not target.is_primary else conductor.mover.active.relays
     if engine.node not in relays:
         return f"this node does not relay that path; ask on {' or '.join(relays)}"

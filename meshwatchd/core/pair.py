@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
 from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
+from meshwatchd.core.reconfigure import relays_print
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.core.side import SideIssues
 from meshwatchd.core.views import PeerViews, View
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.topology import Path, Topology
+from meshwatchd.model.topology import Path, PathKey, Topology
 
 ALIVE_AFTER_HITS = 3
 """Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
@@ -50,14 +51,24 @@ HEARD_HISTORY = 64
 
 
 class PairWatch:
-    """Reads sessions, decides nothing."""
+    """Reads sessions, decides nothing.
 
-    def __init__(self, topology: Topology, schedule: Schedule, paths: tuple[Path, ...]) -> None:
+    Args:
+        topology, schedule: as they are from here on.
+        paths: of the pair.
+        before: the same pair in the topology before this one: the evidence about paths that are the same is kept.
+    """
+
+    def __init__(
+        self, topology: Topology, schedule: Schedule, paths: tuple[Path, ...], before: PairWatch | None = None
+    ) -> None:
         self.paths = paths
         self.primary = paths[0]
         self.index = self.primary.pair
+        self.relays_print = relays_print(paths)
         local = topology.local
         self.remote = self.primary.other_location(local.location)
+        self.home = local.location
         self.own_leader = self.primary.relay_in(local.location)
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
@@ -65,11 +76,15 @@ class PairWatch:
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
-        self._select(schedule)
-        self.heard: dict[tuple[str, Layer], deque[int]] = {}
-        self._accused_since = 0
+        self._select(schedule, {} if before is None else before.judged())
+        self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
+        self.accused_since: int = 0 if before is None else before.accused_since
 
-    def _select(self, schedule: Schedule) -> None:
+    def judged(self) -> dict[PathKey, Group]:
+        """What is known of each path, by what makes a path the same in another mesh."""
+        return {path.key: self.group(path) for path in self.paths}
+
+    def _select(self, schedule: Schedule, known: Mapping[PathKey, Group]) -> None:
         def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
             return schedule.select(layer=Layer.RELAY, path=path.number, flow=flow)
 
@@ -84,7 +99,9 @@ class PairWatch:
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
-            group = self.groups[path.number] = Group(judged, controls, schedule.timers)
+            group = known.get(path.key) or Group(judged, controls, schedule.timers)
+            group.change(judged, controls)
+            self.groups[path.number] = group
             self._judges |= {session.plan.session: group for session in (*judged, *controls)}
         self.fresh = relay(self.primary, FlowClass.FRESH)
         self.pinned = relay(self.primary, FlowClass.PINNED)
@@ -154,7 +171,7 @@ class PairWatch:
         since = max(since, now - RECENT_NS) if since else 0
         alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
         members_ipip = self._members_ipip(views, now)
-        self._accused_since = (self._accused_since or now) if members_ipip is Leg.DEAD else 0
+        self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
         # Whoever is taken out of service may be silent.
         lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
         silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
@@ -255,7 +272,7 @@ class PairWatch:
         if _standing(self.members_overlay) is Leg.DEAD:
             nats = sum(session.cusum.nats for session in self.members_overlay)
             return Leg.DEAD if nats >= SURE_NATS else Leg.UNKNOWN
-        found = leg(self.members_overlay, self._accused_since or since)
+        found = leg(self.members_overlay, self.accused_since or since)
         return found if found is Leg.ALIVE else Leg.UNKNOWN
 
     def is_deaf(self, now: int) -> bool:

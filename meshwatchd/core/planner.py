@@ -18,6 +18,8 @@ own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import msgspec
 
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink, Switch
@@ -46,13 +48,33 @@ class Planner:
         pairs = sorted({path.pair for path in topology.local_paths()})
         self._pair_slots = {pair: slot for slot, pair in enumerate(pairs)}
 
-    def provision(self) -> Provision:
-        """Every standing object of this node."""
+    def provision(self, kept_devices: Collection[str] = (), kept_tables: Collection[int] = ()) -> Provision:
+        """Every standing object of this node.
+
+        Args:
+            kept_devices: of an earlier mesh, with traffic on them still; what would take their place waits.
+            kept_tables: likewise.
+        """
         paths = self.topology.local_paths()
         links = tuple(self._link(path) for path in paths if self._has_link(path))
         routes = tuple(route for path in paths for route in (*self.routes(path), *self._probe_routes(path)))
-        delivery = self._delivery_routes() if links else ()
-        return Provision(links=links, routes=routes + delivery, rules=self._standing_rules(links))
+        devices = tuple(dict.fromkeys((*(link.device for link in links), *sorted(kept_devices))))
+        delivery = self._delivery_routes() if devices else ()
+        return Provision(
+            links=tuple(link for link in links if link.device not in kept_devices),
+            # Routes into a link that still leads elsewhere wait as well: their probes would praise the wrong path.
+            routes=tuple(
+                each for each in routes + delivery if each.table not in kept_tables and each.dev not in kept_devices
+            ),
+            rules=self._standing_rules(devices),
+            kept_devices=tuple(sorted(kept_devices)),
+            kept_tables=tuple(sorted(kept_tables)),
+        )
+
+    def stands_on(self, path: Path) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The standby devices and tables of this node that traffic on a path needs."""
+        devices = (self._device(path),) if self._has_link(path) else ()
+        return devices, (self._table(path),) if self.routes(path) else ()
 
     def routes(self, path: Path) -> tuple[Route, ...]:
         """The routes of a path's table on this node; empty where the mesh's own routes already lead there."""
@@ -109,6 +131,14 @@ class Planner:
         """The path whose override a rule found in the kernel is, or None."""
         return next((path for path in self.topology.local_paths() if rule in self.override(path)), None)
 
+    def pair_of_override(self, rule: Rule) -> int | None:
+        """The pair whose override has this rule's priority, whatever it leads to; the first pair for nobody's."""
+        slot = rule.priority - self.settings.kernel.priority_base - OVERRIDE_OFFSET
+        if not 0 <= slot < LANDING_OFFSET - OVERRIDE_OFFSET:
+            return None
+        pairs = {place: pair for pair, place in self._pair_slots.items()}
+        return pairs.get(slot, pairs.get(0))
+
     def probe_port(self, path: Path) -> int:
         """The UDP port of the path's reflectors, which selects the path at every hop."""
         return self.settings.probe.port + PATH_PORT_OFFSET + path.number
@@ -144,9 +174,9 @@ class Planner:
             for name, hop in sorted(self.topology.hops.items())
         )
 
-    def _standing_rules(self, links: tuple[StandbyLink, ...]) -> tuple[Rule, ...]:
+    def _standing_rules(self, devices: Iterable[str]) -> tuple[Rule, ...]:
         base, table = self.settings.kernel.priority_base, self.settings.kernel.table_base
-        delivery = tuple(Rule(priority=base, table=table + DELIVERY_SLOT, iif=link.device) for link in links)
+        delivery = tuple(Rule(priority=base, table=table + DELIVERY_SLOT, iif=device) for device in devices)
         landing = Rule(priority=base + LANDING_OFFSET, table=table + EMPTY_SLOT)
         selectors = tuple(rule for path in self.topology.local_paths() for rule in self._selectors(path))
         return (*delivery, landing, *selectors)

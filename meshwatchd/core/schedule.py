@@ -203,7 +203,8 @@ class Schedule:
         after = [before.get(_place(kind)) or _Turn(kind, []) for kind in turns]
         changed = []
         for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
-            added = [session for session in sessions if session not in turn.sessions]
+            known = {id(session) for session in turn.sessions}
+            added = [session for session in sessions if id(session) not in known]
             if turn.sessions != sessions:
                 changed.append((turn, bool(added), not turn.sessions))
             turn.replace(kind, sessions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.core.detector import TRIP_NATS
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
@@ -51,6 +53,11 @@ class VerdictKeeper:
         self.current = Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=pair)
         self._candidate = self.current
         self._since = 0
+
+    def renumber(self, pair: int) -> None:
+        """The pair has another index."""
+        self.current = msgspec.structs.replace(self.current, pair=pair)
+        self._candidate = msgspec.structs.replace(self._candidate, pair=pair)
 
     def update(self, verdict: Verdict, now: int) -> tuple[Verdict, str] | None:
         """Take in the verdict of this instant; returns it with the previous fault's name when it is to be stated."""

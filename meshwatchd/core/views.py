@@ -7,6 +7,7 @@ local evidence alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from meshwatchd.core.classifier import Leg
@@ -39,6 +40,17 @@ def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
         if leg is Leg.ALIVE:
             up |= 1 << bit
     return up, known
+
+
+def without(banner: Banner, pairs: Iterable[int]) -> Banner:
+    """A banner that says nothing about some pairs."""
+    dropped = frozenset(pairs)
+    bits = sum(((1 << BITS_PER_PAIR) - 1) << pair * BITS_PER_PAIR for pair in dropped if pair < VIEW_PAIRS)
+    return Banner(
+        view_up=banner.view_up & ~bits,
+        view_known=banner.view_known & ~bits,
+        active=tuple(active for active in banner.active if active.pair not in dropped),
+    )
 
 
 KEY_NEWS_NS = 5 * SECOND

@@ -61,6 +61,12 @@ class Witnesses:
         """An answer came late: take the miss back, count a hit."""
         self._add(peer, HALF.hit_nats - HALF.miss_nats, QUARTER.hit_nats - QUARTER.miss_nats, -1)
 
+    def forget(self, peer: str) -> None:
+        """That node is gone: what it said counts no more."""
+        witness = self._known.pop(peer, None)
+        if witness is not None and witness.turn == self._turn:
+            self._count(witness, -1)
+
     def are_unanimous(self, arm: Arm, nodes: int) -> bool:
         """Whether the charge of an arm stands against the leg as a whole.
 

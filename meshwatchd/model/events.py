@@ -13,11 +13,17 @@ from meshwatchd.model.snapshot import Snapshot
 
 
 class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node says about one pair of locations: the rank in use and how many moves led there."""
+    """What a node says about one pair of locations: the rank in use and how many moves led there.
+
+    Attributes:
+        relays: a fingerprint of the relays that the ranks stand for (`core.reconfigure.relays_print`), 0 for none:
+            ranks and pairs are positions in lists of which two nodes may have different versions for a moment.
+    """
 
     pair: int
     rank: int
     generation: int
+    relays: int = 0
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +80,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
         nonce: chosen by the proposer, repeated in the answer.
         reason: why the move is asked for or refused.
         target: the node it is for.
+        relays: as in `ActivePath`.
     """
 
     kind: CoordinationKind
@@ -83,6 +90,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     nonce: int
     target: NodeName
     reason: Reason = Reason.NONE
+    relays: int = 0
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

@@ -21,6 +21,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
             kernel's to choose, and empty.
         port: destination port.
         device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
+        device_index: what that device was known by when this was planned: another index is another device.
         canary: what a session of Layer.POD asks, None for all others.
     """
 
@@ -33,6 +34,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     destination: str
     port: int
     device: str = ""
+    device_index: int = 0
     canary: Canary | None = None
 
     @property
@@ -47,9 +49,14 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
-    """Replace the table of sessions; earlier session ids mean nothing any more."""
+    """Take over a table of sessions: those whose plan stays the same go on, all others begin anew or end.
+
+    Attributes:
+        nodes: every node of the mesh, who may ask this one; empty leaves it as it is.
+    """
 
     sessions: tuple[SessionPlan, ...]
+    nodes: tuple[NodeName, ...] = ()
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
@@ -118,6 +125,31 @@ class DaemonStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact",
     profile: str
     why: tuple[str, ...]
     sessions: int
+
+
+class TopologyChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The mesh is another one, and the engine has taken it over.
+
+    Attributes:
+        what: one sentence for each thing that is different, the first of them.
+        why: as in `Topology`.
+        kept, begun, ended: how many sessions go on, are new, and are gone.
+    """
+
+    what: tuple[str, ...]
+    why: tuple[str, ...]
+    kept: int
+    begun: int
+    ended: int
+
+
+class OverrideRetired(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The path in use is no part of the mesh any more, and traffic has left it for one that is."""
+
+    pair: int
+    to_rank: int
+    operations: tuple[str, ...]
+    because: tuple[str, ...]
 
 
 class TopologyRejected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -383,6 +415,8 @@ TunnelFact = EndpointMoved | AllowedIpsMoved | HandshakeStale | HandshakeRenewed
 
 Fact = (
     DaemonStarted
+    | TopologyChanged
+    | OverrideRetired
     | TopologyRejected
     | DaemonReady
     | SessionChanged

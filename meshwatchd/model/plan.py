@@ -90,11 +90,18 @@ class StandbyLink(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Provision(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of ours that stands in the kernel while all is well; overrides come on top."""
+    """Everything of ours that stands in the kernel while all is well; overrides come on top.
+
+    Attributes:
+        kept_devices: standby devices of an earlier mesh that still carry traffic: they are left as they are.
+        kept_tables: the same of tables: their routes are neither changed nor removed.
+    """
 
     links: tuple[StandbyLink, ...] = ()
     routes: tuple[Route, ...] = ()
     rules: tuple[Rule, ...] = ()
+    kept_devices: tuple[str, ...] = ()
+    kept_tables: tuple[int, ...] = ()
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,6 +71,10 @@ class Location(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return (self.leader, *self.standbys)
 
 
+PathKey = tuple[tuple[LocationName, LocationName], tuple[NodeName, NodeName], bool]
+"""Locations, relays, and whether it is the mesh's own: what a path is, whatever its number in the mesh of a moment."""
+
+
 class Path(msgspec.Struct, frozen=True, kw_only=True):
     """One way between two locations: a relay on each side, in the order of the locations' names."""
 
@@ -84,6 +88,11 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     def is_primary(self) -> bool:
         """Whether this is the mesh's own path."""
         return self.rank == 0
+
+    @property
+    def key(self) -> PathKey:
+        """What makes it the same path in another topology: numbers and ranks shift when locations or relays change."""
+        return self.locations, self.relays, self.is_primary
 
     @property
     def link_index(self) -> int | None:

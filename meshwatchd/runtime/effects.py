@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from meshwatchd.adapters.canary import CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
@@ -20,7 +22,7 @@ from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, StateFrame
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -32,14 +34,19 @@ from meshwatchd.model.outputs import (
     ReplyOperator,
     SaveState,
     SendProbe,
+    SessionPlan,
     SetBanner,
 )
-from meshwatchd.model.settings import Mode, Settings
+from meshwatchd.model.settings import SECOND, Mode, Settings
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.wire import MeshKeys, MeshSecret
 
 OTHER_FILES: Final = 128
 """Descriptors that are no source ports: listeners, the link, timers."""
+
+
+FORMER_PORTS_NS: Final = 30 * SECOND
+"""How long ports are answered on that the mesh does not use any more: longer than nodes take to hear of a change."""
 
 
 class Effects:
@@ -79,7 +86,10 @@ class Effects:
         keys = MeshKeys(self._node, secrets)
         # This node is a peer of its own: SELF probes are signed with a key that no other node has a use for.
         self._peers = peers = Peers(keys, names, budgets_of(settings))
-        dictionary = translate.Dictionary(names)
+        self._dictionary = dictionary = translate.Dictionary(names)
+        self._settings = settings
+        self._plans: dict[SessionId, SessionPlan] = {}
+        self._ports = _Ports()
         own = translate.own_state(Banner(), node=self._node, epoch=epoch)
         self._switch = RuleSwitch(settings.kernel.protocol)
         self._prober = Prober(
@@ -110,7 +120,7 @@ class Effects:
         self._is_acting = settings.daemon.mode is Mode.ENFORCE
         self._has_provisioned = False
         self.refusal = ""
-        self._is_reconfigured = False
+        self._ended: frozenset[SessionId] = frozenset()
         self._has_stated = False
 
     def carry_out(self, output: Output, now_ns: int) -> None:
@@ -132,12 +142,7 @@ class Effects:
             case ApplySwitch():
                 self._inbox.append(self._apply(output))
             case ConfigureSessions():
-                own = tuple(plan for plan in output.sessions if plan.canary is None)
-                self._prober.configure(own)
-                self._canaries.configure(plan for plan in output.sessions if plan.canary is not None)
-                ports = {plan.port for plan in own}
-                self._reflector.listen(ports | {self._base_port, self._base_port + 1})
-                self._is_reconfigured = True
+                self._configure(output, now_ns)
             case EnsureProvision():
                 self._has_provisioned = True
                 self._agent.send(ProvisionFrame(command=output))
@@ -167,9 +172,9 @@ class Effects:
         """
         return self._peers.use(secrets)
 
-    def take_reconfigured(self) -> bool:
-        """Whether the table of sessions was replaced since the last call."""
-        taken, self._is_reconfigured = self._is_reconfigured, False
+    def take_ended(self) -> frozenset[SessionId]:
+        """Ids that have stood for another session or for none since the last call."""
+        taken, self._ended = self._ended, frozenset()
         return taken
 
     def take_stated(self) -> bool:
@@ -184,8 +189,8 @@ class Effects:
         self._canaries.expire(now_ns)
 
     def retry(self) -> None:
-        """Try again what could not be opened."""
-        self._reflector.listen_again()
+        """Try again what could not be opened, and close what was kept open for long enough."""
+        self._reflector.listen(self._ports.wanted(monotonic_ns()))
         if self._standard is not None:
             self._standard.retry()
 
@@ -212,6 +217,21 @@ class Effects:
             self._standard.close()
         self._switch.close()
 
+    def _configure(self, command: ConfigureSessions, now_ns: int) -> None:
+        """Take over a table of sessions: what is the same goes on."""
+        if command.nodes:
+            # This node is one of them whatever the mesh says: it answers its own probes.
+            names = dict.fromkeys((*command.nodes, self._node))
+            self._peers.know(names, budgets_of(self._settings, len(names)))
+            self._dictionary.know(names)
+        own = tuple(plan for plan in command.sessions if plan.canary is None)
+        self._prober.configure(own)
+        self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)
+        self._ports.want({plan.port for plan in own} | {self._base_port, self._base_port + 1}, now_ns)
+        self._reflector.listen(self._ports.wanted(now_ns))
+        before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
+        self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}
+
     def _apply(self, command: ApplySwitch) -> SwitchApplied | SwitchFailed:
         try:
             self._switch.apply(command.switch)
@@ -220,6 +240,33 @@ class Effects:
             return SwitchFailed(pair=command.pair, generation=command.generation, error=str(error))
         self._counters["switches-applied"] += 1
         return SwitchApplied(pair=command.pair, generation=command.generation)
+
+
+def _is_same(plan: SessionPlan, other: SessionPlan | None) -> bool:
+    """Whether an id stands for the same session still, as far as its probes go."""
+    return other is not None and plan == msgspec.structs.replace(other, path=plan.path, device_index=plan.device_index)
+
+
+class _Ports:
+    """The ports to listen on: those of the mesh, and for a while those of the mesh before it.
+
+    Nodes hear of a change one after the other; who has not heard of it yet asks where it always asked, and silence
+    would look like a fault.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: frozenset[int] = frozenset()
+        self._until_ns: dict[int, int] = {}
+
+    def want(self, ports: Iterable[int], now_ns: int) -> None:
+        """These are the mesh's from here on."""
+        before, self._wanted = self._wanted, frozenset(ports)
+        self._until_ns |= dict.fromkeys(before - self._wanted, now_ns + FORMER_PORTS_NS)
+
+    def wanted(self, now_ns: int) -> frozenset[int]:
+        """All of them."""
+        self._until_ns = {port: until for port, until in self._until_ns.items() if until > now_ns}
+        return self._wanted | self._until_ns.keys()
 
 
 def _standard_reflector(

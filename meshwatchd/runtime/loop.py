@@ -21,6 +21,7 @@ from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
+from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.agent_link import AgentLink
@@ -210,12 +211,17 @@ class Loop:
                 self._effects.carry_out(output, now_ns)
             if self._effects.refusal:
                 self.stop()
-            if self._effects.take_reconfigured():
-                self._forget_probe_events()
+            ended = self._effects.take_ended()
+            if ended:
+                self._forget_probe_events(ended)
 
-    def _forget_probe_events(self) -> None:
-        """Session ids of the table before this one mean nothing any more."""
-        kept = [event for event in self._inbox if not isinstance(event, ReplyReceived | SendFailed)]
+    def _forget_probe_events(self, ended: frozenset[SessionId]) -> None:
+        """These ids stand for other sessions than they did, or for none."""
+
+        def is_void(event: Event) -> bool:
+            return isinstance(event, ReplyReceived | SendFailed) and event.session in ended
+
+        kept = [event for event in self._inbox if not is_void(event)]
         self._inbox.clear()
         self._inbox.extend(kept)
 

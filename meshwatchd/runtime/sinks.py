@@ -49,12 +49,14 @@ from meshwatchd.model.outputs import (
     OrderEnded,
     OrderGiven,
     OverrideAdopted,
+    OverrideRetired,
     PathSuppressed,
     PlanRefused,
     ProposalAnswered,
     SessionChanged,
     SessionSuspected,
     SuspicionCleared,
+    TopologyChanged,
     TopologyRejected,
     TunnelKeyChanged,
     TunnelPeersChanged,
@@ -75,6 +77,8 @@ class EventKind(NamedTuple):
 EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
     {
         DaemonStarted: EventKind("daemon.started", "info"),
+        TopologyChanged: EventKind("topology.changed", "info"),
+        OverrideRetired: EventKind("override.retired", "info"),
         TopologyRejected: EventKind("topology.rejected", "error"),
         DaemonReady: EventKind("daemon.ready", "info"),
         SessionChanged: EventKind("session.changed", "info"),

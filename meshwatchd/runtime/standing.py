@@ -98,7 +98,7 @@ class Standing:
         self._budget.clear()
         errors = [line for link in wanted.links for line in await self._ensure_link(link)]
         errors += await provision.apply(wanted, self._kernel, self._settings, await self._device_names())
-        kept = {link.device for link in wanted.links}
+        kept = {*(link.device for link in wanted.links), *wanted.kept_devices}
         for device in self._devices.recorded():
             if device not in kept and not errors:
                 errors += await self._attempt_removal(device)

@@ -20,7 +20,8 @@ Type 252, mesh, 96 bytes:
     40      4      bitmap "known": bit i = entry i exists; not known and not heard is no statement
     44      1      count of gossip entries, 0..8
     45      3      reserved
-    48      48     8 gossip entries of 6 bytes: pair (1), active rank (1), generation (4)
+    48      48     8 gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
+                   (1, 0 = none), generation (3)
 
 The tag at offset 28 ties the TLVs to their base packet. STAMP signs the two separately and the signature of
 the TLVs covers only the sequence number of the base, so without it a base and TLVs of two packets with
@@ -34,7 +35,7 @@ Type 253, coordination, 32 bytes:
     5       1      reason code
     6       1      pair index
     7       1      rank
-    8       4      generation
+    8       4      fingerprint of the pair's relays (1, 0 = none), generation (3)
     12      8      nonce
     20      2      evidence: log-likelihood in hundredths, saturated
     22      2      reserved

@@ -14,6 +14,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Settings
+from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
 from tests.support.lab_mesh import settings_for, snapshot_of
 
@@ -35,7 +36,13 @@ class Bench:
     """
 
     def __init__(
-        self, name: str, *, settings: Settings | None = None, seed: int = 7, rules: Iterable[Rule] = ()
+        self,
+        name: str,
+        *,
+        settings: Settings | None = None,
+        seed: int = 7,
+        rules: Iterable[Rule] = (),
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.now = 50 * SECOND
         self.silent: Silent = lambda _plan: False
@@ -52,7 +59,7 @@ class Bench:
             epoch=1,
             profiles=PROFILES,
         )
-        self.feed(ev.SnapshotReceived(snapshot=snapshot_of(name, rules=rules)))
+        self.feed(ev.SnapshotReceived(snapshot=snapshot or snapshot_of(name, rules=rules)))
 
     @property
     def conductor(self) -> Conductor:

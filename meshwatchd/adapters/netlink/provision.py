@@ -53,7 +53,9 @@ def compare(
         settings: our protocol number and ranges.
     """
     our_rules = [record.rule for record in rules if is_standing_rule(record, settings) and record.rule]
-    our_routes = [record for record in routes if is_our_route(record, settings)]
+    our_routes = [
+        record for record in routes if is_our_route(record, settings) and record.table not in provision.kept_tables
+    ]
     wanted_routes = tuple(msgspec.structs.replace(route, dst=normalise_prefix(route.dst)) for route in provision.routes)
     present = {(record.dst, record.table): record for record in our_routes if record.metric == 0}
     wanted_places = {(route.dst, route.table) for route in wanted_routes}

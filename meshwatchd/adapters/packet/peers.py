@@ -26,14 +26,19 @@ class Budgets(NamedTuple):
     all_per_s: int
 
 
-def budgets_of(settings: Settings) -> Budgets:
+def budgets_of(settings: Settings, nodes: int | None = None) -> Budgets:
     """What the mesh's timers can honestly ask for: twice the regular probes of all sessions a peer may have.
 
     The mesh's nodes share one configuration, so this node's interval is theirs. In all: the sum over the peers, but
     no more than a core can do.
+
+    Args:
+        settings: of this node.
+        nodes: of the mesh, where that is not what the settings declare.
     """
+    count = len(settings.mesh.node) if nodes is None else nodes
     per_s = PEER_SESSIONS * HONEST_FACTOR * _SECOND_NS // TIMERS[settings.probe.profile].interval_ns
-    return Budgets(per_s, min(ALL_ANSWERS_PER_S, max(1, len(settings.mesh.node) - 1) * per_s))
+    return Budgets(per_s, min(ALL_ANSWERS_PER_S, max(1, count - 1) * per_s))
 
 
 class TokenBucket:
@@ -95,9 +100,24 @@ class Peers:
         self._keys = keys
         self._peers = {name: Peer(name, budgets.peer_per_s) for name in names}
         self.bucket = TokenBucket(budgets.all_per_s)
+        self._all_per_s = budgets.all_per_s
         self.rotations = 0
         for name in self._peers:
             keys.add_peer(name)
+
+    def know(self, names: Iterable[NodeName], budgets: Budgets) -> None:
+        """The mesh has these nodes from here on; windows, epochs and budgets of those that stay go on."""
+        wanted = dict.fromkeys(names)
+        for name in [name for name in self._peers if name not in wanted]:
+            del self._peers[name]
+            self._keys.remove_peer(name)
+        for name in wanted:
+            if name not in self._peers:
+                self._peers[name] = Peer(name, budgets.peer_per_s)
+                self._keys.add_peer(name)
+        if budgets.all_per_s != self._all_per_s:
+            self._all_per_s = budgets.all_per_s
+            self.bucket = TokenBucket(budgets.all_per_s)
 
     def __contains__(self, name: NodeName) -> bool:
         return name in self._peers

@@ -118,11 +118,17 @@ class Prober:
         self._sequences: list[int] = []
 
     def configure(self, plans: Iterable[SessionPlan]) -> None:
-        """Replace the table of sessions; outstanding probes are forgotten."""
-        self.close()
+        """Take over a table of sessions; those whose plans are the same go on, with what they have under way."""
+        self.flush()
+        before, self._sessions = self._sessions, {}
         for plan in plans:
             if plan.peer not in self._peers:
                 self._counters["sessions-without-peer"] += 1
+                continue
+            known = before.get(plan.session)
+            if known is not None and known.plan == plan:
+                self._sessions[plan.session] = known
+                del before[plan.session]
                 continue
             try:
                 session = ProbeSession(plan, key=self._peers.sending_key(plan.peer), own=self._own)
@@ -130,8 +136,15 @@ class Prober:
                 self._counters["sessions-without-address"] += 1
                 continue
             self._sessions[plan.session] = session
+        self._forget(before.values())
         needed = max(self._sessions, default=-1) + 1
         self._sequences.extend([0] * (needed - len(self._sequences)))
+
+    def _forget(self, gone: Iterable[ProbeSession]) -> None:
+        """Nobody waits for the answers to these sessions any more."""
+        numbers = {session.ssid for session in gone}
+        for key in [key for key in self._outstanding if key >> _SSID_SHIFT in numbers] if numbers else ():
+            del self._outstanding[key]
 
     def announce(self, own: OwnState) -> None:
         """Probes say this of the node from here on."""

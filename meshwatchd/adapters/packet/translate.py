@@ -34,6 +34,11 @@ class Dictionary:
     """
 
     def __init__(self, names: Iterable[NodeName]) -> None:
+        self._names: dict[int, NodeName] = {}
+        self.know(names)
+
+    def know(self, names: Iterable[NodeName]) -> None:
+        """The mesh has these nodes from here on."""
         self._names = {wire.node_id(name): name for name in names}
 
     def encode(self, message: Coordination) -> wire.Coordination:
@@ -43,7 +48,7 @@ class Dictionary:
             reason=_REASON_CODES[message.reason],
             pair=message.pair,
             rank=message.rank,
-            generation=message.generation,
+            generation=_fold(message.generation, message.relays),
             nonce=message.nonce,
             target_node_id=wire.node_id(message.target),
         )
@@ -54,14 +59,16 @@ class Dictionary:
         if kind is None or target is None:
             return None
         is_known = message.reason < len(_REASONS)
+        relays, generation = divmod(message.generation, _GENERATIONS)
         return Coordination(
             kind=kind,
             pair=message.pair,
             rank=message.rank,
-            generation=message.generation,
+            generation=generation,
             nonce=message.nonce,
             target=target,
             reason=_REASONS[message.reason] if is_known else Reason.NONE,
+            relays=relays,
         )
 
 
@@ -71,7 +78,7 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
     The wire's bitmap "heard" is the banner's view: bit set = that leg is good. Paths beyond the eighth are
     not sent.
     """
-    entries = tuple(GossipEntry(path.pair, path.rank, path.generation) for path in banner.active)
+    entries = tuple(GossipEntry(path.pair, path.rank, _fold(path.generation, path.relays)) for path in banner.active)
     return OwnState(
         node_id=wire.node_id(node),
         epoch=epoch,
@@ -93,8 +100,25 @@ def banner_of(mesh: MeshFields) -> Banner:
 # Banners change when something happens, and come with each packet.
 @functools.lru_cache(maxsize=1024)
 def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down: int) -> Banner:
-    active = tuple(ActivePath(pair=entry.pair, rank=entry.rank, generation=entry.generation) for entry in gossip)
+    active = tuple(
+        ActivePath(
+            pair=entry.pair,
+            rank=entry.rank,
+            generation=entry.generation % _GENERATIONS,
+            relays=entry.generation // _GENERATIONS,
+        )
+        for entry in gossip
+    )
     return Banner(view_up=heard, view_known=known, active=active, is_admin_down=bool(admin_down))
+
+
+_GENERATIONS: Final = 1 << 24
+"""The field of 32 bits holds the fingerprint of the relays in its first byte; six moves a minute use up the other three
+in five years."""
+
+
+def _fold(generation: int, relays: int) -> int:
+    return relays * _GENERATIONS + generation % _GENERATIONS
 
 
 LAYERS: Final = MappingProxyType({int(layer): layer for layer in Layer})

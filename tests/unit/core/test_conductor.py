@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshwatchd.core.conductor import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
 from meshwatchd.core.mover import PATIENCE_NS
-from meshwatchd.model.events import ActivePath, Stalled
+from meshwatchd.model.events import Stalled
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import (
@@ -112,7 +112,7 @@ def test_an_adopted_path_is_the_one_in_use():
     path = bench.conductor.watch.paths[3]
     bench.conductor.adopt(path, bench.now)
 
-    assert ActivePath(pair=0, rank=3, generation=1) == bench.conductor.active
+    assert (0, 3, 1) == (bench.conductor.active.pair, bench.conductor.active.rank, bench.conductor.active.generation)
 
 
 def test_a_stall_drops_the_suspicion():

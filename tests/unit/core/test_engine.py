@@ -74,7 +74,8 @@ def test_the_first_dump_starts_everything_in_order():
     assert sizes.plans
     assert planner_of("a2").provision() == ensured.provision
     assert len(configured.sessions) == started.sessions > 20
-    assert (ev.ActivePath(pair=0, rank=0, generation=0),) == banner.banner.active
+    relays = engine.conductors[0].watch.relays_print
+    assert (ev.ActivePath(pair=0, rank=0, generation=0, relays=relays),) == banner.banner.active
     assert engine.deadline() is not None
 
 
@@ -134,7 +135,7 @@ def test_a_rule_that_is_not_an_override_of_ours_is_not_adopted():
                 settings_for("a2"), mesh=msgspec.structs.replace(settings_for("a2").mesh, profile="tinc")
             ),
             snapshot_of("a2"),
-            "no profile is called tinc",
+            "no profile is called tinc; there are kilo",
         ),
     ],
 )

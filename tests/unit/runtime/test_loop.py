@@ -87,8 +87,9 @@ def test_core_that_asks_for_the_same_instant_for_ever_is_slowed_down():
 
 
 def test_answers_to_an_earlier_table_of_sessions_are_not_told():
-    """Session ids mean nothing after a new table: what still waits in the queue is forgotten."""
+    """Ids of sessions that end mean nothing: what still waits in the queue for them is forgotten."""
     with engine_node() as node:
+        node.begin(monotonic_ns())
         node.core.answers[Tick] = []
         stale = SendFailed(session=SessionId(0), seq=0, errno=1)
         node.inbox.extend((AgentLost(exit_status=0), stale, AgentLost(exit_status=1)))

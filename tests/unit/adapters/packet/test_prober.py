@@ -299,12 +299,27 @@ def test_answer_with_the_number_of_another_table_is_a_replay():
         assert 1 == sender.prober.open_probes
 
 
+def test_a_session_that_stays_keeps_what_it_has_under_way():
+    """Another table with the same plan in it: the answer to a probe from before it still counts, once."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
+        ours = plan(plain.getsockname()[1])
+        sender.prober.configure((ours,))
+        _send(sender, send(source_port=free_port()))
+        packet, address = plain.recvfrom(2048)
+        sender.prober.configure((plan(free_port(), session=1), ours))
+        plain.sendto(_answer(peer, packet), address)
+        pump(poller, lambda: bool(sender.events))
+
+        assert [ReplyReceived] == [type(event) for event in sender.events]
+        assert 0 == sender.prober.open_probes
+
+
 def test_answers_of_earlier_sessions_are_unexpected():
-    """A new table of sessions forgets what was asked before it."""
+    """A table of sessions in which an id stands for another plan forgets what was asked under it."""
     with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         port = free_port()
         for number in range(2):
-            sender.prober.configure((plan(plain.getsockname()[1]),))
+            sender.prober.configure((plan(plain.getsockname()[1], flow=tuple(FlowClass)[number]),))
             _send(sender, send(source_port=port))
             packet, address = plain.recvfrom(2048)
             if number == 0:

@@ -20,7 +20,14 @@ NAMES = (NodeName("a1"), NodeName("b1"))
 def test_coordination_survives_the_wire(kind, reason):
     """Every kind and every reason is the same on the other side."""
     message = Coordination(
-        kind=kind, pair=3, rank=2, generation=2**32 - 1, nonce=2**64 - 1, target=NodeName("b1"), reason=reason
+        kind=kind,
+        pair=3,
+        rank=2,
+        generation=2**24 - 1,
+        nonce=2**64 - 1,
+        target=NodeName("b1"),
+        reason=reason,
+        relays=255,
     )
 
     assert message == Dictionary(NAMES).decode(Dictionary(NAMES).encode(message))
@@ -45,7 +52,7 @@ def test_words_of_a_later_version_are_not_guessed():
 
 def test_banner_survives_the_wire():
     """View and active paths arrive as they were sent."""
-    banner = Banner(view_up=5, view_known=7, active=(ActivePath(pair=1, rank=2, generation=3),))
+    banner = Banner(view_up=5, view_known=7, active=(ActivePath(pair=1, rank=2, generation=3, relays=77),))
     own = own_state(banner, node=NodeName("a1"), epoch=9)
     packet = ProbeTemplate(wire_pair.SPEC, key=wire_pair.TO_B1, own=own).seal(1, 1)
 

@@ -1,0 +1,75 @@
+"""Which mesh this node is in: what was found out, else what is declared, put to the profile it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What beside the topology decides which sessions and objects there are.
+
+    Attributes:
+        mesh: as it was declared or found out.
+        is_acting: whether the kernel may be changed.
+        devices: indices of the devices that sessions are bound to, by name: one that was made anew has another.
+    """
+
+    mesh: MeshSettings
+    is_acting: bool
+    devices: dict[str, int]
+
+    @classmethod
+    def of(cls, settings: Settings, snapshot: Snapshot, *, is_acting: bool) -> Surroundings:
+        """The surroundings as of a snapshot."""
+        mesh = settings.mesh
+        link = snapshot.link(mesh.ipip_device) if mesh.ipip_device else None
+        return cls(mesh=mesh, is_acting=is_acting, devices={} if link is None else {link.name: link.index})
+
+
+class Recogniser:
+    """Makes topologies of snapshots.
+
+    Args:
+        settings: the configuration.
+        node: the name of this node.
+        profiles: mesh profiles by name.
+
+    Attributes:
+        settings: the same with the mesh that was recognised last as the declared one.
+    """
+
+    def __init__(self, settings: Settings, node: NodeName, profiles: Mapping[str, Profile]) -> None:
+        self.settings = settings
+        self._declared = settings.mesh
+        self._node = node
+        self._profiles = profiles
+        self._found: MeshSettings | None = None
+
+    def recognise(self, snapshot: Snapshot) -> Topology | Unrecognised:
+        """The mesh as of a snapshot; what was found out once stays valid while nothing new is found out.
+
+        An agent that has just been started knows nothing yet: that is no news about the mesh.
+        """
+        mesh = snapshot.mesh or self._found or self._declared
+        profile = self._profiles.get(mesh.profile)
+        if profile is None:
+            return Unrecognised(reason=f"no profile is called {mesh.profile}; there are {', '.join(self._profiles)}")
+        if mesh.location and self._node not in {node.name for node in mesh.node}:
+            return Unrecognised(
+                reason=f"node {self._node} is not among the nodes of the mesh; is daemon.node its name?"
+            )
+        topology = profile.recognise(snapshot, mesh, self._node)
+        if isinstance(topology, Topology):
+            self._found = snapshot.mesh or self._found
+            self.settings = msgspec.structs.replace(self.settings, mesh=mesh)
+        return topology

@@ -1,0 +1,238 @@
+"""Takes over the mesh as the kernel and the other nodes show it: at the start, and whenever it becomes another one.
+
+    snapshot -> profile -> topology --the same--> nothing
+                                    --another---> sessions, pairs and standing objects that differ; all else goes on
+
+A mesh that is not known yet is waited for: nothing is probed, and what is missing is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.context import PairContext
+from meshwatchd.core.damping import Damper
+from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
+from meshwatchd.core.mover import Mover
+from meshwatchd.core.pair import PairWatch
+from meshwatchd.core.parting import Legacy
+from meshwatchd.core.planner import Planner
+from meshwatchd.core.recognise import Recogniser, Surroundings
+from meshwatchd.core.reconfigure import differences, is_same, number
+from meshwatchd.core.verdicts import VerdictKeeper
+from meshwatchd.model.events import SwitchApplied, SwitchFailed
+from meshwatchd.model.mesh_profile import Unrecognised
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    CollisionFound,
+    ConfigureSessions,
+    DaemonStarted,
+    EnsureProvision,
+    Output,
+    OverrideAdopted,
+    TopologyChanged,
+    TopologyRejected,
+)
+from meshwatchd.model.plan import Switch
+from meshwatchd.model.settings import Mode
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Topology
+
+if TYPE_CHECKING:
+    from meshwatchd.core.engine import Engine
+
+
+GONE = -1
+"""The pair of changes that nobody waits for: overrides towards locations that are no part of the mesh."""
+
+
+class Takeover:
+    """What one engine knows of its mesh, and how it came to know it.
+
+    Args:
+        engine: whose sessions and pairs follow the mesh.
+        recogniser: makes topologies of snapshots.
+
+    Attributes:
+        planner: of the mesh of the moment, None while there is none.
+        is_agent_new: the agent was started anew and has not been told what shall stand.
+        held: devices and tables that had to stay as they are when standing objects were asked for last.
+    """
+
+    def __init__(self, engine: Engine, recogniser: Recogniser) -> None:
+        self.planner: Planner | None = None
+        self.is_agent_new = False
+        self.held: tuple[frozenset[str], frozenset[int]] | None = None
+        self._engine = engine
+        self._recogniser = recogniser
+        self._rejected = ""
+        self._surroundings: Surroundings | None = None
+        self._waiting: Snapshot | None = None
+
+    def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Take in the state of the kernel."""
+        if any(conductor.is_switching for conductor in self._engine.conductors.values()):
+            # The kernel answers at once, and about the paths as they are.
+            self._waiting = snapshot
+            return
+        topology = self._recogniser.recognise(snapshot)
+        if isinstance(topology, Unrecognised):
+            yield from self._reject(topology.reason)
+            return
+        if snapshot.collisions:
+            what = tuple(collision.what for collision in snapshot.collisions)
+            if self._rejected != str(what):
+                self._rejected = str(what)
+                yield CollisionFound(what=what)
+        surroundings = Surroundings.of(self._recogniser.settings, snapshot, is_acting=self._may_act(snapshot))
+        if not is_same(self._engine.topology, topology) or surroundings != self._surroundings:
+            self._surroundings = surroundings
+            yield from self._begin(topology, snapshot, now)
+        else:
+            self._engine.sizes.observe(snapshot, now)
+            if self.is_agent_new and surroundings.is_acting:
+                yield from self.provide(now, is_due=True)
+        self.is_agent_new = False
+
+    def _may_act(self, snapshot: Snapshot) -> bool:
+        """What stands already keeps standing: an object of somebody else that turns up later is told, no more."""
+        was_acting = self._surroundings is not None and self._surroundings.is_acting
+        return self._engine.settings.daemon.mode is Mode.ENFORCE and (was_acting or not snapshot.collisions)
+
+    def _begin(self, topology: Topology, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Take over a mesh; all that is the same as before goes on."""
+        assert self._surroundings is not None, "a mesh is seen somewhere"
+        is_acting, before, known = self._surroundings.is_acting, self._engine.topology, self._engine.schedule.sessions
+        self.planner = planner = Planner(topology, self._recogniser.settings)
+        plans = lay_out(planner, has_standby=is_acting, device_indices=self._surroundings.devices)
+        plans, kept = number(
+            plans, topology.mesh, (each.plan for each in known), None if before is None else before.mesh
+        )
+        engine = self._engine
+        engine.topology = topology
+        carrying = {conductor.mover.active.key for conductor in engine.conductors.values()}
+        paths = topology.local_paths()
+        engine.schedule.use_paths((path.number for path in paths if path.is_primary or path.key in carrying), now)
+        engine.schedule.start(plans, now, kinds_of(planner, plans), kept)
+        conductors = self._conduct(planner, now, is_acting=is_acting)
+        gone = [each for each in engine.conductors.values() if each not in conductors.values()]
+        if [c.watch.remote for c in conductors.values()] != [c.watch.remote for c in engine.conductors.values()]:
+            engine.storm.begin(len(conductors))
+        engine.conductors = conductors
+        engine.by_path = {
+            NO_PATH: tuple(conductors.values()),
+            **{path.number: (conductors[path.pair],) for path in paths},
+        }
+        engine.in_use = ()
+        if before is None:
+            yield DaemonStarted(
+                node=self._engine.node,
+                mode=self._engine.settings.daemon.mode,
+                profile=topology.profile,
+                why=topology.why,
+                sessions=len(plans),
+            )
+        elif not is_same(before, topology):
+            yield TopologyChanged(
+                what=differences(before, topology),
+                why=topology.why,
+                kept=len(kept),
+                begun=len(plans) - len(kept),
+                ended=len(known) - len(kept),
+            )
+        yield ConfigureSessions(sessions=plans, nodes=tuple(node.name for node in topology.mesh.nodes))
+        yield from engine.sizes.start(planner, plans, snapshot, now)
+        for rules in (conductor.overrides() for conductor in gone):
+            if rules and is_acting:
+                yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
+        if before is None:
+            yield from self._adopt(snapshot, now)
+        if is_acting:
+            yield from self.provide(now, is_due=True)
+        self._engine.use_paths(now)
+
+    def _conduct(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
+        """A conductor for each pair; one that is there already goes on with the paths that the pair has."""
+        topology = planner.topology
+        paths = topology.local_paths()
+        home = topology.local.location
+        known = {each.watch.remote: each for each in self._engine.conductors.values() if each.watch.home == home}
+        conductors = {}
+        for pair in sorted({path.pair for path in paths}):
+            of_pair = tuple(path for path in paths if path.pair == pair)
+            conductor = known.get(of_pair[0].other_location(home))
+            watch = PairWatch(topology, self._engine.schedule, of_pair, None if conductor is None else conductor.watch)
+            if conductor is None:
+                conductor = Conductor(self._context(watch, planner, is_acting=is_acting), now)
+                self._engine.memory.recall(conductor, now)
+            else:
+                conductor.change(watch, planner, now, is_enforcing=is_acting)
+            conductors[int(pair)] = conductor
+        return conductors
+
+    def _context(self, watch: PairWatch, planner: Planner, *, is_acting: bool) -> PairContext:
+        return PairContext(
+            watch=watch,
+            mover=Mover(watch.primary, watch.paths),
+            damper=Damper(self._engine.settings.policy),
+            verdicts=VerdictKeeper(watch.index),
+            schedule=self._engine.schedule,
+            planner=planner,
+            settings=self._engine.settings,
+            rng=self._engine.rng,
+            views=self._engine.views,
+            is_enforcing=is_acting,
+            sizes=self._engine.sizes,
+            orders=self._engine.memory.orders,
+            storm=self._engine.storm,
+        )
+
+    def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:
+        """The kernel has answered; what had to wait for that goes on."""
+        conductor = self._engine.conductors.get(event.pair)
+        if conductor is None:
+            pass  # the pair is gone
+        elif isinstance(event, SwitchApplied):
+            yield from conductor.switched(event.generation, now)
+        else:
+            yield from conductor.refused(event.generation, event.error, now)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            yield from self.observe(waiting, now)
+        if self.held:
+            yield from self.provide(now)
+
+    def provide(self, now: int, *, is_due: bool = False) -> Iterator[Output]:
+        """Ask for the standing objects, but for what stands in the way of traffic that has not left yet."""
+        holds = [conductor.holds(now) for conductor in self._engine.conductors.values()]
+        devices = frozenset(device for each, _ in holds for device in each)
+        tables = frozenset(table for _, each in holds for table in each)
+        held = (devices, tables) if devices or tables else None
+        if self.planner is not None and (is_due or held != self.held):
+            self.held = held
+            yield EnsureProvision(provision=self.planner.provision(devices, tables))
+
+    def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Keep the overrides of an earlier process: a restart must not move traffic.
+
+        One that leads over no path of the mesh is left as soon as another path is known to work. Later snapshots say
+        nothing of overrides that is not known here already, and may be older than the last change.
+        """
+        assert self.planner is not None, "adoption follows planning"
+        for rule in snapshot.rules:
+            path = self.planner.overridden_by(rule)
+            if path is not None:
+                self._engine.conductors[path.pair].adopt(path, now)
+                yield OverrideAdopted(pair=path.pair, rank=path.rank)
+            elif (pair := self.planner.pair_of_override(rule)) is not None:
+                devices = {route.dev for route in snapshot.routes if route.table == rule.table}
+                prefix = self._engine.settings.kernel.device_prefix
+                links = tuple(sorted(each for each in devices if each.startswith(prefix)))
+                self._engine.conductors[pair].part(None, Legacy((rule,), links, (rule.table,)), now)
+
+    def _reject(self, reason: str) -> Iterator[Output]:
+        if reason != self._rejected:
+            self._rejected = reason
+            yield TopologyRejected(reason=reason)
