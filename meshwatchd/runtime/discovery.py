@@ -228,7 +228,7 @@ class Discovery:
         if self._is_seen_anew or (look_ns is not None and look_ns <= now):
             self._is_seen_anew, self._view = False, self._eyes.look(self._snapshot)
             self._is_heard_anew = True
-        if self._view is not None and self._roster.tell(self._own_hello(self._view), now):
+        if self._view is not None and self._tell_of_itself(self._own_hello(self._view), now):
             self._pace.hurry(now)
             self._is_unsaved = True
         if self._roster.review(now):
@@ -243,6 +243,14 @@ class Discovery:
             self._greet(due.address, asks=due.asks)
 
     # --- what is told ---
+
+    def _tell_of_itself(self, hello: Hello, now: int) -> bool:
+        """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
+        wrong = complaint(hello)
+        if wrong:
+            self._complain(self._node, wrong)
+            return False
+        return self._roster.tell(hello, now)
 
     def _own_hello(self, view: LocalView) -> Hello:
         if not view.is_leader:

@@ -4,7 +4,7 @@
     backups      have no tunnel of the mesh: they greet other locations' leaders outside of it, and are told
 
 Only an address whose port is the one we send from counts: then the NAT is one to one, or keeps ports, and a standby
-link can be tried. Where that is wrong, the link does not come up, and its path says so. Nothing of this is proven beyond
+link can be tried. Where that is wrong, the link does not come up, and its path says so. Nothing is proven beyond
 the peer's word: who can rewrite our packets on the way can also drop them.
 """
 
