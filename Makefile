@@ -98,6 +98,11 @@ bench: need-root venv tools bench-tools ## the probe engine beside BIRD's and FR
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
 	@$(PYTHON) -m netnslab.bench_failover $(ARGS)
 
+# For example: make bench-diagnosis ARGS='--only fdb-entry-missing --topology flannel-wg'
+.PHONY: bench-diagnosis
+bench-diagnosis: need-root venv tools ## what the daemons make of each fault of the catalogue, as a confusion matrix
+	@$(PYTHON) -m netnslab.bench_diagnosis $(ARGS)
+
 .PHONY: bench-mirror
 bench-mirror: need-root venv tools ## what watching the kernel costs the agent, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)

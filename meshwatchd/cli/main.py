@@ -37,6 +37,7 @@ _COMMANDS = {
     "pin": ("command_orders", "prefer a standby path for a while"),
     "unpin": ("command_orders", "end a pin"),
     "replay": ("command_replay", "decide once more, by the journal of an engine"),
+    "mtu": ("command_mtu", "what size each layer of each path carries, and what to configure"),
     "stamp": ("command_stamp", "measure the way to a STAMP reflector of any maker"),
     "sweep": ("command_sweep", "remove everything of meshwatchd from the kernel"),
     "version": ("command_version", "of this program and of the daemon"),

@@ -206,6 +206,9 @@ class Agreement:
             return group.is_good
         if message.reason in (Reason.RESTORED, Reason.PINNED):
             return is_restored(group, self._wait_to_restore_ns // 2, now)
+        if message.reason is Reason.TOO_SMALL:
+            is_wanted = self._context.settings.mtu.move and self._context.is_cramped(self._context.mover.active)
+            return is_wanted and group.is_good and not self._context.is_cramped(target)
         if message.reason is Reason.DRAINED:
             return group.is_good and self._context.is_drained(self._context.mover.active, now)
         current = watch.group(self._context.mover.active)

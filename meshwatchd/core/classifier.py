@@ -69,6 +69,11 @@ def _beyond_remote(e: Evidence) -> bool:
     return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
 
 
+def _overlay_alone(e: Evidence) -> bool:
+    """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
+    return e.is_overlay_direct and _is_broken(e) and e.wireguard is Leg.ALIVE
+
+
 def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     return (
         f"fresh flows {direction} {name} over the overlay die",
@@ -254,6 +259,24 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"{e.own_leader} answers on underlay and overlay and says that its tunnel to {e.remote_leader} is dead",
             f"nothing relayed between {e.own_leader} and {e.remote_leader} arrives",
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.ALIVE,
+        culprit=_remote,
+        because=lambda e: (
+            f"the tunnel to {e.remote_leader} answers",
+            *_new_flows_at(e.remote_leader, "between this node and"),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.DEAD,
+        culprit=_remote,
+        because=lambda e: (
+            f"no overlay flow between this node and {e.remote_leader} is answered",
+            f"the tunnel below, to {e.remote_leader}, answers",
         ),
     ),
     Rule(

@@ -284,7 +284,8 @@ class Conductor:
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        verdict = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)
@@ -385,6 +386,8 @@ class Conductor:
             is_drained=lambda path: context.is_drained(path, now),
             is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
             shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
+            is_cramped=context.is_cramped,
+            moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
             pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
             storm_since=context.storm.began(now),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from meshwatchd.core.damping import Damper
@@ -17,10 +17,15 @@ from meshwatchd.core.storm import Storm
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
+
+
+def _as_it_is(verdict: Verdict) -> Verdict:
+    return verdict
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +37,7 @@ class PairContext:
     Attributes:
         orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
     watch: PairWatch
@@ -45,6 +51,7 @@ class PairContext:
     views: PeerViews
     is_enforcing: bool
     sizes: SizeWatch
+    explain: Callable[[Verdict], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
 
@@ -52,6 +59,10 @@ class PairContext:
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    def is_cramped(self, path: Path) -> bool:
+        """Whether a path was proven to lose large packets."""
+        return self.sizes.carries(path) is False
 
     def is_drained(self, path: Path, now: int) -> bool:
         """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""

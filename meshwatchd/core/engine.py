@@ -17,6 +17,7 @@ from typing import assert_never
 from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.findings import FindingBook
 from meshwatchd.core.memory import MEMORABLE, Memory
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.operators import answer
@@ -82,6 +83,7 @@ class Engine:
         self.schedule = Schedule(settings, rng, node)
         self.views = views.PeerViews()
         self.takeover = Takeover(self, Recogniser(settings, node, profiles))
+        self.findings = FindingBook(settings, node)
         self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
@@ -94,7 +96,7 @@ class Engine:
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         pending = [conductor.deadline() for conductor in self.conductors.values()]
-        others = self.schedule.deadline(), self.sizes.deadline()
+        others = self.schedule.deadline(), self.sizes.deadline(), self.findings.deadline()
         return min((*pending, *(due for due in others if due is not None)), default=None)
 
     def handle(self, event: ev.Event, now: int) -> list[Output]:
@@ -151,8 +153,13 @@ class Engine:
                     yield PlanRefused(pair=-1, reason=error)
             case ev.ObjectLost():
                 yield from self._lost(event)
+            case ev.FindingsReported():
+                yield from self.findings.report(event.findings, now)
+            case ev.RepairDone():
+                yield from self.findings.repaired(event, now)
             case ev.AgentLost():
                 self.takeover.is_agent_new = True
+                self.findings.agent_lost()
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
                 yield from answer(self, event, now)
@@ -178,6 +185,8 @@ class Engine:
         missed: list[tuple[Session, SessionState]] = []
         outputs: list[Output] = []
         outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        if (self.findings.deadline() or now + 1) <= now:
+            outputs += self.findings.advance(now)
         outputs += self.sizes.advance(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:

@@ -38,7 +38,9 @@ class Evidence:
         wireguard: this leader to the remote leader's tunnel address (leaders only).
         own_view_wireguard: what the own leader says of its tunnel (members only).
         remote_view_overlay: what the remote leader says of its overlay to its members.
-        remote_view_leader: what the remote leader's neighbours say of its underlay.
+        remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other
+            leaders say that their tunnels to it are alive.
+        is_overlay_direct: the path crosses the overlay, which stands on the tunnel; nobody relays.
         remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
         mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
@@ -85,6 +87,7 @@ class Evidence:
     mismatched_nodes: tuple[str, ...]
     inbound: Leg
     log_likelihood: float
+    is_overlay_direct: bool = False
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
     sizes: SizeFinding | None = None

@@ -31,7 +31,7 @@ VERIFY_DELAY_NS = 15 * MS
 
 VERIFY_ATTEMPTS = 3
 
-ORDERLY = (Reason.OPERATOR, Reason.PINNED, Reason.DRAINED, Reason.ROLLED_BACK, Reason.NONE)
+ORDERLY = (Reason.OPERATOR, Reason.PINNED, Reason.DRAINED, Reason.TOO_SMALL, Reason.ROLLED_BACK, Reason.NONE)
 """Moves that no fault of the path that is left has caused, or of which only the outcome is known: they are no flap."""
 
 PARTING_ROUNDS = 2 * VERIFY_ROUNDS
@@ -80,6 +80,7 @@ class Execution:
             yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
         yield from self._notify(intent, now)
         context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=VERIFY_ROUNDS)
+        context.sizes.verify(context.watch.primary, now + VERIFY_DELAY_NS)
         # Who follows knows of the fault by hearsay: its own slow fresh probes would take seconds to say the same.
         context.schedule.confirm(context.watch.group(mover.previous).sessions, now, rounds=PARTING_ROUNDS)
 
@@ -140,24 +141,34 @@ class Execution:
             return
         received, sent = self._received_since(mover.moved_at + VERIFY_DELAY_NS)
         if sent and received * 2 >= sent:
-            mover.settled()
-            yield FailoverVerified(
-                pair=self._context.watch.index, rank=intent.target.rank, received=received, sent=sent
-            )
+            yield from self._verified(intent, received, sent, now)
             return
         self._attempts += 1
         if self._attempts < VERIFY_ATTEMPTS:
             mover.next_step = now + VERIFY_NS
             self._context.schedule.confirm(self._context.watch.effective, now, rounds=VERIFY_ROUNDS)
             return
-        yield from self._roll_back(intent, received, sent, now)
+        yield from self._roll_back(intent, f"only {received} of {sent} probes that follow real traffic arrived", now)
+
+    def _verified(self, intent: Intent, received: int, sent: int, now: int) -> Iterator[Output]:
+        """Small packets arrive. Where large ones do not, a move that nothing forced is undone; else it is told."""
+        context, mover = self._context, self._context.mover
+        cramped = context.sizes.is_cramped(context.watch.primary)
+        is_worse = bool(cramped) and context.sizes.carries(mover.previous) is True
+        if is_worse and intent.reason is not Reason.BROKEN and not intent.target.is_primary:
+            yield from self._roll_back(intent, f"packets of full size do not reach {', '.join(cramped)}", now)
+            return
+        mover.settled()
+        yield FailoverVerified(
+            pair=context.watch.index, rank=intent.target.rank, received=received, sent=sent, small_only=cramped
+        )
 
     def _received_since(self, instant: int) -> tuple[int, int]:
         counts = [session.since(instant) for session in self._context.watch.effective]
         received = sum(hits for hits, _ in counts)
         return received, received + sum(misses for _, misses in counts)
 
-    def _roll_back(self, intent: Intent, received: int, sent: int, now: int) -> Iterator[Output]:
+    def _roll_back(self, intent: Intent, reason: str, now: int) -> Iterator[Output]:
         """Undo a move that made nothing better, and keep away from that path for the hold-down."""
         context, path = self._context, intent.target
         context.mover.settled()
@@ -167,7 +178,7 @@ class Execution:
         yield FailoverRolledBack(
             pair=context.watch.index,
             rank=path.rank,
-            reason=f"only {received} of {sent} probes that follow real traffic arrived",
+            reason=reason,
         )
         undo = Intent(
             target=context.mover.previous,

@@ -129,19 +129,27 @@ _Row = tuple[Node, Layer, int, FlowClass, str, str, int]
 
 
 def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
-    local = planner.topology.local
     for path in planner.topology.local_paths():
         if not path.is_primary and not (has_standby and planner.probes_path(path)):
             continue
         port = planner.probe_port(path)
         for node in _reached(planner, path):
+            source, destination = _ends(planner, node)
             for flow in FlowClass:
-                yield node, Layer.RELAY, path.number, flow, local.node_ip, node.node_ip, port
+                yield node, Layer.RELAY, path.number, flow, source, destination, port
     for path in planner.topology.local_paths():
         if path.is_primary:
             port = planner.settings.probe.port + EFFECTIVE_PORT_OFFSET
             for node in _reached(planner, path):
-                yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, local.node_ip, node.node_ip, port
+                yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, *_ends(planner, node), port
+
+
+def _ends(planner: Planner, node: Node) -> tuple[str, str]:
+    """Between which addresses a path is probed: what pods' packets cross on the way, the probes cross as well."""
+    local = planner.topology.local
+    if planner.topology.is_overlay_direct:
+        return local.overlay_ip, node.overlay_ip
+    return local.node_ip, node.node_ip
 
 
 def _reached(planner: Planner, path: Path) -> Iterator[Node]:

@@ -153,16 +153,9 @@ class _Court:
                 f"packets of {worst.goal_bytes} bytes to {peers} and back are lost on layer {where}, small ones pass",
                 "whole packets pass: what is fragmented on the way is lost" if is_carried else "",
                 _limits(worst, direction),
-                self._advice(layer, worst),
+                advice(layer, worst, self._topology),
             ),
         )
-
-    def _advice(self, layer: Layer, session: SizeSession) -> str:
-        if not session.is_measured:
-            return ""
-        size = session.both_bytes
-        below = f", or let {size + _OVERHEAD[layer]} bytes pass below it" if layer in _OVERHEAD else ""
-        return f"configure MTU {size} on {device_of(layer, self._topology)}{below}"
 
     def _smaller(self) -> Iterator[SizeFinding]:
         """Standbys that carry less than the path in use."""
@@ -259,6 +252,15 @@ def _limits(session: SizeSession, direction: Direction) -> str:
     if direction is Direction.INBOUND:
         return f"answers of up to {session.both_bytes} bytes come back; probes arrive there at any size"
     return f"packets of up to {session.outbound_bytes} bytes arrive there"
+
+
+def advice(layer: Layer, session: SizeSession, topology: Topology) -> str:
+    """The number to configure; nothing before it is known."""
+    if not session.is_measured:
+        return ""
+    size = session.both_bytes
+    below = f", or let {size + _OVERHEAD[layer]} bytes pass below it" if layer in _OVERHEAD else ""
+    return f"configure MTU {size} on {device_of(layer, topology)}{below}"
 
 
 def device_of(layer: Layer, topology: Topology) -> str:

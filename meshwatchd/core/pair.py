@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
@@ -15,7 +15,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.core.side import SideIssues
 from meshwatchd.core.views import PeerViews, View
-from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, PathKey, Topology
 
@@ -75,6 +75,12 @@ class PairWatch:
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
+        self._elsewhere = tuple(
+            (path.relay_in(path.other_location(self.remote)), path.pair)
+            for path in topology.mesh.paths_of(self.remote)
+            if path.is_primary and local.location not in path.locations
+        )
+        self._is_overlay_direct = topology.is_overlay_direct
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
         self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
@@ -196,7 +202,7 @@ class PairWatch:
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
-            remote_view_leader=said(self._witnesses, View.LEADER_UNDERLAY),
+            remote_view_leader=self._remote_lives(views, said, now),
             remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
@@ -207,10 +213,11 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since),
+            answering_canaries=self.side.answering_canaries(since, self._behind(active)),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
+            is_overlay_direct=self._is_overlay_direct,
         )
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
@@ -226,6 +233,15 @@ class PairWatch:
         """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""
         group = self.group(active)
         return group if group.sessions else self.group(self.primary)
+
+    def _behind(self, active: Path) -> frozenset[NodeName]:
+        """The nodes that real traffic reaches by the primary path as its probes do: canaries there can refute them.
+
+        Once traffic goes around the path its canaries do too, and the remote leader is not behind itself.
+        """
+        if active != self.primary:
+            return frozenset()
+        return frozenset(session.plan.peer for session in self.group(self.primary).sessions)
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""
@@ -254,6 +270,21 @@ class PairWatch:
             return Leg.DEAD
         is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
         return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
+
+    def _remote_lives(self, views: PeerViews, said: Callable[[Iterable[str], View], Leg], now: int) -> Leg:
+        """Whether the remote leader is alive, by its neighbours' word.
+
+        One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
+        condemn it.
+        """
+        if self._witnesses:
+            return said(self._witnesses, View.LEADER_UNDERLAY)
+        primary = self.group(self.primary)
+        suspected = primary.suspect_since or primary.down_since
+        words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
+        if Leg.ALIVE in words:
+            return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
+        return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
 
     def _members_ipip(self, views: PeerViews, now: int) -> Leg:
         """What this leader's members agree on: one of them alone may have a fault of its own."""

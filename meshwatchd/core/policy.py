@@ -65,6 +65,8 @@ class Situation:
     is_drained: Callable[[Path], bool] = _is_never
     is_suppressed: Callable[[Path], bool] = _is_never
     shares_relay: Callable[[Path], bool] = _is_never
+    is_cramped: Callable[[Path], bool] = _is_never
+    moves_for_size: bool = False
     pause: Order | None = None
     storm_since: int = 0
 
@@ -82,6 +84,8 @@ def decide(situation: Situation, damper: Damper, now: int) -> Decision:
         return _escape(situation, group.suspect_since or group.down_since, damper, now)
     if situation.is_drained(situation.active):
         return _make_way(situation, damper, now)
+    if situation.moves_for_size and situation.is_cramped(situation.active):
+        return _make_room(situation, damper, now)
     return _return_home(situation, damper, now)
 
 
@@ -96,7 +100,7 @@ def _return_home(situation: Situation, damper: Damper, now: int) -> Decision:
     if not is_wanted or situation.pause is not None or home not in situation.paths:
         return Stay()
     is_due = now - situation.moved_at >= damper.hold_down_ns(now)
-    is_fit = not situation.is_drained(home) and not situation.is_suppressed(home)
+    is_fit = not (situation.is_drained(home) or situation.is_suppressed(home) or situation.is_cramped(home))
     if is_due and is_fit and is_restored(situation.group(home), situation.wait_to_restore_ns, now):
         reason = Reason.RESTORED if home.is_primary else Reason.PINNED
         return Stay() if damper.exhausted(now) else Move(home, reason)
@@ -114,8 +118,23 @@ def _escape(situation: Situation, since: int, damper: Damper, now: int) -> Decis
     calm = [path for path in candidates if _is_steady(situation, path, now)]
     if not calm:
         return Stay("most locations went bad at once, and no path avoids what they share: waiting until one is steady")
-    best = min(calm, key=lambda path: (situation.is_drained(path), situation.is_suppressed(path), path.rank))
+    best = min(calm, key=lambda path: _drawbacks(situation, path))
     return Move(best, Reason.BROKEN)
+
+
+def _drawbacks(situation: Situation, path: Path) -> tuple[bool, bool, bool, int]:
+    """What speaks against a path, the gravest first: one that loses large packets is better than one that flaps."""
+    return situation.is_drained(path), situation.is_suppressed(path), situation.is_cramped(path), path.rank
+
+
+def _make_room(situation: Situation, damper: Damper, now: int) -> Decision:
+    """Leave a path that loses large packets for one that carries them."""
+    usable = [path for path in _usable(situation) if not situation.is_cramped(path) and not situation.is_drained(path)]
+    candidates = [path for path in usable if not situation.is_suppressed(path)]
+    if not candidates or situation.is_pinned:
+        return Stay()
+    refusal = _refusal(situation, damper, now)
+    return Stay(refusal) if refusal else Move(candidates[0], Reason.TOO_SMALL)
 
 
 def _make_way(situation: Situation, damper: Damper, now: int) -> Decision:

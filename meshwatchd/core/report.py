@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from meshwatchd.core.classifier import explains
+from meshwatchd.core.mtu_report import build_sizes
 from meshwatchd.core.side import is_silent
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import NodeName
@@ -29,7 +30,9 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
     """Everything `meshwatchctl status` shows."""
     conductors = tuple(engine.conductors.values())
     pairs = tuple(_pair(engine, conductor, now) for conductor in conductors)
-    worst = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(engine))
+    findings = engine.findings.status()
+    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(engine))
+    worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
     return Status(
         at_ns=now,
         node=engine.node,
@@ -48,6 +51,8 @@ def build_status(engine: Engine, now: int, counters: Mapping[str, int]) -> Statu
         ),
         rates=tuple(_rate(rate) for rate in engine.schedule.rates()),
         counters=dict(counters),
+        sizes=build_sizes(engine.sizes, engine.topology, now),
+        findings=findings,
         orders=engine.memory.orders.standing,
         drained=tuple(name for name in _names(engine) if engine.views.is_admin_down(name, now)),
     )

@@ -184,6 +184,7 @@ class Takeover:
             rng=self._engine.rng,
             views=self._engine.views,
             is_enforcing=is_acting,
+            explain=self._engine.findings.explain,
             sizes=self._engine.sizes,
             orders=self._engine.memory.orders,
             storm=self._engine.storm,

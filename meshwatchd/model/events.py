@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
@@ -69,6 +70,7 @@ class Reason(StrEnum):
     DRAINED = "drained"
     PINNED = "pinned"
     PAUSED = "paused"
+    TOO_SMALL = "too-small"
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +210,25 @@ class ObjectLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     what: str
 
 
+class FindingsReported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """All that is wrong with this node's devices at present: what is not among them any more has ended."""
+
+    findings: tuple[AuditFinding, ...] = ()
+
+
+class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """A repair was carried out and looked at, or undone.
+
+    Attributes:
+        is_verified: the kernel holds what was to be put.
+        error: why it does not; what was changed has been undone as far as it went.
+    """
+
+    request: int
+    is_verified: bool
+    error: str = ""
+
+
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """The agent process is gone; the runtime restarts it."""
 
@@ -269,6 +290,8 @@ Event = (
     | SwitchApplied
     | SwitchFailed
     | ObjectLost
+    | FindingsReported
+    | RepairDone
     | AgentLost
     | OperatorRequested
     | SizeAnswered

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.events import ObjectLost, OperatorRequested, Provisioned, SnapshotReceived, StateRestored
-from meshwatchd.model.outputs import EnsureProvision, Fact, ReplyOperator
+from meshwatchd.model.events import (
+    FindingsReported,
+    ObjectLost,
+    OperatorRequested,
+    Provisioned,
+    RepairDone,
+    SnapshotReceived,
+    StateRestored,
+)
+from meshwatchd.model.outputs import EnsureProvision, Fact, Repair, ReplyOperator
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.status import Status
 
@@ -29,6 +37,12 @@ class ProvisionFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame
     command: EnsureProvision
 
 
+class RepairFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine asks for a repair."""
+
+    command: Repair
+
+
 class OperatorReplyFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """The engine's answer to an operator."""
 
@@ -41,13 +55,15 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     state: PolicyState
 
 
-ToAgent = FactFrame | StatusFrame | ProvisionFrame | OperatorReplyFrame | StateFrame
+ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame
 
 
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """An event the agent has for the engine."""
 
-    event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored
+    event: (
+        SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+    )
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):

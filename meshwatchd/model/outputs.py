@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -89,6 +99,13 @@ class ApplySwitch(msgspec.Struct, frozen=True, kw_only=True, tag_field="command"
     switch: Switch
 
 
+class Repair(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
+    """Put entries of an overlay device, see whether they hold, and undo it if they do not (agent)."""
+
+    request: int
+    plan: RepairPlan
+
+
 class ReplyOperator(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
     """Answer an operator's request."""
 
@@ -110,6 +127,7 @@ Command = (
     | SetBanner
     | EnsureProvision
     | ApplySwitch
+    | Repair
     | ReplyOperator
     | SaveState
     | ConfigureSizes
@@ -231,12 +249,17 @@ class FailoverApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
 
 
 class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """Probes that follow real traffic arrive over the new path."""
+    """Probes that follow real traffic arrive over the new path.
+
+    Attributes:
+        small_only: peers that large packets do not reach.
+    """
 
     pair: int
     rank: int
     received: int
     sent: int
+    small_only: tuple[str, ...] = ()
 
 
 class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -442,6 +465,13 @@ Fact = (
     | ConfigReloaded
     | ConfigRefused
     | KeyMismatched
+    | FaultRaised
+    | FaultCleared
+    | RepairAdvised
+    | RepairStarted
+    | RepairVerified
+    | RepairUndone
+    | RepairHeld
     | EndpointMoved
     | AllowedIpsMoved
     | HandshakeStale

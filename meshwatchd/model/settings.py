@@ -251,6 +251,32 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     forget: str = "72h"
 
 
+class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which repairs of overlay devices may be made, in mode enforce; each is off until it is wanted.
+
+    Whatever is off, and everything in the other modes, is told with the exact operations and commands instead. Only
+    devices that are understood (flannel's VXLAN) are ever touched.
+
+    Attributes:
+        neighbour: put back the permanent neighbour of one peer.
+        fdb: put back the FDB entry of one peer.
+        route: put back the route to one peer's pods, with its exact attributes; never over anybody else's.
+        move_fdb: send one peer's frames to another of its addresses while the one in use is dead.
+        reseed: put back all entries of all peers of a device that was emptied.
+        bounce: take a device up again that somebody took down, and put back what went with it.
+        actions_per_minute, actions_per_day: of all repairs together; more is a fight with somebody, not a repair.
+    """
+
+    neighbour: bool = False
+    fdb: bool = False
+    route: bool = False
+    move_fdb: bool = False
+    reseed: bool = False
+    bounce: bool = False
+    actions_per_minute: int = 12
+    actions_per_day: int = 200
+
+
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mesh as the operator declares it, or as it was found.
 
@@ -279,6 +305,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: KernelSettings = KernelSettings()
     standby: StandbySettings = StandbySettings()
     policy: PolicySettings = PolicySettings()
+    repair: RepairSettings = RepairSettings()
     mtu: MtuSettings = MtuSettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()

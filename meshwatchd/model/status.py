@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 
 
@@ -135,6 +136,30 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that a look at this node's kernel found.
+
+    Attributes:
+        device, subject: where, and what of it.
+        peer: the node at the other end, as far as known.
+        culprit: the node that has the fault.
+        repair: what is done about it: "none" (nothing can be), "advised", "started", "verified", "undone" or "held".
+        commands: that would repair it.
+    """
+
+    fault: FaultCode
+    layer: Layer
+    severity: Severity
+    device: str
+    subject: str
+    peer: str
+    culprit: str
+    since_ns: int
+    because: tuple[str, ...]
+    repair: str
+    commands: tuple[str, ...]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
@@ -143,6 +168,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
         knowledge: likewise; None where nothing is to be found out.
+        sizes: what each layer of each path carries.
+        findings: what a look at the kernel found.
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
@@ -162,5 +189,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
     knowledge: Knowledge | None = None
+    sizes: tuple[SizeStatus, ...] = ()
+    findings: tuple[FindingStatus, ...] = ()
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()

@@ -150,6 +150,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         profile: the name of the profile that recognised it.
         why: one sentence for each reason.
         hops: the way to each other node of this location, by node name.
+        is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0): its packets go straight from
+            node to node, between locations too, and nobody relays.
     """
 
     profile: str
@@ -159,6 +161,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     overlay_device: str
     mesh: Mesh
     hops: dict[str, Hop]
+    is_overlay_direct: bool = False
 
     @property
     def local(self) -> Node:

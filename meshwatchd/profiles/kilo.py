@@ -63,6 +63,7 @@ class KiloProfile:
             overlay_device=declared.overlay_device,
             mesh=mesh,
             hops=_hops(mesh, node, gateway_device),
+            is_overlay_direct=overlay.vxlan is not None and overlay.vxlan.lower == wireguard.index,
         )
 
 

@@ -28,6 +28,7 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -37,9 +38,11 @@ from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
+    FindingsReported,
     ObjectLost,
     OperatorRequested,
     Provisioned,
+    RepairDone,
     SnapshotReceived,
     StateRestored,
 )
@@ -50,6 +53,7 @@ from meshwatchd.model.frames import (
     FactFrame,
     OperatorReplyFrame,
     ProvisionFrame,
+    RepairFrame,
     StateFrame,
     StatusFrame,
     ToAgent,
@@ -60,10 +64,12 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
+from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
@@ -95,6 +101,11 @@ SOCKET_NAME = "control.sock"
 EXIT_OK, EXIT_FAILURE = 0, 1
 
 
+EngineEvent = (
+    SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+)
+
+
 class Agent:
     """One agent, from its first dump to the end of the link.
 
@@ -123,6 +134,19 @@ class Agent:
         self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
+        self._overlay_kernel = OverlayKernel()
+        self._lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
+        self._auditor = Auditor(
+            mesh=settings.mesh,
+            node=settings.daemon.node,
+            kernel=self._overlay_kernel,
+            read_back=self._mirror.read_back,
+            send=self._send,
+            clock=time.monotonic_ns,
+            state_dir=Path(settings.daemon.state_dir),
+            log=log,
+            sources=(self._lookout.findings,),
+        )
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
@@ -191,6 +215,7 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._kernel.close()
+            self._overlay_kernel.close()
             self._link.close()
             self._sinks.events.close()
 
@@ -207,6 +232,9 @@ class Agent:
             self._read_sources(),
             self._serve_control(),
             *(() if self._discovery is None else (self._discovery.run(),)),
+            self._auditor.watch(),
+            self._auditor.repair(),
+            self._lookout.watch(self._auditor.wake),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -262,6 +290,9 @@ class Agent:
                 self._has_work.set()
             case StatusFrame(status=status):
                 self._status = status
+                self._auditor.note(status)
+            case RepairFrame(command=repair):
+                self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
             case StateFrame(state=state):
@@ -274,7 +305,7 @@ class Agent:
             case _:
                 assert_never(frame)
 
-    def _send(self, event: SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored) -> None:
+    def _send(self, event: EngineEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
@@ -322,6 +353,8 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
+        # Entries that are no part of a bounded snapshot may have changed as well.
+        self._auditor.see(self._mirror.complete(snapshot))
 
     def _own(self, snapshot: Snapshot) -> tuple[object, ...]:
         """What of a snapshot standing objects may be missing from."""
@@ -391,6 +424,7 @@ class Agent:
             for device, problem in self._poll.problems.items():
                 if before.get(device) != problem:
                     self._log.warning("wireguard.unread", device=device, error=problem)
+            self._lookout.observe(self._tunnels)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):

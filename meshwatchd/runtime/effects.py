@@ -21,7 +21,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
-from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, StateFrame
+from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame
 from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
 from meshwatchd.model.outputs import (
@@ -31,6 +31,7 @@ from meshwatchd.model.outputs import (
     EnsureProvision,
     Fact,
     Output,
+    Repair,
     ReplyOperator,
     SaveState,
     SendProbe,
@@ -146,6 +147,8 @@ class Effects:
             case EnsureProvision():
                 self._has_provisioned = True
                 self._agent.send(ProvisionFrame(command=output))
+            case Repair():
+                self._agent.send(RepairFrame(command=output))
             case ReplyOperator():
                 self._agent.send(OperatorReplyFrame(reply=output))
             case SaveState():

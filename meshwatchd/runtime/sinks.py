@@ -21,6 +21,15 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from meshwatchd.adapters.recorder import EventLine, EventStore
+from meshwatchd.model.audit_facts import (
+    FaultCleared,
+    FaultRaised,
+    RepairAdvised,
+    RepairHeld,
+    RepairStarted,
+    RepairUndone,
+    RepairVerified,
+)
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer
@@ -104,6 +113,13 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),
         KeyMismatched: EventKind("key.mismatched", "warning"),
+        FaultRaised: EventKind("fault.raised", "warning"),
+        FaultCleared: EventKind("fault.cleared", "info"),
+        RepairAdvised: EventKind("repair.advised", "warning"),
+        RepairStarted: EventKind("repair.started", "info"),
+        RepairVerified: EventKind("repair.verified", "warning"),
+        RepairUndone: EventKind("repair.undone", "error"),
+        RepairHeld: EventKind("repair.held", "warning"),
         EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
         AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
         HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),

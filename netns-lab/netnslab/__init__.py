@@ -13,6 +13,7 @@ How a lab is made, from the outside in:
     ownership, process, shutdown                     who owns what, so that a crash leaves nothing for long
     site, lab                                        who lives there; up, attach, down
     fault_plans, faults                              what goes wrong, and the verdict it deserves
+    state_plans, filter_plans, state_faults          the same for the catalogue; node_state restores and compares
     draw, commands, __main__                         for people
     backends                                         which kernel all this runs on
 

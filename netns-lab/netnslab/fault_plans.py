@@ -32,6 +32,9 @@ _FLOW = "ip saddr . ip daddr . udp sport"
 
 _LOSS_RESOLUTION = 1_000_000
 
+_LEAST_LIMIT_BYTES = 400
+"""Smaller packets are what everything else is made of: a limit below is no black hole of large ones."""
+
 Rule = tuple[str, str]
 """A chain and what to do in it."""
 
@@ -225,6 +228,42 @@ def random_loss(topology: Topology, node: str, parameters: Mapping[str, float]) 
     )
 
 
+def mtu_black_hole(topology: Topology, node: str, parameters: Mapping[str, float]) -> FaultPlan:
+    """Overlay packets of more than `bytes` bytes, outer header included, vanish at the node's cable; nobody is told.
+
+    With `one_way` only those that leave the node.
+    """
+    if not parameters.get("bytes", 0.0) >= _LEAST_LIMIT_BYTES:
+        raise LabError(f"mtu-black-hole needs bytes, at least {_LEAST_LIMIT_BYTES}")
+    chains = ("from_node",) if parameters.get("one_way") else ("from_node", "to_node")
+    too_long = f"udp dport {VXLAN_PORT} ip length > {round(parameters['bytes'])} counter name dropped drop"
+    return FaultPlan(
+        kind="mtu-black-hole",
+        node=node,
+        place=WAN,
+        family="netdev",
+        chains=_switch_chains(topology, node, *chains),
+        faulty=tuple((chain, too_long) for chain in chains),
+        parameters={"bytes": parameters["bytes"], "one_way": parameters.get("one_way", 0.0)},
+        expected=ExpectedVerdict(fault="mtu-black-hole", layer="overlay", node=node),
+    )
+
+
+def fragments_dropped(topology: Topology, node: str, parameters: Mapping[str, float]) -> FaultPlan:
+    """No IP fragment enters or leaves the node, the first one included; whole packets pass."""
+    del parameters
+    is_fragment = "ip frag-off & 0x3fff != 0 counter name dropped drop"
+    return FaultPlan(
+        kind="fragments-dropped",
+        node=node,
+        place=WAN,
+        family="netdev",
+        chains=_switch_chains(topology, node, "from_node", "to_node"),
+        faulty=(("from_node", is_fragment), ("to_node", is_fragment)),
+        expected=ExpectedVerdict(fault="fragments-dropped", layer="underlay", node=node),
+    )
+
+
 PLANS: Mapping[str, Callable[[Topology, str, Mapping[str, float]], FaultPlan]] = MappingProxyType(
     {
         "overlay-new-flows": overlay_new_flows,
@@ -234,6 +273,8 @@ PLANS: Mapping[str, Callable[[Topology, str, Mapping[str, float]], FaultPlan]] =
         "wireguard-blocked": wireguard_blocked,
         "udp-port-blocked": udp_port_blocked,
         "random-loss": random_loss,
+        "mtu-black-hole": mtu_black_hole,
+        "fragments-dropped": fragments_dropped,
     }
 )
 """Every fault the lab can inject, by kind."""

@@ -236,5 +236,15 @@ def random_loss(lab: Lab, node: str, *, ratio: float) -> Fault:
     return make(lab, "random-loss", node, {"ratio": ratio})
 
 
+def mtu_black_hole(lab: Lab, node: str, *, limit_bytes: int, is_one_way: bool = False) -> Fault:
+    """Overlay packets of the node of more than so many bytes, outer header included, vanish; nobody is told."""
+    return make(lab, "mtu-black-hole", node, {"bytes": limit_bytes, "one_way": float(is_one_way)})
+
+
+def fragments_dropped(lab: Lab, node: str) -> Fault:
+    """IP fragments from and to a node are lost; whole packets pass."""
+    return make(lab, "fragments-dropped", node)
+
+
 def _has_memory(lab: Lab, record: FaultRecord) -> bool:
     return PLANS[record.kind](lab.topology, record.node, record.parameters).has_memory

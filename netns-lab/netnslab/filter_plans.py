@@ -24,6 +24,9 @@ KUBELET_PORT = 10250
 PROBE_PORTS = "18617-18700"
 """All that meshwatchd's reflectors listen to by default, hellos included."""
 
+STANDBY_PORTS = "51830-51860"
+"""`standby.port` and the ports of all links behind it, by default."""
+
 INNER_PROTOCOL = "@th,312,8"
 """Of a VXLAN packet: UDP 8, VXLAN 8, Ethernet 14, and the tenth byte of the inner IPv4 header."""
 
@@ -70,6 +73,22 @@ def mtu_black_hole(scene: Scene) -> Change:
     rule = f"udp sport {_port(scene)} ip length > {BLACK_HOLE_BYTES} counter name dropped drop"
     back = rule.replace("sport", "dport")
     return _switch_filter(scene, "mtu_black_hole", from_node=(rule,), to_node=(back,))
+
+
+def fragments_dropped(scene: Scene) -> Change:
+    """Pieces of packets are lost at the victim's switch, as clouds and firewalls do it for good."""
+    rule = "ip frag-off & 0x3fff != 0 counter name dropped drop"
+    return _switch_filter(scene, "fragments_dropped", from_node=(rule,), to_node=(rule,))
+
+
+def standby_mtu_smaller(scene: Scene) -> Change:
+    """The ways around the victim's tunnel carry less than the tunnel: what works today breaks with a failover.
+
+    Standby links have ports of their own, above those that WireGuard is known by.
+    """
+    rules = [f"udp {way} {STANDBY_PORTS} ip length > {BLACK_HOLE_BYTES}" for way in ("sport", "dport")]
+    counted = tuple(f"{rule} counter name dropped drop" for rule in rules)
+    return _switch_filter(scene, "standby_mtu_smaller", from_node=counted, to_node=counted)
 
 
 def one_way_break(scene: Scene) -> Change:
@@ -139,6 +158,8 @@ FILTER_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "overlay-black-hole": overlay_black_hole,
         "probes-only": probes_only,
         "mtu-black-hole": mtu_black_hole,
+        "fragments-dropped": fragments_dropped,
+        "standby-mtu-smaller": standby_mtu_smaller,
         "one-way-break": one_way_break,
         "wireguard-no-handshake": wireguard_no_handshake,
         "wireguard-no-data": wireguard_no_data,

@@ -34,9 +34,16 @@ CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType({**STATE_P
 
 _LAYERS = MappingProxyType(
     {
-        "underlay": ("mtu-black-hole", "one-way-break"),
+        "underlay": ("mtu-black-hole", "one-way-break", "fragments-dropped"),
         "self": ("conntrack-full", "conntrack-invalid"),
-        "relay": ("rp-filter-strict", "forwarding-off", "kubelet-unreachable", "probe-port-blocked", "probes-only"),
+        "relay": (
+            "standby-mtu-smaller",
+            "rp-filter-strict",
+            "forwarding-off",
+            "kubelet-unreachable",
+            "probe-port-blocked",
+            "probes-only",
+        ),
         "wireguard": ("allowed-ips-stolen", "keepalive-missing"),
     }
 )
@@ -133,7 +140,7 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
 
 _OF_MEMBERS = frozenset(
     (
-        *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "device-mtu-too-big"),
+        *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "mtu-misconfigured"),
         *(
             "fdb-entry-missing",
             "fdb-entry-wrong",

@@ -192,7 +192,7 @@ def pod_route_escaped(scene: Scene) -> Change:
     )
 
 
-def device_mtu_too_big(scene: Scene) -> Change:
+def mtu_misconfigured(scene: Scene) -> Change:
     """The device below was made smaller, and flannel.1 takes what it does not carry: big packets are cut in pieces.
 
     The kernel refuses a VXLAN device bigger than what is below it, but does not look again when that shrinks.
@@ -292,7 +292,7 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "vtep-mac-changed": vtep_mac_changed,
         "pod-route-missing": pod_route_missing,
         "pod-route-escaped": pod_route_escaped,
-        "device-mtu-too-big": device_mtu_too_big,
+        "mtu-misconfigured": mtu_misconfigured,
         "wireguard-key-mismatch": wireguard_key_mismatch,
         "allowed-ips-stolen": allowed_ips_stolen,
         "wireguard-endpoint-moved": wireguard_endpoint_moved,

@@ -9,20 +9,23 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.control.explain import explain
-from meshwatchd.adapters.control.interface import ExplainReply, OperateReply, TopologyReply
+from meshwatchd.adapters.control.interface import ExplainReply, MtuReply, OperateReply, TopologyReply
 from meshwatchd.cli.render import render_status
+from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
 from meshwatchd.profiles.compose import look
+from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
 
@@ -58,6 +61,14 @@ ORDERED = msgspec.structs.replace(
         for pair in REDUCED.pairs
     ),
 )
+
+
+def _sized(sizes: tuple[SizeStatus, ...]) -> str:
+    return render_sizes(
+        MtuReply(node="b3", at_ns=NOW_NS, paths={"0": "b1-a1", "1": "b2-a1"}, sizes=sizes), paint=paint_nothing
+    )
+
+
 OBSERVING = msgspec.structs.replace(STUCK, mode="observe")
 ADVISED = msgspec.structs.replace(status(BROKEN, states="down good down good", redundancy="reduced"), mode="advise")
 NO_MESH = msgspec.structs.replace(
@@ -108,6 +119,8 @@ PAGES = {
     "topology-full": _topology(FULL),
     "topology-plain": _topology(PLAIN, is_reasoned=True),
     "topology-none": _topology(NOWHERE, is_reasoned=True),
+    "mtu-healthy": _sized(HEALTHY_SIZES),
+    "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

@@ -350,6 +350,8 @@ class World:
                 self._switch(node, output)
             case out.EnsureProvision():
                 self._post(5 * MS, node.name, ev.Provisioned(is_complete=True))
+            case out.Repair():
+                pass  # this world has no devices to repair
             case out.ReplyOperator():
                 self.replies.append((node.name, output))
             case out.SaveState():

@@ -18,7 +18,7 @@ from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
-from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
+from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import KILO
 
@@ -105,3 +105,39 @@ def topology_of(name: str) -> Topology:
 def planner_of(name: str) -> Planner:
     """The node's planner with default settings."""
     return Planner(topology_of(name), settings_for(name))
+
+
+def direct_settings(name: str) -> Settings:
+    """Flannel over wg0 on three nodes: each is a location of its own, and nobody relays."""
+    nodes = tuple(
+        Node(
+            name=NodeName(f"n{number}"),
+            location=LocationName(f"n{number}"),
+            node_ip=f"10.8.0.{number}",
+            pod_cidr=f"10.42.{number}.0/24",
+            overlay_ip=f"10.42.{number}.0",
+            wireguard_ip=f"10.8.0.{number}",
+        )
+        for number in (1, 2, 3)
+    )
+    locations = tuple(Location(name=node.location, leader=node.name) for node in nodes)
+    mesh = MeshSettings(wireguard_device="wg0", location=locations, node=nodes)
+    return Settings(daemon=DaemonSettings(node=name), mesh=mesh)
+
+
+def direct_snapshot() -> Snapshot:
+    """What such a node's kernel shows: flannel.1 is bound to wg0."""
+    links = (
+        Link(name="wg0", index=5, kind="wireguard", is_up=True, mtu_bytes=1420),
+        Link(
+            name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1370, vxlan=Vxlan(vni=1, port=8472, lower=5)
+        ),
+    )
+    return Snapshot(links=links)
+
+
+def direct_topology(name: str) -> Topology:
+    """That mesh as a node recognises it."""
+    topology = KILO.recognise(direct_snapshot(), direct_settings(name).mesh, NodeName(name))
+    assert isinstance(topology, Topology), topology
+    return topology

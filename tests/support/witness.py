@@ -200,6 +200,30 @@ def big_packets_vanish(lab: Lab, victim: str, peer: str) -> None:
     assert 0 != lab.pod(victim).run([*echo, "1340", lab.pod(peer).ip]).returncode
 
 
+def pieces_vanish(lab: Lab, victim: str, peer: str) -> None:
+    """Between the nodes' own addresses an echo that has to be cut is lost, a whole one is not."""
+    near = lab.topology.neighbours(victim)[0].name
+    echo = ["ping", "-n", "-q", "-c", "1", "-W", "1", "-s"]
+    address = lab.node(victim).ip
+    assert 0 == lab.node(near).run([*echo, "1400", address]).returncode
+    assert 0 != lab.node(near).run([*echo, "3000", address]).returncode
+    assert reaches(lab, victim, peer)
+
+
+def big_standby_packets_vanish(lab: Lab, victim: str, peer: str) -> None:
+    """A big datagram to a standby link's port is lost, a small one and one to another port are not."""
+    near, far = lab.node(victim), lab.node(lab.topology.neighbours(victim)[0].name)
+    for port, size, arrives in ((51831, 1420, False), (51831, 1000, True), (51870, 1420, True)):
+        with udp_socket(near) as one, udp_socket(far, port) as other:
+            one.sendto(bytes(size), other.getsockname())
+            try:
+                got = len(other.recv(2000))
+            except TimeoutError:
+                got = 0
+        assert arrives == (got == size), (port, size)
+    assert reaches(lab, victim, peer)
+
+
 def one_way_only(lab: Lab, victim: str, peer: str) -> None:
     """What the peer sends arrives, what the victim sends does not."""
     with flow(lab.pod(peer), lab.pod(victim)) as towards, flow(lab.pod(victim), lab.pod(peer)) as back:
@@ -267,7 +291,7 @@ WITNESSES: Mapping[str, Witness] = {
     "vtep-mac-changed": answers_are_lost,
     "pod-route-missing": pair_is_cut,
     "pod-route-escaped": pair_is_cut,
-    "device-mtu-too-big": big_packets_are_cut_in_pieces,
+    "mtu-misconfigured": big_packets_are_cut_in_pieces,
     "wireguard-key-mismatch": pair_is_cut,
     "allowed-ips-stolen": pair_is_cut,
     "wireguard-endpoint-moved": pair_is_cut,
@@ -278,6 +302,8 @@ WITNESSES: Mapping[str, Witness] = {
     "overlay-black-hole": only_others_are_heard,
     "probes-only": only_probes_pass,
     "mtu-black-hole": big_packets_vanish,
+    "fragments-dropped": pieces_vanish,
+    "standby-mtu-smaller": big_standby_packets_vanish,
     "one-way-break": one_way_only,
     "wireguard-no-handshake": tunnel_has_no_handshake,
     "wireguard-no-data": tunnel_shakes_hands_only,

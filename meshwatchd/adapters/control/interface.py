@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.status import PairStatus, Status
 
 SERVICE = "org.varlink.service"
@@ -76,6 +77,25 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """Of Status."""
 
     status: Status
+
+
+class MtuParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of Mtu; without node all of them."""
+
+    node: str | None = None
+
+
+class MtuReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Of Mtu.
+
+    Attributes:
+        paths: "relay-relay" by the decimal path number.
+    """
+
+    node: str
+    at_ns: int
+    paths: dict[str, str]
+    sizes: tuple[SizeStatus, ...]
 
 
 class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +261,34 @@ type Knowledge (
   problems: []string
 )
 
+# What one layer of one path carries: whole IP packets in bytes. Directions: outbound, inbound, both, fragments.
+# States: ok, searching, black-hole, misconfigured, fragments-dropped, poisoned, unreachable, unknown.
+type Size (
+  layer: int,
+  peer: string,
+  path: int,
+  direction: string,
+  expected_bytes: int,
+  measured_bytes: int,
+  state: string,
+  advice: string
+)
+
+# A fault that a look at the kernel found. Repair: none, advised, started, verified, undone, held.
+type Defect (
+  fault: string,
+  layer: int,
+  severity: string,
+  device: string,
+  subject: string,
+  peer: string,
+  culprit: string,
+  since_ns: int,
+  because: []string,
+  repair: string,
+  commands: []string
+)
+
 # Severities: ok, warning, critical.
 type Snapshot (
   at_ns: int,
@@ -257,6 +305,8 @@ type Snapshot (
   canaries: []Canary,
   tunnels: []Tunnel,
   knowledge: ?Knowledge,
+  sizes: []Size,
+  findings: []Defect,
   orders: []Order,
   drained: []string
 )
@@ -319,6 +369,9 @@ method Status() -> (status: Snapshot)
 
 # Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
 method Topology() -> (view: View, pairs: []Pair)
+
+# What size each layer of each path carries, towards one node or all; `paths`: relays by path number.
+method Mtu(node: ?string) -> (node: string, at_ns: int, paths: [string]string, sizes: []Size)
 
 method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
 

@@ -100,6 +100,8 @@ class Methods:
             case "io.meshwatch.Control.Topology":
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._topology())
+            case "io.meshwatch.Control.Mtu":
+                return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
             case _ if call.method in _VERBS:
@@ -118,6 +120,15 @@ class Methods:
         if view is None:
             raise VarlinkError(interface.NOT_READY, reason="the kernel has not been read yet")
         return interface.TopologyReply(view=view, pairs=() if status is None else status.pairs)
+
+    def _mtu(self, node: str) -> interface.MtuReply:
+        status = self._status()
+        return interface.MtuReply(
+            node=status.node,
+            at_ns=status.at_ns,
+            paths={str(path.number): "-".join(path.relays) for pair in status.pairs for path in pair.paths},
+            sizes=tuple(line for line in status.sizes if node in ("", line.peer)),
+        )
 
     def _explain(self) -> interface.ExplainReply:
         status = self._status()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink import compact
@@ -79,6 +79,14 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
         defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
         gateways=[GatewayCount(*key, routes) for key, routes in ranked],
     )
+
+
+def of_mesh(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, bytes], bool]) -> Iterator[Held]:
+    """All routes into the mesh's devices that are neither ours nor in our place, however many."""
+    for key, values in entries.items():
+        for value in values:
+            if not is_near(key, value) and value[0] == RTN_UNICAST and compact.leads_into(value, devices):
+                yield key, value
 
 
 def is_default(key: bytes) -> bool:

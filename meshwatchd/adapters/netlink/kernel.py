@@ -64,29 +64,29 @@ class Kernel:
 
     async def links(self) -> list[Link]:
         """All devices, without their addresses."""
-        with _Asking("list devices"):
+        with Asking("list devices"):
             return [decode.decode_link(message) async for message in await self._socket.get_links()]
 
     async def rules(self) -> list[RuleRecord]:
         """All IPv4 rules."""
-        with _Asking("list rules"):
+        with Asking("list rules"):
             dump = await self._socket.get_rules(family=socket.AF_INET)
             return [decode.decode_rule(message) async for message in dump]
 
     async def marked_routes(self, devices: Mapping[int, str]) -> list[RouteRecord]:
         """All IPv4 routes with our protocol, in whatever table."""
-        with _Asking(f"list routes of protocol {self._protocol}"):
+        with Asking(f"list routes of protocol {self._protocol}"):
             dump = await self._socket.route("dump", family=socket.AF_INET, proto=self._protocol, **_KERNEL_FILTERS)
             return [decode.decode_route(message, devices) async for message in dump]
 
     async def add_rule(self, rule: Rule) -> None:
         """Add a rule; EEXIST means that an equal one is there."""
-        with _Tolerating(errno.EEXIST), _Asking(f"add rule {rule.render()}"):
+        with Tolerating(errno.EEXIST), Asking(f"add rule {rule.render()}"):
             await self._socket.rule("add", **_rule_request(rule), protocol=self._protocol)
 
     async def delete_rule(self, rule: Rule) -> None:
         """Delete a rule; ENOENT means that it is gone."""
-        with _Tolerating(errno.ENOENT), _Asking(f"delete rule {rule.render()}"):
+        with Tolerating(errno.ENOENT), Asking(f"delete rule {rule.render()}"):
             await self._socket.rule("del", **_rule_request(rule), protocol=self._protocol)
 
     async def delete_marked_rule(self, record: RuleRecord) -> None:
@@ -95,7 +95,7 @@ class Kernel:
             await self.delete_rule(record.rule)
             return
         action = {"table": record.table} if record.table else {"action": 0}
-        with _Tolerating(errno.ENOENT), _Asking(f"delete {record.text}"):
+        with Tolerating(errno.ENOENT), Asking(f"delete {record.text}"):
             await self._socket.rule(
                 "del", priority=record.priority, protocol=self._protocol, family=socket.AF_INET, **action
             )
@@ -106,17 +106,17 @@ class Kernel:
         Raises:
             KernelError: also EEXIST, for what is there may be somebody else's.
         """
-        with _Asking(f"add route {route.render()}"):
+        with Asking(f"add route {route.render()}"):
             await self._socket.route("add", **_route_request(route, index), proto=self._protocol)
 
     async def replace_route(self, route: Route, index: int) -> None:
         """Replace the route of that prefix and table; the caller knows that it is ours."""
-        with _Asking(f"replace route {route.render()}"):
+        with Asking(f"replace route {route.render()}"):
             await self._socket.route("replace", **_route_request(route, index), proto=self._protocol)
 
     async def delete_route(self, record: RouteRecord) -> None:
         """Delete a route of ours; ESRCH means that it is gone."""
-        with _Tolerating(errno.ESRCH), _Asking(f"delete {record.text}"):
+        with Tolerating(errno.ESRCH), Asking(f"delete {record.text}"):
             metric = {"priority": record.metric} if record.metric else {}
             await self._socket.route(
                 "del",
@@ -130,17 +130,17 @@ class Kernel:
 
     async def add_wireguard(self, device: str) -> None:
         """Add a device of the kernel's WireGuard; EOPNOTSUPP when the kernel has none."""
-        with _Asking(f"add device {device}"):
+        with Asking(f"add device {device}"):
             await self._socket.link("add", ifname=device, kind="wireguard")
 
     async def delete_link(self, link: Link) -> None:
         """Delete a device by index and name; one that is gone is fine."""
-        with _Tolerating(errno.ENODEV), _Asking(f"delete device {link.name}"):
+        with Tolerating(errno.ENODEV), Asking(f"delete device {link.name}"):
             await self._socket.link("del", index=link.index)
 
     async def find_link(self, device: str) -> Link | None:
         """The device of that name, without its addresses."""
-        with _Tolerating(errno.ENODEV), _Asking(f"look for device {device}"):
+        with Tolerating(errno.ENODEV), Asking(f"look for device {device}"):
             messages = list(await self._socket.link("get", ifname=device))
             return decode.decode_link(messages[0])
         return None
@@ -151,13 +151,13 @@ class Kernel:
         EAFNOSUPPORT and EOPNOTSUPP stand for a kernel, or a device, without IPv6.
         """
         mode = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", IN6_ADDR_GEN_MODE_NONE]]}
-        unsupported = _Tolerating(errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
-        with unsupported, _Asking(f"set device {link.name} addrgenmode none"):
+        unsupported = Tolerating(errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
+        with unsupported, Asking(f"set device {link.name} addrgenmode none"):
             await self._socket.link("set", index=link.index, IFLA_AF_SPEC={"attrs": [["AF_INET6", mode]]})
 
     async def bring_up(self, link: Link, mtu_bytes: int) -> None:
         """Set a device's MTU and administrative state."""
-        with _Asking(f"set device {link.name} mtu {mtu_bytes} up"):
+        with Asking(f"set device {link.name} mtu {mtu_bytes} up"):
             await self._socket.link("set", index=link.index, mtu=mtu_bytes, state="up")
 
 
@@ -186,7 +186,7 @@ def _route_request(route: Route, index: int) -> dict[str, object]:
     return request | {"gateway": route.via, "flags": ["onlink"], "scope": RT_SCOPE_UNIVERSE}
 
 
-class _Asking:
+class Asking:
     """Turns what pyroute2 raises inside the block into KernelError."""
 
     def __init__(self, operation: str) -> None:
@@ -206,7 +206,7 @@ class _Asking:
             raise KernelError(self._operation, number, os.strerror(number)) from error
 
 
-class _Tolerating:
+class Tolerating:
     """Ends the block quietly at a KernelError of these numbers."""
 
     def __init__(self, *numbers: int) -> None:

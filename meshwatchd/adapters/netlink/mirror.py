@@ -114,6 +114,7 @@ class Mirror:
         )
         self.is_in_sync = False
         self.is_dirty = asyncio.Event()
+        self._is_reading = asyncio.Lock()
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
     def open(self, monitor: NotificationSource | None = None) -> None:
@@ -135,14 +136,37 @@ class Mirror:
             KernelError: a dump was refused, or notifications are lost faster than dumps are read.
             DecodeError: a dump is malformed; what was known stays known.
         """
-        self.is_dirty.clear()
-        if not self.is_in_sync:
-            await self._synchronise()
-        elif self._is_reading_due():
-            await self._read_doubtful()
-        if self._are_rules_stale:
-            await self._read_rules()
-        return await self._view.snapshot()
+        async with self._is_reading:
+            self.is_dirty.clear()
+            if not self.is_in_sync:
+                await self._synchronise()
+            elif self._is_reading_due():
+                await self._read_doubtful()
+            if self._are_rules_stale:
+                await self._read_rules()
+            return await self._view.snapshot()
+
+    async def read_back(self) -> Snapshot:
+        """A snapshot that shows every change acknowledged so far, with all entries of the mesh's devices.
+
+        The kernel queues its notifications before it acknowledges; here they are taken in first.
+
+        Raises:
+            KernelError, DecodeError: as `snapshot`.
+        """
+        if self._monitor is not None:
+            for _ in range(MAX_BACKLOG):
+                if not self._monitor.read(self.take):
+                    break
+        try:
+            return self.complete(await self.snapshot())
+        finally:
+            # Whoever waits for changes has not seen this snapshot.
+            self.is_dirty.set()
+
+    def complete(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot with all entries of the mesh's devices, however many there are."""
+        return self._view.complete(snapshot)
 
     def devices(self) -> dict[int, str]:
         """Device names by interface index, as far as known."""

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from meshwatchd.adapters.netlink import compact, objects
-from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default
+from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, of_mesh
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
@@ -154,6 +154,19 @@ class View:
             is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),
         )
 
+    def complete(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot with all routes, neighbours and FDB entries of the mesh's devices, however many there are."""
+        if not snapshot.is_bounded:
+            return snapshot
+        routes = of_mesh(self._tables.routes.entries, self._mesh_devices, self._is_near)
+        return msgspec.structs.replace(
+            snapshot,
+            device_routes=tuple(self._describe(key, value) for key, value in routes),
+            neighbours=tuple(self._neighbours(limit=None)),
+            forwarding=tuple(self._forwarding(limit=None)),
+            is_bounded=False,
+        )
+
     def _described_links(self) -> Iterator[Link]:
         for key in sorted(self._tables.links.entries, key=objects.index_of):
             link = objects.unpack_link(key, self._tables.links.entries[key][0])
@@ -231,9 +244,9 @@ class View:
 
     # --- neighbours and FDB ---
 
-    def _neighbours(self) -> list[Neighbour]:
+    def _neighbours(self, *, limit: int | None = MAX_TOLD + 1) -> list[Neighbour]:
         devices = self._tables.devices()
-        found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour)
+        found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour, limit)
         entries = (compact.unpack_neighbour(key, value) for key, value in found)
         return [
             Neighbour(
@@ -245,9 +258,9 @@ class View:
             for each in entries
         ]
 
-    def _forwarding(self) -> list[Forwarding]:
+    def _forwarding(self, *, limit: int | None = MAX_TOLD + 1) -> list[Forwarding]:
         devices = self._tables.devices()
-        found = self._first(self._tables.fdb.entries, compact.index_of_fdb)
+        found = self._first(self._tables.fdb.entries, compact.index_of_fdb, limit)
         entries = (compact.unpack_fdb(key, value) for key, value in found)
         return [
             Forwarding(
@@ -258,10 +271,13 @@ class View:
             for each in entries
         ]
 
-    def _first(self, entries: Entries, index_of: Callable[[bytes], int]) -> list[tuple[bytes, bytes]]:
-        """The first entries on the mesh's devices, one more than may be told where there are more."""
+    def _first(
+        self, entries: Entries, index_of: Callable[[bytes], int], limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        """The first entries on the mesh's devices; by default one more than may be told where there are more."""
         wanted = (key for key in entries if index_of(key) in self._mesh_devices)
-        return [(key, entries[key][0]) for key in heapq.nsmallest(MAX_TOLD + 1, wanted)]
+        chosen = wanted if limit is None else heapq.nsmallest(limit, wanted)
+        return [(key, entries[key][0]) for key in chosen]
 
     # --- collisions ---
 

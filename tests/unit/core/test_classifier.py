@@ -106,6 +106,12 @@ CASES = [
     ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD, inbound=DEAD), "a1"),
     ("the tunnel is dead, heard by a member", replace(MEMBER, own_view_wireguard=DEAD), "a1"),
     (
+        "fresh overlay flows die over a tunnel that answers",
+        replace(LEADER, is_overlay_direct=True, pinned=ALIVE),
+        "a1",
+    ),
+    ("all overlay flows die over a tunnel that answers", replace(LEADER, is_overlay_direct=True), "a1"),
+    (
         "fresh flows beyond the remote leader die",
         replace(LEADER, path_to_relay=ALIVE, pinned=ALIVE, remote_view_overlay=UNKNOWN),
         "a1",

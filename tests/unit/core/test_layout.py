@@ -13,7 +13,15 @@ from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import KILO
-from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of, topology_of
+from tests.support.lab_mesh import (
+    NAMES,
+    direct_settings,
+    direct_topology,
+    planner_of,
+    settings_for,
+    snapshot_of,
+    topology_of,
+)
 
 
 def _plans(name, *, has_standby=True, **wanted):
@@ -243,3 +251,16 @@ def test_a_member_that_leaves_changes_few_duties():
     kept = [watched(after, f"a{number}", "b") >= watched(before, f"a{number}", "b") - {"b200"} for number in range(3)]
 
     assert [True] * 3 == kept
+
+
+def test_where_the_overlay_goes_straight_the_path_is_probed_through_it():
+    """Flannel over wg0: node addresses are the tunnel's, and would never cross the device that pods depend on."""
+    plans = lay_out(Planner(direct_topology("n1"), direct_settings("n1")), has_standby=False)
+    ways = {
+        layer: {(plan.source, plan.destination) for plan in plans if plan.layer is layer}
+        for layer in (Layer.RELAY, Layer.EFFECTIVE, Layer.WIREGUARD)
+    }
+
+    overlay = {("10.42.1.0", "10.42.2.0"), ("10.42.1.0", "10.42.3.0")}
+    tunnel = {("10.8.0.1", "10.8.0.2"), ("10.8.0.1", "10.8.0.3")}
+    assert {Layer.RELAY: overlay, Layer.EFFECTIVE: overlay, Layer.WIREGUARD: tunnel} == ways

@@ -14,7 +14,8 @@ from meshwatchd.core.views import KEY_NEWS_NS, View, encode
 from meshwatchd.model.events import Banner, OtherKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
-from tests.support.bench import RTT_NS, primary_is_silent, ready
+from tests.support.bench import RTT_NS, Bench, primary_is_silent, ready
+from tests.support.lab_mesh import direct_settings, direct_snapshot
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -235,3 +236,16 @@ def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
 
     assert expected is watch._inbound(since, since + 3 * SECOND)
     assert UNKNOWN is watch._inbound(since, since + 500 * MS)
+
+
+@pytest.mark.parametrize(("told", "expected"), [(ALIVE, ALIVE), (DEAD, DEAD), (UNKNOWN, UNKNOWN)])
+def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, expected):
+    """n1 asks whether n2 lives: n3 tells what its own tunnel to n2 says, which is a pair that n1 is no part of."""
+    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
+    bench.run(2 * SECOND)
+    watch = bench.engine.conductors[0].watch
+    assert ("n1", "n2", (("n3", 2),)) == (watch.own_leader, watch.remote_leader, watch._elsewhere)
+    up, known = encode({} if told is UNKNOWN else {(2, View.WIREGUARD): told})
+    bench.hear("n3", None, Banner(view_up=up, view_known=known))
+
+    assert expected is bench.engine.conductors[0]._evidence(bench.now).remote_view_leader

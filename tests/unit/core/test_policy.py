@@ -201,3 +201,36 @@ def test_without_budget_nobody_comes_home():
         damper.record(at + NOW - SECOND, is_failover=False)
 
     assert Stay() == _decide(_situation(GOOD, GOOD, GOOD, GOOD, active=1), damper)
+
+
+def _is(*ranks):
+    return lambda path: path.rank in ranks
+
+
+def test_large_packets_alone_move_nothing_unless_it_is_wanted():
+    """A path that carries small ones only is still a path."""
+    cramped = _situation(GOOD, GOOD, GOOD, GOOD, is_cramped=_is(0))
+
+    assert Stay() == _decide(cramped)
+    assert Move(PATHS[1], Reason.TOO_SMALL) == _decide(replace(cramped, moves_for_size=True))
+    assert Move(PATHS[2], Reason.TOO_SMALL) == _decide(
+        replace(cramped, moves_for_size=True, is_cramped=_is(0, 1), is_drained=_is(3))
+    )
+    assert Stay() == _decide(replace(cramped, moves_for_size=True, is_cramped=lambda _path: True))
+    assert Stay() == _decide(replace(cramped, moves_for_size=True, is_pinned=True))
+
+
+def test_a_broken_path_is_left_for_full_size_first():
+    """A smaller one is better than none."""
+    broken = _situation(DOWN, GOOD, GOOD, GOOD, is_cramped=_is(1))
+
+    assert Move(PATHS[2], Reason.BROKEN) == _decide(broken)
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(replace(broken, is_cramped=lambda _path: True))
+
+
+def test_home_is_not_fit_while_it_loses_large_packets():
+    """However long it has been clean for small ones."""
+    away = _situation(GOOD, GOOD, GOOD, GOOD, active=1)
+
+    assert Move(PATHS[0], Reason.RESTORED) == _decide(away)
+    assert Stay() == _decide(replace(away, is_cramped=_is(0)))

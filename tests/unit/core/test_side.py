@@ -159,3 +159,23 @@ def test_probes_that_die_while_canaries_answer_are_no_outage():
 
     assert (FaultCode.PROBE_PORT_BLOCKED, Layer.RELAY, "", Severity.WARNING) == _named(bench)
     assert [] == bench.said(ApplySwitch)
+
+
+def test_a_canary_on_the_remote_leader_refutes_nothing_behind_it():
+    """With the leader's overlay dead its own pod answers as ever: those behind it are lost all the same."""
+    lead = Canary(name="lead", address="10.244.1.9", port=53, node=NodeName("a1"))
+    bench = _ready("b3", with_canaries(settings_for("b3"), lead))
+    bench.silent = lambda plan: primary_is_silent(plan) and plan.peer != "a1"
+    bench.run(20 * SECOND)
+
+    assert FaultCode.PROBE_PORT_BLOCKED not in {change.verdict.fault for change in bench.said(VerdictChanged)}
+    assert bench.said(VerdictChanged)
+
+
+def test_canaries_that_go_around_the_path_with_all_traffic_refute_nothing():
+    """After a failover they answer because of it."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS))
+    watch, active = bench.conductor.watch, bench.conductor.mover.active
+
+    assert {"a2", "a3"} == watch._behind(active)
+    assert frozenset() == watch._behind(watch.paths[1])

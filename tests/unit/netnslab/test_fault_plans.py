@@ -7,7 +7,7 @@ from netnslab.fault_plans import PLANS
 from netnslab.topology_file import load
 
 TOPOLOGY = load("kilo-flannel")
-PARAMETERS = {"memory_s": 2.5, "ratio": 0.25, "port": 51830.0}
+PARAMETERS = {"memory_s": 2.5, "ratio": 0.25, "port": 51830.0, "bytes": 1400.0}
 
 
 def plan_of(kind):
@@ -56,7 +56,13 @@ def test_unprepared_faults_heal_by_removal():
 
 @pytest.mark.parametrize(
     ("kind", "parameters"),
-    [("random-loss", {}), ("random-loss", {"ratio": 1.5}), ("udp-port-blocked", {})],
+    [
+        ("random-loss", {}),
+        ("random-loss", {"ratio": 1.5}),
+        ("udp-port-blocked", {}),
+        ("mtu-black-hole", {}),
+        ("mtu-black-hole", {"bytes": 100.0}),
+    ],
 )
 def test_missing_parameters_are_refused(kind, parameters):
     """A disturbance without its measure is a mistake."""
@@ -69,3 +75,13 @@ def test_disturbances_expect_no_verdict():
     without = {kind for kind in PLANS if plan_of(kind).expected is None}
 
     assert {"random-loss", "udp-port-blocked"} == without
+
+
+def test_a_black_hole_of_one_way_spares_what_comes():
+    """Only the chain of what leaves the node exists."""
+    both = PLANS["mtu-black-hole"](TOPOLOGY, "b1", {"bytes": 1400.0})
+    one = PLANS["mtu-black-hole"](TOPOLOGY, "b1", {"bytes": 1400.0, "one_way": 1.0})
+
+    assert ["from_node", "to_node"] == [chain for chain, _ in both.faulty]
+    assert ["from_node"] == [chain for chain, _ in one.faulty] == list(one.chains)
+    assert "ip length > 1400" in one.inject_text()

@@ -10,7 +10,7 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Topology
 from meshwatchd.profiles import KILO, PROFILES, Unrecognised
-from tests.support.lab_mesh import declared_mesh, snapshot_of, topology_of
+from tests.support.lab_mesh import declared_mesh, direct_topology, snapshot_of, topology_of
 
 
 def _link(name, kind=""):
@@ -87,3 +87,9 @@ def test_a_missing_device_is_named(missing, overlay, reason):
     declared = msgspec.structs.replace(declared_mesh(), overlay_device=overlay)
 
     assert reason == _reason(Snapshot(links=links), declared)
+
+
+def test_an_overlay_on_the_tunnel_is_direct():
+    """flannel.1 bound to wg0 carries packets from node to node; on eth0 it carries them to the leader."""
+    assert direct_topology("n1").is_overlay_direct
+    assert not topology_of("a1").is_overlay_direct

@@ -11,8 +11,17 @@ from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
+from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.model.status import (
+    CanaryStatus,
+    FindingStatus,
+    PairStatus,
+    PathStatus,
+    RateStatus,
+    SessionStatus,
+    Status,
+)
 
 TYPES: dict[str, type[msgspec.Struct]] = {
     "Session": SessionStatus,
@@ -22,6 +31,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Pair": PairStatus,
     "Snapshot": Status,
     "Canary": CanaryStatus,
+    "Defect": FindingStatus,
     "Explanation": Explanation,
     "Deed": Deed,
     "Order": Order,
@@ -29,6 +39,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Candidate": Candidate,
     "DeviceLayer": DeviceLayer,
     "View": LocalView,
+    "Size": SizeStatus,
 }
 
 

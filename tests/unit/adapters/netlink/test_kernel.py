@@ -29,7 +29,7 @@ def test_reading_needs_no_privilege():
 def test_a_refusal_is_told_in_the_kernels_words():
     """Operation, number and text, whoever is the caller."""
     with pytest.raises(KernelError) as refusal:
-        with kernel._Asking("add rule"):
+        with kernel.Asking("add rule"):
             raise NetlinkError(errno.EINVAL, "Invalid table")
 
     assert ("add rule", errno.EINVAL, "Invalid table") == (refusal.value.op, refusal.value.errno, refusal.value.text)
@@ -39,16 +39,16 @@ def test_a_refusal_without_words_gets_those_of_its_number():
     """Not every error has an extended acknowledgement; sockets have none."""
     for error in (NetlinkError(errno.EPERM), OSError(errno.EPERM, "whatever")):
         with pytest.raises(KernelError, match=r"sweep: Operation not permitted \(errno 1\)"):
-            with kernel._Asking("sweep"):
+            with kernel.Asking("sweep"):
                 raise error
 
 
 def test_only_the_named_numbers_are_tolerated():
     """ENOENT on deletion means done; EPERM never does."""
-    with kernel._Tolerating(errno.ENOENT), kernel._Asking("delete rule"):
+    with kernel.Tolerating(errno.ENOENT), kernel.Asking("delete rule"):
         raise NetlinkError(errno.ENOENT)
     with pytest.raises(KernelError):
-        with kernel._Tolerating(errno.ENOENT), kernel._Asking("delete rule"):
+        with kernel.Tolerating(errno.ENOENT), kernel.Asking("delete rule"):
             raise NetlinkError(errno.EPERM)
 
 

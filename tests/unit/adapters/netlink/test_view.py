@@ -163,3 +163,30 @@ def test_a_strange_device_with_our_prefix_is_a_collision():
     (collision,) = snapshot(source, is_ours=False).collisions
     assert "device mw0" in collision.what
     assert "kernel.device_prefix" in collision.what
+
+
+def test_an_audit_is_told_everything():
+    """What is left out of a snapshot could be what is missing."""
+    source = kernel()
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    for number in range(MAX_TOLD + 9):
+        mac, address = bytes((2, 0, 0, 0, number >> 8, number & 255)), f"10.{number >> 8}.{number & 255}.0"
+        source.neighbours.append(neighbour_body(FLANNEL, address, mac))
+        source.fdb.append(fdb_body(FLANNEL, mac, f"192.168.{number >> 8}.{number & 255}"))
+        source.put_route(FakeRoute(dst=f"{address}/24", index=FLANNEL, via=address))
+
+    async def judge(link):
+        return True
+
+    async def both():
+        mirror = Mirror(source, KernelSettings(), MeshSettings(), judge)
+        told = await mirror.snapshot()
+        return told, mirror.complete(told), await mirror.read_back(), mirror.is_dirty.is_set()
+
+    told, whole, again, is_dirty = asyncio.run(both())
+
+    assert told.is_bounded
+    assert [MAX_TOLD + 9] * 3 == [len(each) for each in (whole.device_routes, whole.neighbours, whole.forwarding)]
+    assert set(told.device_routes) < set(whole.device_routes)
+    assert whole == again
+    assert is_dirty, "whoever waits for changes is to see them as well"

@@ -1,0 +1,1 @@
+"""Sysctls and counters of this host, read from /proc."""

@@ -1,0 +1,135 @@
+"""Entries of overlay devices, put and deleted as flannel itself does it.
+
+The requests are those of `ip neigh replace`, `bridge fdb replace` and
+`ip route add` (iproute2), and of flannel's pkg/backend/vxlan/device.go.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final, Protocol
+
+from pyroute2 import AsyncIPRoute
+
+from meshwatchd.adapters.netlink.compact import AF_BRIDGE
+from meshwatchd.adapters.netlink.kernel import Asking, Tolerating
+from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
+
+NTF_SELF: Final = 0x2
+NUD_PERMANENT: Final = 0x80
+NUD_STALE: Final = 0x04
+"""linux/neighbour.h."""
+
+
+class RepairKernel(Protocol):
+    """What carries out repairs."""
+
+    async def carry_out(self, plan: RepairPlan) -> None:
+        """Put and delete entries."""
+        ...
+
+
+class OverlayKernel:
+    """One rtnetlink socket for repairs; opened by the first request."""
+
+    def __init__(self) -> None:
+        self._socket = AsyncIPRoute(ext_ack=True, strict_check=True)
+
+    def close(self) -> None:
+        """Close the socket; nothing in the kernel changes."""
+        self._socket.close()
+
+    async def carry_out(self, plan: RepairPlan) -> None:
+        """Carry out a plan: the device, then neighbours and FDB, then routes, then what is to go, routes first.
+
+        Raises:
+            KernelError: a request was refused; what was done before stays done.
+        """
+        index = await self._index(plan.device)
+        if plan.is_bounce:
+            await self._bounce(plan.device, index)
+        for neighbour in plan.put.neighbours:
+            await self._put_neighbour(neighbour, index)
+        for forwarding in plan.put.forwarding:
+            await self._put_forwarding(forwarding, index)
+        for route in plan.put.routes:
+            await self._add_route(route, index)
+        for route in plan.drop.routes:
+            await self._delete_route(route, index)
+        for forwarding in plan.drop.forwarding:
+            with Tolerating(errno.ENOENT), Asking(f"delete FDB entry {forwarding.lladdr} of {forwarding.dev}"):
+                await self._socket.neigh("del", **_forwarding_request(forwarding, index))
+        for neighbour in plan.drop.neighbours:
+            with Tolerating(errno.ENOENT), Asking(f"delete neighbour {neighbour.address} of {neighbour.dev}"):
+                await self._socket.neigh("del", family=socket.AF_INET, ifindex=index, dst=neighbour.address)
+
+    async def _index(self, device: str) -> int:
+        """The device by name: its index may have changed since the plan was made."""
+        with Asking(f"look for device {device}"):
+            messages = list(await self._socket.link("get", ifname=device))
+        if not messages:
+            raise KernelError(f"look for device {device}", errno.ENODEV, "there is none")
+        return int(messages[0]["index"])
+
+    async def _bounce(self, device: str, index: int) -> None:
+        with Asking(f"take device {device} down and up"):
+            await self._socket.link("set", index=index, state="down")
+            await self._socket.link("set", index=index, state="up")
+
+    async def _put_neighbour(self, neighbour: Neighbour, index: int) -> None:
+        with Asking(f"put neighbour {neighbour.address} of {neighbour.dev}"):
+            await self._socket.neigh(
+                "replace",
+                family=socket.AF_INET,
+                ifindex=index,
+                dst=neighbour.address,
+                lladdr=neighbour.lladdr,
+                state=NUD_PERMANENT if neighbour.is_permanent else NUD_STALE,
+            )
+
+    async def _put_forwarding(self, forwarding: Forwarding, index: int) -> None:
+        with Asking(f"put FDB entry {forwarding.lladdr} of {forwarding.dev}"):
+            await self._socket.neigh("replace", **_forwarding_request(forwarding, index))
+
+    async def _add_route(self, route: DeviceRoute, index: int) -> None:
+        """Add, never replace: a route that has come meanwhile is somebody's. EEXIST is left to the verification."""
+        with Tolerating(errno.EEXIST), Asking(f"add route {route.dst} dev {route.dev}"):
+            await self._socket.route("add", **_route_request(route, index))
+
+    async def _delete_route(self, route: DeviceRoute, index: int) -> None:
+        with Tolerating(errno.ESRCH), Asking(f"delete route {route.dst} dev {route.dev}"):
+            await self._socket.route("del", **_route_request(route, index))
+
+
+def _forwarding_request(forwarding: Forwarding, index: int) -> dict[str, object]:
+    return {
+        "family": AF_BRIDGE,
+        "ifindex": index,
+        "flags": NTF_SELF,
+        "state": NUD_PERMANENT,
+        "lladdr": forwarding.lladdr,
+        "dst": forwarding.dst,
+    }
+
+
+def _route_request(route: DeviceRoute, index: int) -> dict[str, object]:
+    """A route with its exact attributes, or flannel would not find it again when it deletes the peer."""
+    request: dict[str, object] = {
+        "dst": route.dst,
+        "oif": index,
+        "table": route.table,
+        "proto": route.protocol,
+        "scope": route.scope,
+    }
+    if route.via:
+        request["gateway"] = route.via
+    if route.src:
+        request["prefsrc"] = route.src
+    if route.metric:
+        request["priority"] = route.metric
+    if route.is_onlink:
+        request["flags"] = ["onlink"]
+    return request

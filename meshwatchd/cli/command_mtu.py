@@ -1,0 +1,39 @@
+"""`meshwatchctl mtu`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from meshwatchd.adapters.control.interface import MtuReply
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_mtu import render_sizes
+from meshwatchd.model.errors import ControlError
+
+EXIT_LESS, EXIT_BLACK_HOLE = 1, 2
+CALM = ("ok", "searching", "unknown")
+
+
+@click.command("mtu")
+@click.argument("node", default="")
+@click.option("--json", "is_json", is_flag=True, help="Answer in JSON.")
+@click.pass_obj
+def mtu(terminal: Terminal, *, node: str, is_json: bool) -> int:
+    """Show what size each layer of each path carries, towards NODE or towards all.
+
+    The exit status is 0 where everything carries what it should, 1 where something is to be done, 2 where large packets
+    are lost.
+    """
+    reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Mtu", {"node": node}), type=MtuReply)
+    if node and not reply.sizes:
+        raise ControlError(64, f"no size is measured towards {node}; `meshwatchctl mtu` has the nodes that are")
+    if is_json or terminal.is_json:
+        sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
+    else:
+        sys.stdout.write(render_sizes(reply, paint=terminal.paint))
+    states = {line.state for line in reply.sizes}
+    if "black-hole" in states:
+        return EXIT_BLACK_HOLE
+    return EXIT_LESS if states - set(CALM) else 0

@@ -1,0 +1,313 @@
+"""Compares what an overlay device holds with what it should hold.
+
+`audit` looks once; `Confirmation` waits until a finding has stood for its time and hides what is only a consequence.
+
+    FDB entry gone                    -> fdb-entry-missing
+    device taken down and up          -> overlay-emptied          (not one finding for each route and neighbour)
+    own MAC changed, neighbours gone  -> vtep-mac-changed          (the kernel flushes them with the MAC)
+    neighbour and FDB agree, and the  -> vtep-mac-changed          at the peer: it has another MAC than flannel wrote
+      peer says something else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from meshwatchd.core.expectations import Expectations, Expected, GoodState, entries_of, is_understood
+from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour, Snapshot
+
+MAX_FINDINGS = 64
+"""More say nothing new; the first are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What an audit rests on.
+
+    Attributes:
+        mesh: complete or not; names the devices.
+        node: this node's name.
+        hellos: what peers say of themselves, by their name.
+        good: the last good state, or None.
+    """
+
+    snapshot: Snapshot
+    mesh: MeshSettings
+    node: str
+    hellos: Mapping[str, Hello]
+    good: GoodState | None
+
+
+def audit(view: View) -> tuple[AuditFinding, ...]:
+    """Everything about the overlay device that is not as it should be, consequences included."""
+    device = view.mesh.overlay_device
+    link = view.snapshot.link(device)
+    if not is_understood(link, device):
+        return ()
+    present = entries_of(view.snapshot, device)
+    expectations = Expectations(
+        device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good
+    )
+    peers = expectations.peers()
+    wanted = _everything(peers, view)
+    if link is None:
+        return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
+    if not link.is_up:
+        return _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
+    found = [*_own_mac(view, link.lladdr, present, wanted), *_emptied(view, present, peers, wanted)]
+    for peer in peers:
+        found += _audit_peer(view, present, peer)
+    return tuple(found)
+
+
+def _everything(peers: Iterable[Expected], view: View) -> Entries:
+    """What the device should hold in all: flannel's entries of peers that no route leads to are among it."""
+    good, device = view.good, view.mesh.overlay_device
+    wanted = Entries()
+    if good is not None and good.device == device:
+        permanent = tuple(each for each in good.entries.neighbours if each.is_permanent)
+        wanted = Entries(neighbours=permanent, forwarding=good.entries.forwarding)
+    for peer in peers:
+        wanted = wanted.joined(peer.entries(device))
+    return wanted
+
+
+def _device_finding(view: View, code: FaultCode, because: str, wanted: Entries) -> tuple[AuditFinding, ...]:
+    """A device that was never there is nobody's loss."""
+    device = view.mesh.overlay_device
+    if code is FaultCode.OVERLAY_DEVICE_MISSING and (view.good is None or view.good.device != device):
+        return ()
+    return (
+        AuditFinding(code=code, device=device, subject=device, culprit=view.node, because=(because,), wanted=wanted),
+    )
+
+
+def _own_mac(view: View, lladdr: str, present: Entries, wanted: Entries) -> Iterator[AuditFinding]:
+    """The own MAC, where the change has flushed neighbours: flannel itself would have written them again."""
+    good, device = view.good, view.mesh.overlay_device
+    if good is None or good.device != device or not good.lladdr or good.lladdr == lladdr:
+        return
+    if not wanted.without(present).neighbours:
+        return
+    yield AuditFinding(
+        code=FaultCode.VTEP_MAC_CHANGED,
+        device=device,
+        subject=device,
+        culprit=view.node,
+        because=(
+            f"{device} has the MAC {lladdr}, while all was well it was {good.lladdr}",
+            "its permanent neighbours are gone, as the kernel flushes them with a change of the MAC",
+        ),
+        found=present.at(wanted),
+        wanted=Entries(neighbours=wanted.neighbours),
+    )
+
+
+def _emptied(view: View, present: Entries, peers: tuple[Expected, ...], wanted: Entries) -> Iterator[AuditFinding]:
+    """Not one of several peers has its neighbour or its route; of a lone peer its FDB entry is gone as well."""
+    device = view.mesh.overlay_device
+    kept = present.at(wanted)
+    # Peers that still know this node ask it by ARP, and the kernel learns them: such entries are nobody's doing.
+    is_neighbourless = not any(each.is_permanent for each in kept.neighbours)
+    is_empty = bool(wanted.neighbours and wanted.routes) and is_neighbourless and not kept.routes
+    if not is_empty or (len(peers) < 2 and kept.forwarding):
+        return
+    yield AuditFinding(
+        code=FaultCode.OVERLAY_EMPTIED,
+        device=device,
+        subject=device,
+        culprit=view.node,
+        because=(
+            f"{device} is up and has neither route nor neighbour of any of {len(peers)} peers",
+            f"its FDB has {len(kept.forwarding)} of {len(wanted.forwarding)} entries",
+        ),
+        found=kept,
+        wanted=wanted,
+    )
+
+
+def _audit_peer(view: View, present: Entries, peer: Expected) -> Iterator[AuditFinding]:
+    yield from _audit_link_layer(view, present, peer)
+    if peer.route is not None:
+        yield from _audit_route(view, peer, peer.route)
+
+
+def _audit_link_layer(view: View, present: Entries, peer: Expected) -> Iterator[AuditFinding]:
+    entries = peer.entries(view.mesh.overlay_device)
+    if not entries.neighbours:
+        return
+    (wanted,) = entries.neighbours
+    neighbour = next((each for each in present.neighbours if each.address == peer.gateway), None)
+    if neighbour is not None and _is_followed(neighbour, present, peer):
+        yield _peer_mac(view, present, peer, neighbour)
+        return
+    code, because = _judge_neighbour(neighbour, wanted, peer)
+    if code is not None:
+        yield _finding(
+            view,
+            code,
+            peer,
+            subject=peer.gateway,
+            because=(because, peer.mac_source),
+            found=Entries(neighbours=(neighbour,) if neighbour is not None and neighbour.lladdr else ()),
+            wanted=Entries(neighbours=(wanted,)),
+        )
+    for forwarding in entries.forwarding:
+        yield from _audit_forwarding(view, present, peer, forwarding)
+
+
+def _is_followed(neighbour: Neighbour, present: Entries, peer: Expected) -> bool:
+    """Whether neighbour and FDB agree with each other on a MAC that the peer itself denies."""
+    if not peer.is_mac_told or neighbour.lladdr in ("", peer.mac):
+        return False
+    return any(each.lladdr == neighbour.lladdr and each.dst == peer.vtep for each in present.forwarding)
+
+
+def _peer_mac(view: View, present: Entries, peer: Expected, neighbour: Neighbour) -> AuditFinding:
+    entries = peer.entries(view.mesh.overlay_device)
+    wanted = Entries(neighbours=entries.neighbours, forwarding=entries.forwarding)
+    return _finding(
+        view,
+        FaultCode.VTEP_MAC_CHANGED,
+        peer,
+        subject=peer.gateway,
+        because=(f"neighbour and FDB of {peer.gateway} have {neighbour.lladdr}", peer.mac_source),
+        found=present.at(wanted),
+        wanted=wanted,
+        culprit=peer.node,
+    )
+
+
+def _judge_neighbour(neighbour: Neighbour | None, wanted: Neighbour, peer: Expected) -> tuple[FaultCode | None, str]:
+    if neighbour is None or not neighbour.lladdr:
+        return FaultCode.NEIGHBOUR_MISSING, f"{peer.gateway} has no link-layer address on {wanted.dev}"
+    if neighbour.lladdr != wanted.lladdr:
+        return FaultCode.NEIGHBOUR_WRONG_MAC, f"{peer.gateway} has {neighbour.lladdr} on {wanted.dev}"
+    if not neighbour.is_permanent:
+        return FaultCode.NEIGHBOUR_NOT_PERMANENT, f"{peer.gateway} has the right MAC, which is not permanent"
+    return None, ""
+
+
+def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forwarding) -> Iterator[AuditFinding]:
+    there = next((each for each in present.forwarding if each.lladdr == wanted.lladdr), None)
+    if there == wanted:
+        return
+    code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
+    say = f"{wanted.dev} has no entry of {wanted.lladdr}"
+    if there is not None:
+        say = f"{wanted.dev} has {wanted.lladdr} behind {there.dst}"
+    yield _finding(
+        view,
+        code,
+        peer,
+        subject=wanted.lladdr,
+        because=(say, f"{peer.node or peer.gateway} is at {wanted.dst}", peer.mac_source),
+        found=Entries(forwarding=(there,) if there is not None else ()),
+        wanted=Entries(forwarding=(wanted,)),
+    )
+
+
+def _audit_route(view: View, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:
+    rivals = [each for each in view.snapshot.device_routes if each.table == MAIN_TABLE and ":" not in each.dst]
+    exact = sorted((each for each in rivals if each.dst == wanted.dst), key=lambda each: each.metric)
+    if exact and exact[0].dev == wanted.dev:
+        return
+    if exact:
+        because = f"{wanted.dst} leads into {exact[0].dev}, not into {wanted.dev}"
+        # Whoever made that route has the say over it: two writers of one route never agree.
+        yield _finding(
+            view,
+            FaultCode.POD_ROUTE_ESCAPED,
+            peer,
+            subject=wanted.dst,
+            because=(because,),
+            found=Entries(routes=(exact[0],)),
+            wanted=Entries(),
+        )
+        return
+    wider = [each for each in rivals if _covers(each.dst, wanted.dst) and each.dev != wanted.dev]
+    code = FaultCode.POD_ROUTE_ESCAPED if wider else FaultCode.POD_ROUTE_MISSING
+    tail = tuple(f"packets to it follow {each.dst} into {each.dev}" for each in wider[:1])
+    yield _finding(
+        view,
+        code,
+        peer,
+        subject=wanted.dst,
+        because=(f"there is no route to {wanted.dst} into {wanted.dev}", *tail),
+        found=Entries(),
+        wanted=Entries(routes=(wanted,)),
+    )
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether a prefix holds another; the default route is nobody's escape into the mesh."""
+    outer, inner = ip_network(wide), ip_network(narrow)
+    return outer.prefixlen > 0 and outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+def _finding(
+    view: View,
+    code: FaultCode,
+    peer: Expected,
+    *,
+    subject: str,
+    because: tuple[str, ...],
+    found: Entries,
+    wanted: Entries,
+    culprit: str = "",
+) -> AuditFinding:
+    return AuditFinding(
+        code=code,
+        device=view.mesh.overlay_device,
+        subject=subject,
+        peer=peer.node,
+        culprit=culprit or view.node,
+        because=tuple(each for each in because if each),
+        found=found,
+        wanted=wanted,
+    )
+
+
+def without_consequences(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Those that no other finding at the same device explains; one about a peer explains those about that peer."""
+    every = tuple(findings)
+    return tuple(each for each in every if not any(_explains(other, each) for other in every))
+
+
+def _explains(cause: AuditFinding, effect: AuditFinding) -> bool:
+    if cause.device != effect.device or cause.code not in CATALOGUE[effect.code].depends_on:
+        return False
+    return cause.subject in (cause.device, effect.subject)
+
+
+class Confirmation:
+    """Findings over time: each is told once it has stood, and until it is gone."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, str], int] = {}
+
+    def observe(self, findings: Iterable[AuditFinding], now: int) -> tuple[AuditFinding, ...]:
+        """Take in what is found at this instant.
+
+        Returns:
+            what has stood for its time, without consequences of what has or has not.
+        """
+        found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
+        self._since = {name: self._since.get(name, now) for name in found}
+        told = without_consequences(found.values())
+        return tuple(each for each in told if now - self._since[each.name] >= _patience(each))
+
+    def deadline(self, now: int) -> int | None:
+        """The next instant at which something more may have stood long enough; None while nothing waits."""
+        waiting = (since + CATALOGUE[FaultCode(name[0])].confirm_ns for name, since in self._since.items())
+        return min((at for at in waiting if at > now), default=None)
+
+
+def _patience(finding: AuditFinding) -> int:
+    return CATALOGUE[finding.code].confirm_ns

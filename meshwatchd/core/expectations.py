@@ -1,0 +1,239 @@
+"""What an overlay device should hold, without asking Kubernetes.
+
+The three entries of a peer are redundant, so that any one can be told from the others:
+
+    route       PODS via GATEWAY           neighbour   GATEWAY -> MAC           FDB   MAC -> NODE
+
+and beside the kernel there are three witnesses, believed in this order:
+
+    1. the peer's own hello: its gateway, the MAC of its device, its pods, its address
+    2. the kernel, where neighbour and FDB agree with each other: flannel writes both when a peer changes
+    3. the last good state: what was there while probes were answered
+
+A peer that none of them has ever seen here is expected nowhere: what was never good is not put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT, Entries
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot, WireGuardState
+from meshwatchd.model.topology import Node
+
+UNDERSTOOD_PREFIX = "flannel"
+"""VXLAN devices of other makers look alike and are not: collect-metadata devices have no neighbours, and a bridge
+learns by itself."""
+
+
+class GoodState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an overlay device and the WireGuard devices held while all was well.
+
+    Attributes:
+        boot: of the kernel it was seen in; after another boot everything may rightly be different.
+        lladdr: the device's own MAC.
+    """
+
+    boot: str = ""
+    device: str = ""
+    lladdr: str = ""
+    entries: Entries = Entries()
+    wireguard: tuple[WireGuardState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """One peer as the device should know it.
+
+    Attributes:
+        node: its name, empty where no mesh tells one.
+        mac, vtep: empty where nothing tells.
+        route: to its pods; None where somebody else has the say over it, as Kilo has over those of other locations.
+        mac_source: who says so, for the evidence.
+        is_mac_told: the peer itself says so.
+    """
+
+    node: str
+    gateway: str
+    mac: str
+    vtep: str
+    route: DeviceRoute | None
+    mac_source: str = ""
+    is_mac_told: bool = False
+
+    def entries(self, device: str) -> Entries:
+        """Everything of this peer on the device, as far as it is known."""
+        neighbours: tuple[Neighbour, ...] = ()
+        forwarding: tuple[Forwarding, ...] = ()
+        if self.mac:
+            neighbours = (Neighbour(dev=device, address=self.gateway, lladdr=self.mac, is_permanent=True),)
+        if self.mac and self.vtep:
+            forwarding = (Forwarding(dev=device, lladdr=self.mac, dst=self.vtep),)
+        return Entries(
+            neighbours=neighbours, forwarding=forwarding, routes=(self.route,) if self.route is not None else ()
+        )
+
+
+def is_understood(link: Link | None, device: str) -> bool:
+    """Whether the entries of a device are what this module says they are; nothing is judged or changed elsewhere."""
+    return device.startswith(UNDERSTOOD_PREFIX) and (link is None or link.kind == "vxlan")
+
+
+def entries_of(snapshot: Snapshot, device: str) -> Entries:
+    """What a device holds: IPv4 only, of routes those of the main table, of neighbours those that were resolved."""
+    return Entries(
+        neighbours=tuple(n for n in snapshot.neighbours if n.dev == device and n.lladdr and ":" not in n.address),
+        forwarding=tuple(each for each in snapshot.forwarding if each.dev == device),
+        routes=tuple(
+            r for r in snapshot.device_routes if r.dev == device and r.table == MAIN_TABLE and ":" not in r.dst
+        ),
+    )
+
+
+class Expectations:
+    """The peers of one device.
+
+    Args:
+        device: the overlay device.
+        present: what it holds.
+        mesh: nodes by name and address, complete or not.
+        node: this node's name.
+        hellos: by name of the node that said it.
+        good: what it held while all was well; None before that was known.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str,
+        present: Entries,
+        mesh: MeshSettings,
+        node: str,
+        hellos: Mapping[str, Hello],
+        good: GoodState | None,
+    ) -> None:
+        self._device = device
+        self._mesh = mesh
+        self._local = node
+        self._hellos = hellos
+        self._was = good.entries if good is not None and good.device == device else Entries()
+        self._nodes = {each.overlay_ip: each for each in mesh.node}
+        self._lladdr = {each.address: each.lladdr for each in present.neighbours if each.lladdr}
+        self._vtep = {each.lladdr: each.dst for each in present.forwarding}
+        self._was_lladdr = {each.address: each.lladdr for each in self._was.neighbours}
+        self._was_vtep = {each.lladdr: each.dst for each in self._was.forwarding}
+        self._present = present
+
+    def peers(self) -> tuple[Expected, ...]:
+        """One for each peer that has or had anything here, by gateway."""
+        return tuple(
+            self._expect(gateway, self._nodes.get(gateway))
+            for gateway in sorted(self._gateways())
+            if self._nodes.get(gateway) is None or self._nodes[gateway].name != self._local
+        )
+
+    def _gateways(self) -> dict[str, None]:
+        """Gateways of routes in use, and of pods that flannel itself routes: others carry nothing."""
+        used = {each.via: None for each in (*self._present.routes, *self._was.routes) if each.via}
+        traces = {*self._lladdr, *self._was_lladdr, *used}
+        mine = {each.overlay_ip: None for each in self._mesh.node if each.overlay_ip in traces and self._is_ours(each)}
+        gone = [gateway for gateway in used if self._is_removed(gateway)]
+        return {gateway: None for gateway in (*used, *mine) if gateway not in gone}
+
+    def _is_removed(self, gateway: str) -> bool:
+        """A peer that no mesh knows and of which nothing is left has been removed by flannel itself."""
+        if gateway in self._nodes or gateway in self._lladdr:
+            return False
+        is_routed = any(each.via == gateway for each in self._present.routes)
+        return not is_routed and self._was_lladdr.get(gateway, "") not in self._vtep and bool(self._lladdr)
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location."""
+        if self._mesh.profile != "kilo":
+            return True
+        home = next((each.location for each in self._mesh.node if each.name == self._local), None)
+        return node.location == home
+
+    def _expect(self, gateway: str, node: Node | None) -> Expected:
+        vtep = self._expected_vtep(gateway, node)
+        mac, source, is_told = self._expected_mac(gateway, node, vtep)
+        return Expected(
+            node=node.name if node is not None else "",
+            gateway=gateway,
+            mac=mac,
+            vtep=vtep,
+            route=self._expected_route(gateway, node),
+            mac_source=source,
+            is_mac_told=is_told,
+        )
+
+    def _expected_vtep(self, gateway: str, node: Node | None) -> str:
+        now = self._vtep.get(self._lladdr.get(gateway, ""), "")
+        was = self._was_vtep.get(self._was_lladdr.get(gateway, ""), "")
+        told = node.node_ip if node is not None else ""
+        if was:
+            # flannel may have followed a peer to another address: what it wrote is what the peer says of itself.
+            return told if told and now == told else was
+        if now and now != told and not self._are_vteps_node_addresses(besides=gateway):
+            return now
+        return told or now
+
+    def _are_vteps_node_addresses(self, *, besides: str) -> bool:
+        """Whether this mesh sends VXLAN to the addresses that its nodes are known by, to judge by the other peers."""
+        others = [node for address, node in self._nodes.items() if address != besides]
+        return any(self._vtep.get(self._lladdr.get(node.overlay_ip, ""), "") == node.node_ip for node in others)
+
+    def _expected_mac(self, gateway: str, node: Node | None, vtep: str) -> tuple[str, str, bool]:
+        hello = self._hellos.get(node.name) if node is not None else None
+        if hello is not None and hello.view.vtep_mac and hello.view.overlay_ip == gateway:
+            return hello.view.vtep_mac, f"{hello.view.node} says that its MAC is {hello.view.vtep_mac}", True
+        now, was = self._lladdr.get(gateway, ""), self._was_lladdr.get(gateway, "")
+        if now and self._vtep.get(now) == vtep:
+            return now, f"neighbour and FDB agree on {now}", False
+        if was:
+            return was, f"while all was well it was {was}", False
+        behind = [mac for mac, dst in self._vtep.items() if dst == vtep]
+        if len(behind) == 1:
+            return behind[0], f"the FDB has {behind[0]} behind {vtep}", False
+        return now, f"the neighbour says {now}" if now else "", False
+
+    def _expected_route(self, gateway: str, node: Node | None) -> DeviceRoute | None:
+        was = [each for each in self._was.routes if each.via == gateway]
+        if node is None:
+            return next((each for each in was if each.protocol == RTPROT_BOOT), None)
+        if not self._is_ours(node):
+            return None
+        for each in was:
+            if each.dst == node.pod_cidr:
+                return each
+        return DeviceRoute(
+            dst=node.pod_cidr,
+            dev=self._device,
+            table=MAIN_TABLE,
+            protocol=RTPROT_BOOT,
+            via=gateway,
+            is_onlink=True,
+        )
+
+
+def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
+    """What is there at this moment, to be kept as good."""
+    link = snapshot.link(mesh.overlay_device)
+    return GoodState(
+        boot=boot,
+        device=mesh.overlay_device,
+        lladdr=link.lladdr if link is not None else "",
+        entries=entries_of(snapshot, mesh.overlay_device),
+        wireguard=tuple(_settled(state) for state in snapshot.wireguard),
+    )
+
+
+def _settled(state: WireGuardState) -> WireGuardState:
+    """A WireGuard device without what changes by itself."""
+    peers = tuple(msgspec.structs.replace(peer, handshake_ns=0, rx_bytes=0, tx_bytes=0) for peer in state.peers)
+    return msgspec.structs.replace(state, at_ns=0, peers=peers)

@@ -1,0 +1,147 @@
+"""What looks at this node's kernel have found: told when it begins and ends, repaired where that is allowed.
+
+A finding also explains verdicts. Probes see that nothing passes the own leader's overlay and blame the leader; where
+this very node has lost its FDB entry of that leader, the fault is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from meshwatchd.core.repair import Repairs
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
+from meshwatchd.model.events import RepairDone
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import Output
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.status import FindingStatus
+
+Name = tuple[str, str, str]
+
+_EXPLAINABLE = frozenset(
+    {
+        FaultCode.OVERLAY_NEW_FLOWS,
+        FaultCode.OVERLAY_BLACK_HOLE,
+        FaultCode.RELAY_NOT_FORWARDING,
+        FaultCode.WIREGUARD_BLOCKED,
+        FaultCode.LEADER_DEAD,
+        FaultCode.NODE_UNREACHABLE,
+        FaultCode.ALL_PATHS_DOWN,
+        FaultCode.LOCAL,
+        FaultCode.UNDETERMINED,
+    }
+)
+
+
+class FindingBook:
+    """The findings of one node.
+
+    Args:
+        settings: the configuration.
+        node: this node.
+    """
+
+    def __init__(self, settings: Settings, node: str) -> None:
+        self._node = node
+        self._standing: dict[Name, tuple[AuditFinding, int]] = {}
+        self._repairs = Repairs(settings.daemon.mode, settings.repair)
+
+    def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
+        """Take in everything that is wrong at present."""
+        before, present = self._standing, {each.name: each for each in findings}
+        self._standing = {name: (each, before[name][1] if name in before else now) for name, each in present.items()}
+        for name, (gone, since) in before.items():
+            if name not in present:
+                yield FaultCleared(
+                    fault=gone.code, device=gone.device, subject=gone.subject, lasted_ns=max(0, now - since)
+                )
+        for name, each in present.items():
+            if name not in before:
+                yield _raised(each)
+        yield from self._repairs.update(findings, now)
+
+    def repaired(self, event: RepairDone, now: int) -> Iterator[Output]:
+        """The agent has carried out a repair, or undone it."""
+        yield from self._repairs.done(event, now)
+
+    def agent_lost(self) -> None:
+        """Nobody carries out what was asked for."""
+        self._repairs.forget_under_way()
+
+    def deadline(self) -> int | None:
+        """When `advance` has something to do."""
+        return self._repairs.deadline()
+
+    def advance(self, now: int) -> Iterator[Output]:
+        """Go on with repairs that had to wait."""
+        yield from self._repairs.advance(now)
+
+    def explain(self, verdict: Verdict) -> Verdict:
+        """The verdict, or the finding that is its cause."""
+        if verdict.fault not in _EXPLAINABLE:
+            return verdict
+        cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict)), None)
+        if cause is None:
+            return verdict
+        return msgspec.structs.replace(
+            verdict,
+            fault=cause.code,
+            layer=CATALOGUE[cause.code].layer,
+            culprit=cause.culprit,
+            because=(*cause.because, f"the probes alone would say: {verdict.fault}", *verdict.because),
+        )
+
+    def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
+        """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
+        entry = CATALOGUE[finding.code]
+        if entry.severity is not Severity.CRITICAL or (finding.culprit not in (self._node, finding.peer)):
+            return False
+        if finding.subject == finding.device or not finding.device:
+            return True
+        if entry.layer is Layer.WIREGUARD:
+            return verdict.fault is FaultCode.WIREGUARD_BLOCKED or verdict.culprit in ("", finding.peer)
+        return bool(finding.peer) and verdict.culprit == finding.peer
+
+    def status(self) -> tuple[FindingStatus, ...]:
+        """All of them for operators, the worst first."""
+        told = (self._status(each, since) for each, since in self._standing.values())
+        return tuple(sorted(told, key=lambda each: (each.severity is not Severity.CRITICAL, each.since_ns)))
+
+    def _status(self, each: AuditFinding, since: int) -> FindingStatus:
+        state, commands = self._repairs.state(each.name)
+        entry = CATALOGUE[each.code]
+        return FindingStatus(
+            fault=each.code,
+            layer=entry.layer,
+            severity=entry.severity,
+            device=each.device,
+            subject=each.subject,
+            peer=each.peer,
+            culprit=each.culprit,
+            since_ns=since,
+            because=each.because,
+            repair=state,
+            commands=commands,
+        )
+
+    def standing(self) -> Mapping[Name, AuditFinding]:
+        """The findings by name."""
+        return {name: each for name, (each, _) in self._standing.items()}
+
+
+def _raised(each: AuditFinding) -> FaultRaised:
+    entry = CATALOGUE[each.code]
+    return FaultRaised(
+        fault=each.code,
+        layer=entry.layer,
+        severity=entry.severity,
+        device=each.device,
+        subject=each.subject,
+        peer=each.peer,
+        culprit=each.culprit,
+        because=each.because,
+    )

@@ -1,0 +1,30 @@
+"""What a node's kernel is set to and has counted beside routes and devices."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HostState(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at sysctls and counters.
+
+    Attributes:
+        at_ns: CLOCK_MONOTONIC.
+        is_forwarding: net.ipv4.ip_forward; None where it cannot be read.
+        rp_filter: what is in force on each device that was asked about: the larger of conf.all and conf.DEV.
+        unforwarding: of those devices, the ones whose own forwarding is off.
+        conntrack_count, conntrack_max: entries; both 0 without connection tracking.
+        conntrack_drops: packets dropped because the table was full, since boot.
+        conntrack_invalid: packets that belong to no connection, since boot.
+        udp_checksum_errors: datagrams received with a wrong checksum, since boot.
+    """
+
+    at_ns: int
+    is_forwarding: bool | None = None
+    rp_filter: dict[str, int] = {}
+    unforwarding: tuple[str, ...] = ()
+    conntrack_count: int = 0
+    conntrack_max: int = 0
+    conntrack_drops: int = 0
+    conntrack_invalid: int = 0
+    udp_checksum_errors: int = 0

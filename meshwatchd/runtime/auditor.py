@@ -1,0 +1,235 @@
+"""The agent's look at this node's devices: findings for the engine, and the repairs it asks for.
+
+    snapshot, hellos, WireGuard, host --core.audit--> FindingsReported --> engine
+    engine --Repair--> apply, read back, else undo --> RepairDone --> engine
+
+While all is well what is there is remembered as good, in a file, so that a daemon that starts into a wedge knows what
+was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from meshwatchd.adapters.netlink.repair import RepairKernel
+from meshwatchd.core.audit import Confirmation, View, audit
+from meshwatchd.core.expectations import GoodState, good_state
+from meshwatchd.model.audit import AuditFinding, RepairPlan
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.outputs import Repair
+from meshwatchd.model.settings import SECOND, MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Status
+
+GOOD_AFTER_NS = 10 * SECOND
+"""What has been there for so long while nothing was wrong is good."""
+
+LOOK_NS = 5 * SECOND
+"""How often is looked without a reason: the good state has to be told from what has just come."""
+
+STATE_FILE = "overlay-good.json"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Source = Callable[[View, int], Iterable[AuditFinding]]
+"""A further look, at an instant: at WireGuard devices, at the host."""
+
+
+class Log(Protocol):
+    """The part of a logger that is used."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line of level warning."""
+        ...
+
+
+class Auditor:
+    """One node's audit.
+
+    Args:
+        mesh: as the operator declares it; what was found out comes with snapshots.
+        node: this node.
+        kernel: carries out repairs.
+        read_back: a snapshot that shows what has been acknowledged.
+        send: to the engine.
+        clock: nanoseconds, monotonic.
+        state_dir: where the good state is kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        mesh: MeshSettings,
+        node: str,
+        kernel: RepairKernel,
+        read_back: Callable[[], Awaitable[Snapshot]],
+        send: Callable[[FindingsReported | RepairDone], None],
+        clock: Callable[[], int],
+        state_dir: Path,
+        log: Log,
+        sources: Iterable[Source] = (),
+    ) -> None:
+        self._mesh, self._node = mesh, node
+        self._kernel, self._read_back, self._send, self._clock, self._log = kernel, read_back, send, clock, log
+        self._sources = tuple(sources)
+        self._file = state_dir / STATE_FILE
+        self._boot = _boot_id()
+        self._confirmation = Confirmation()
+        self._snapshot: Snapshot | None = None
+        self._hellos: Mapping[str, Hello] = {}
+        self._told: tuple[AuditFinding, ...] | None = None
+        self._is_calm = False
+        self._candidate: tuple[GoodState, int] | None = None
+        self._good = self._load()
+        self._news = asyncio.Event()
+        self._repairs: asyncio.Queue[Repair] = asyncio.Queue()
+
+    @property
+    def good(self) -> GoodState | None:
+        """The last good state."""
+        return self._good
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What was looked at last."""
+        return self._snapshot
+
+    def see(self, snapshot: Snapshot) -> None:
+        """The kernel has changed; all entries of the mesh's devices are in it."""
+        self._snapshot = snapshot
+        self._news.set()
+
+    def wake(self) -> None:
+        """One of the sources may know something new."""
+        self._news.set()
+
+    def hear(self, hellos: Mapping[str, Hello]) -> None:
+        """What peers say of themselves, by name."""
+        if hellos != self._hellos:
+            self._hellos = dict(hellos)
+            self._news.set()
+
+    def note(self, status: Status) -> None:
+        """What the engine thinks: a state is good only while nothing critical is known."""
+        self._is_calm = status.is_ready and status.severity is not Severity.CRITICAL
+
+    def ask(self, command: Repair) -> None:
+        """Carry out a repair when its turn comes."""
+        self._repairs.put_nowait(command)
+
+    async def watch(self) -> None:
+        """Look whenever something has changed or may have stood for long enough."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_ns() / SECOND):
+                    await self._news.wait()
+            self._news.clear()
+            self.look()
+
+    async def repair(self) -> None:
+        """Carry out what is asked for, one after the other."""
+        while True:
+            command = await self._repairs.get()
+            self._send(await self.carry_out(command))
+
+    def look(self) -> None:
+        """Look at what was seen last, and report what has changed."""
+        if self._snapshot is None:
+            return
+        now = self._clock()
+        mesh = self._snapshot.mesh or self._mesh
+        view = View(snapshot=self._snapshot, mesh=mesh, node=self._node, hellos=self._hellos, good=self._good)
+        raw = [*audit(view)]
+        for source in self._sources:
+            raw += source(view, now)
+        findings = self._confirmation.observe(raw, now)
+        if findings != self._told:
+            self._told = findings
+            self._send(FindingsReported(findings=findings))
+        self._remember(mesh, now, is_fine=not raw)
+
+    async def carry_out(self, command: Repair) -> RepairDone:
+        """Apply, verify by reading back, else undo."""
+        plan = command.plan
+        try:
+            await self._kernel.carry_out(plan)
+            missing = _missing(plan, await self._read_back())
+        except (KernelError, DecodeError) as error:
+            missing = str(error)
+        if not missing:
+            return RepairDone(request=command.request, is_verified=True)
+        try:
+            await self._kernel.carry_out(plan.inverse())
+        except KernelError as error:
+            missing = f"{missing}; undoing it failed as well: {error}"
+        return RepairDone(request=command.request, is_verified=False, error=missing)
+
+    def _wait_ns(self) -> int:
+        now = self._clock()
+        due = self._confirmation.deadline(now)
+        return LOOK_NS if due is None else max(0, min(LOOK_NS, due - now))
+
+    # --- the good state ---
+
+    def _remember(self, mesh: MeshSettings, now: int, *, is_fine: bool) -> None:
+        """What stands still while nothing is wrong becomes good."""
+        assert self._snapshot is not None, "only what was seen is remembered"
+        state = good_state(self._snapshot, mesh, self._boot)
+        if not is_fine or not self._is_calm or not state.entries:
+            self._candidate = None
+            return
+        if self._candidate is None or self._candidate[0] != state:
+            self._candidate = state, now
+        elif state != self._good and now - self._candidate[1] >= GOOD_AFTER_NS:
+            self._good = state
+            self._save(state)
+
+    def _load(self) -> GoodState | None:
+        try:
+            state = msgspec.json.decode(self._file.read_bytes(), type=GoodState)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            self._log.warning("good_state.unread", path=str(self._file), error=str(error), remedy="it is written anew")
+            return None
+        return state if state.boot == self._boot else None
+
+    def _save(self, state: GoodState) -> None:
+        """Whole or not at all; a full disk costs the memory across a restart and nothing else."""
+        temporary = self._file.with_suffix(".tmp")
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.encode(state))
+            temporary.replace(self._file)
+        except OSError as error:
+            self._log.warning("good_state.unsaved", path=str(self._file), error=os.strerror(error.errno or 0))
+
+
+def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:
+    """What the kernel does not hold of what was put, in a sentence; empty when it holds everything."""
+    for neighbour in plan.put.neighbours:
+        if neighbour not in snapshot.neighbours:
+            return f"neighbour {neighbour.address} of {neighbour.dev} is not as it was put"
+    for forwarding in plan.put.forwarding:
+        if forwarding not in snapshot.forwarding:
+            return f"FDB entry {forwarding.lladdr} of {forwarding.dev} is not as it was put"
+    for route in plan.put.routes:
+        if route not in snapshot.device_routes:
+            return f"route {route.dst} into {route.dev} is not as it was put, or another one has its place"
+    return ""
+
+
+def _boot_id() -> str:
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

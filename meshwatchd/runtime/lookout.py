@@ -1,0 +1,72 @@
+"""What the audit knows beside the overlay: WireGuard devices as they count, and the host's settings and counters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.core.audit import View
+from meshwatchd.core.host_audit import HostAudit
+from meshwatchd.core.tunnel_audit import TunnelAudit
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.host import HostState
+from meshwatchd.model.snapshot import Snapshot, WireGuardState
+
+LOOK_S = 2.0
+"""Some twenty small files of /proc, in less than a millisecond."""
+
+
+class Lookout:
+    """One node's WireGuard devices and host.
+
+    Args:
+        node: its name.
+        standby_prefix: of our own devices, which strict filters hit first.
+        clock: nanoseconds, monotonic.
+        read: for tests.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        standby_prefix: str,
+        clock: Callable[[], int],
+        *,
+        read: Callable[[Iterable[str], int], HostState] = read_host,
+    ) -> None:
+        self._clock, self._read, self._prefix = clock, read, standby_prefix
+        self._host = HostAudit(node)
+        self._tunnels = TunnelAudit()
+        self._states: tuple[WireGuardState, ...] = ()
+        self._devices: tuple[str, ...] = ()
+
+    def observe(self, states: tuple[WireGuardState, ...]) -> None:
+        """WireGuard devices have been looked at."""
+        self._states = states
+        self._tunnels.observe(states)
+
+    def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
+        """What is wrong with either; a device that is down carries nothing and is not judged."""
+        del now  # both know when they were looked at
+        self._devices = tuple(_devices(view, self._prefix))
+        up = {link.name for link in view.snapshot.links if link.is_up}
+        running = [state for state in self._states if state.device in up]
+        yield from self._tunnels.look(running, mesh=view.mesh, node=view.node, good=view.good)
+        yield from self._host.look()
+
+    async def watch(self, tell: Callable[[], None]) -> None:
+        """Look at the host for ever; what is found is told by the next look of the audit."""
+        while True:
+            self._host.observe(self._read(self._devices, self._clock()))
+            tell()
+            await asyncio.sleep(LOOK_S)
+
+
+def _devices(view: View, prefix: str) -> Iterator[str]:
+    """The devices of the mesh that are up, for which filters and forwarding matter."""
+    snapshot: Snapshot = view.snapshot
+    for link in snapshot.links:
+        is_ours = link.kind in ("wireguard", "") and link.name.startswith(prefix)
+        if link.is_up and (is_ours or link.name in (view.mesh.wireguard_device, view.mesh.overlay_device)):
+            yield link.name

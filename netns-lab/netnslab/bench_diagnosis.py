@@ -1,0 +1,228 @@
+"""What the daemons make of each fault of the catalogue: `python -m netnslab.bench_diagnosis`, as root.
+
+One mesh for each topology, with daemons and a little traffic. Each cell: everything calm, the fault is injected; wait
+until a daemon names it or time is up; what all daemons say then is judged; the fault is healed, and calm awaited. A
+diagnosis is right when the fault's own code is said and no daemon says another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import cast
+
+from netnslab.daemons import Daemons, Event, is_ready
+from netnslab.diagnosis_cells import Trial, settings_for, trials
+from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
+from netnslab.errors import LabError
+from netnslab.faults import Fault
+from netnslab.lab import Lab
+from netnslab.machine import machine_facts
+from netnslab.state_faults import StateFault
+from netnslab.traffic_source import Traffic
+from netnslab.waiting import pause_until, wait_until
+
+SECOND = 1_000_000_000
+READY_TIMEOUT_S = 90.0
+CALM_TIMEOUT_S = 60.0
+# The longest that the catalogue confirms is 15 s.
+VERDICT_TIMEOUT_S = 22.0
+# A first name may be replaced by a better one while the picture is still coming together.
+SETTLE_NS = 2 * SECOND
+# What has stood for ten seconds while all was well is taken for good; audits compare with that.
+GOOD_NS = 12 * SECOND
+RATE = 20
+
+
+class Bench:
+    """One topology with its daemons.
+
+    Args:
+        directory: for logs and records.
+    """
+
+    def __init__(self, lab: Lab, daemons: Daemons, *, verdict_timeout_s: float) -> None:
+        self._lab = lab
+        self._daemons = daemons
+        self._timeout_s = verdict_timeout_s
+
+    def settle(self) -> None:
+        """Wait until everybody is ready, and what is there has been taken for good."""
+        self._daemons.wait_ready(timeout_s=READY_TIMEOUT_S)
+        pause_until(time.monotonic_ns() + GOOD_NS)
+
+    def play(self, trial: Trial) -> Cell:
+        """One cell; the fault is gone afterwards, whatever happens."""
+        self._wait_calm()
+        fault = trial.make(self._lab)
+        expected = fault.expected
+        with ExitStack() as exits:
+            if isinstance(fault, Fault):
+                exits.enter_context(fault.armed())
+                if fault.plan.has_memory:
+                    pause_until(time.monotonic_ns() + 2 * SECOND)
+            else:
+                exits.callback(fault.heal)
+            injected_ns = time.monotonic_ns()
+            fault.inject()
+            with suppress(LabError):  # a fault that nobody names is a result as well
+                wait_until(
+                    lambda: any(each.fault == expected.fault for each in self._standing()),
+                    timeout_s=self._timeout_s,
+                    what=f"{expected.fault} to be named",
+                    poll_s=0.25,
+                )
+            pause_until(time.monotonic_ns() + SETTLE_NS)
+            standing = self._standing()
+            history = self._history(injected_ns)
+            healed_ns = _heal(fault)
+        return judge(
+            topology=trial.topology,
+            expected=expected.fault,
+            node=_struck(fault),
+            culprit=expected.node,
+            injected_ns=injected_ns,
+            history=history,
+            standing=standing,
+            calm_ms=self._calm_after(healed_ns),
+        )
+
+    def _calm_after(self, healed_ns: int) -> float | None:
+        try:
+            self._wait_calm()
+        except LabError:
+            return None
+        return (time.monotonic_ns() - healed_ns) / 1e6
+
+    def _wait_calm(self) -> None:
+        def is_calm() -> bool:
+            self._lab.favour_tunnels()
+            return not self._standing() and all(is_ready(self._daemons.status(node)) for node in self._daemons.nodes)
+
+        wait_until(is_calm, timeout_s=CALM_TIMEOUT_S, what="calm", poll_s=0.5)
+
+    def _standing(self) -> list[Told]:
+        """What every daemon says at this moment: verdicts about pairs of locations, and findings."""
+        return [told for node in self._daemons.nodes for told in _said(node, self._daemons.status(node))]
+
+    def _history(self, since_ns: int) -> list[Told]:
+        return [told for event in self._daemons.events(since_ns=since_ns) if (told := _told(event)) is not None]
+
+
+def _said(node: str, status: object) -> Iterable[Told]:
+    view = cast("Mapping[str, Sequence[Mapping[str, object]]]", status or {})
+    for pair in view.get("pairs", ()):
+        verdict = cast("Mapping[str, str]", pair["verdict"])
+        if verdict["fault"] != CALM:
+            yield Told(node=node, fault=verdict["fault"], culprit=verdict["culprit"], source="verdict")
+    for finding in view.get("findings", ()):
+        yield Told(node=node, fault=str(finding["fault"]), culprit=str(finding["culprit"]), source="finding")
+
+
+def _told(event: Event) -> Told | None:
+    sources = {"verdict.changed": "verdict", "fault.raised": "finding"}
+    fault = str(event.fields.get("fault", ""))
+    if event.name not in sources or fault == CALM:
+        return None
+    return Told(
+        node=event.node,
+        fault=fault,
+        culprit=str(event.fields.get("culprit", "")),
+        source=sources[event.name],
+        at_ns=event.at_ns,
+    )
+
+
+def _heal(fault: Fault | StateFault) -> int:
+    return fault.heal()
+
+
+def _struck(fault: Fault | StateFault) -> str:
+    return fault.plan.node if isinstance(fault, Fault) else fault.node
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; returns 0 when every cell is on the diagonal, 1 when not, 2 on failure."""
+    options = _parser().parse_args(arguments)
+    chosen = [each for each in trials() if _is_chosen(each, options)]
+    if not chosen:
+        print("bench-diagnosis: no such cell; --list shows them", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(f"{each.topology:<14} {each.fault}" for each in chosen))
+        return 0
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    cells: list[Cell] = []
+    try:
+        for topology in dict.fromkeys(each.topology for each in chosen):
+            cells += _play([each for each in chosen if each.topology == topology], topology, options)
+    except LabError as error:
+        print(f"bench-diagnosis: {error}", file=sys.stderr)
+        return 2
+    finally:
+        if cells:
+            _write(cells, options.output)
+    print(render(cells))
+    return 0 if all(cell.is_right for cell in cells) else 1
+
+
+def _is_chosen(trial: Trial, options: argparse.Namespace) -> bool:
+    return (not options.only or trial.fault in options.only) and options.topology in (None, trial.topology)
+
+
+def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> list[Cell]:
+    directory = options.output.resolve().parent / "diagnosis" / topology
+    cells = []
+    with Lab.up(topology, backend=options.backend) as lab:
+        ends = [members[-1].name for name in lab.topology.locations if (members := lab.topology.members(name))][:2]
+        pairs = [(ends[0], ends[1]), (ends[1], ends[0])]
+        with (
+            Daemons(lab, directory, settings=settings_for(lab.topology)) as daemons,
+            Traffic(lab, directory, pairs=pairs, rate=RATE),
+        ):
+            bench = Bench(lab, daemons, verdict_timeout_s=options.timeout)
+            bench.settle()
+            for number, trial in enumerate(chosen, 1):
+                cell = bench.play(trial)
+                cells.append(cell)
+                said = "right" if cell.is_right else f"{'also ' if cell.is_named else ''}{cell.given}"
+                print(f"{topology} {number}/{len(chosen)} {cell.expected}: {said}", file=sys.stderr, flush=True)
+                if cell.calm_ms is None:
+                    print(f"{topology}: not calm after {cell.expected}; daemons start anew", file=sys.stderr)
+                    for node in daemons.nodes:
+                        daemons.restart(node)
+                    bench.settle()
+    return cells
+
+
+def _write(cells: Sequence[Cell], path: Path) -> None:
+    document = {
+        "benchmark": "diagnosis",
+        "method": (__doc__ or "").strip(),
+        "machine": machine_facts(),
+        "summary": summarise(cells),
+        "matrix": matrix(cells),
+        "cells": [{**dataclasses.asdict(cell), "is_right": cell.is_right} for cell in cells],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make bench-diagnosis ARGS=", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", action="append", metavar="CODE", help="this fault (may be given several times)")
+    parser.add_argument("--topology", help="this topology only")
+    parser.add_argument("--backend", default="auto", help="which kernel (default auto)")
+    parser.add_argument("--timeout", type=float, default=VERDICT_TIMEOUT_S, help="seconds to wait for the right name")
+    parser.add_argument("--list", action="store_true", help="show the cells and end")
+    parser.add_argument("--output", type=Path, default=Path("build/bench/diagnosis.json"))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""Wedged overlays on real kernels: each damage is named on the node that has it, and put right within a second.
+
+The damage is what operators, NetworkManager and a restarted flanneld do: with ip and bridge, on one node of a mesh that
+carries traffic. Afterwards the kernel holds exactly what it held before, on this node and on all others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from netnslab import Inhabitant
+from netnslab.daemons import Event
+from netnslab.waiting import pause_until, wait_until
+from tests.support.stage import QUICK, SECOND, Stage, kernel_objects, stage
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+DEVICE = "flannel.1"
+RUNGS = ("neighbour", "fdb", "route", "reseed", "bounce")
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    **QUICK,
+    "repair": {**dict.fromkeys(RUNGS, True), "actions_per_minute": 60},
+}
+NAMED_S = 10
+STRANGE_MAC = "02:de:ad:00:00:01"
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory) -> Iterator[Stage]:
+    """One mesh whose daemons may repair, and remember how it was."""
+    with stage(tmp_path_factory.mktemp("overlay"), settings=SETTINGS) as built:
+        places = [built.lab.node(node) for node in built.nodes]
+        wait_until(lambda: all(map(_memory, places)), timeout_s=60, what="a good state of each node", poll_s=1)
+        yield built
+
+
+def _memory(place: Inhabitant) -> str:
+    return place.run(["cat", "/var/lib/meshwatchd/overlay-good.json"]).stdout
+
+
+def _state(place: Inhabitant) -> tuple[tuple[str, ...], ...]:
+    """Neighbours that flannel made, FDB and routes of flannel.1."""
+    neighbours = json.loads(place.run(["ip", "-json", "-4", "neigh", "show", "dev", DEVICE], check=True).stdout)
+    fdb = place.run(["bridge", "fdb", "show", "dev", DEVICE], check=True).stdout
+    routes = place.run(["ip", "-d", "-4", "route", "show", "dev", DEVICE], check=True).stdout
+    return (
+        tuple(sorted(f"{each['dst']} {each['lladdr']} {each['state']}" for each in neighbours if "lladdr" in each)),
+        tuple(sorted(line.strip() for line in fdb.splitlines())),
+        tuple(sorted(line.strip() for line in routes.splitlines())),
+    )
+
+
+def _raised(mesh: Stage, since_ns: int) -> list[Event]:
+    return mesh.events(since_ns, "fault.raised")
+
+
+def _await_repair(mesh: Stage, since_ns: int) -> Event:
+    return wait_until(
+        lambda: next(iter(mesh.events(since_ns, "repair.verified")), None),
+        timeout_s=NAMED_S,
+        what="a repair that holds",
+        poll_s=0.3,
+    )
+
+
+def _commands(mesh: Stage, damage: str) -> list[str]:
+    """A damage of b3's way to b2 as a command."""
+    other = mesh.lab.topology.nodes["b2"]
+    return {
+        "fdb-entry-missing": f"bridge fdb del {other.overlay_mac} dev {DEVICE} dst {other.node_ip} self",
+        "fdb-entry-wrong": f"bridge fdb replace {other.overlay_mac} dev {DEVICE} dst 10.2.0.99 self permanent",
+        "neighbour-missing": f"ip neigh del {other.overlay_ip} dev {DEVICE}",
+        "neighbour-wrong-mac": (f"ip neigh replace {other.overlay_ip} lladdr {STRANGE_MAC} dev {DEVICE} nud permanent"),
+        "neighbour-not-permanent": (
+            f"ip neigh replace {other.overlay_ip} lladdr {other.overlay_mac} dev {DEVICE} nud stale"
+        ),
+        "pod-route-missing": f"ip route del {other.pod_cidr}",
+    }[damage].split()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "fdb-entry-missing",
+        "fdb-entry-wrong",
+        "neighbour-missing",
+        "neighbour-wrong-mac",
+        "neighbour-not-permanent",
+        "pod-route-missing",
+    ],
+)
+def test_one_entry_of_one_peer_is_named_and_put_right(mesh, damage):
+    """Verdict and repair on the node itself within a second; nobody else is blamed, touched, or loses a flow."""
+    mesh.settle()
+    place = mesh.lab.node("b3")
+    before = _state(place)
+    others = {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+
+    began_ns = time.monotonic_ns()
+    place.run(_commands(mesh, damage), check=True)
+    repaired = _await_repair(mesh, began_ns)
+    (raised,) = _raised(mesh, began_ns)
+    pause_until(time.monotonic_ns() + SECOND)
+
+    assert ("b3", damage, "b3") == (raised.node, raised.fields["fault"], raised.fields["culprit"])
+    assert raised.fields["because"]
+    assert repaired.at_ns - raised.at_ns < SECOND
+    assert before == _state(place)
+    assert others == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+    assert () == mesh.diverted()
+    assert 0 == mesh.lost(began_ns, time.monotonic_ns()), "traffic of other peers"
+
+
+def test_a_route_that_escaped_into_wireguard_is_told_and_left_alone(mesh):
+    """Somebody made that route: it is named with its device, and no repair begins."""
+    mesh.settle()
+    place, other = mesh.lab.node("b1"), mesh.lab.topology.nodes["b2"]
+    (route,) = place.run(["ip", "route", "show", other.pod_cidr], check=True).stdout.splitlines()
+    began_ns = time.monotonic_ns()
+    place.run(["ip", "route", "replace", other.pod_cidr, "dev", "kilo0"], check=True)
+    try:
+        raised = wait_until(lambda: _raised(mesh, began_ns), timeout_s=NAMED_S, what="a finding", poll_s=0.3)
+        assert [("b1", "pod-route-escaped")] == [(each.node, each.fields["fault"]) for each in raised]
+        assert "kilo0" in str(raised[0].fields["because"])
+    finally:
+        place.run(["ip", "route", "replace", *route.split()], check=True)
+    wait_until(lambda: mesh.events(began_ns, "fault.cleared"), timeout_s=NAMED_S, what="its end", poll_s=0.3)
+    assert [] == mesh.events(began_ns, "repair.started", "repair.verified")
+
+
+def test_a_device_that_went_down_and_up_is_filled_again(mesh):
+    """Routes and neighbours are gone and the FDB is not: one finding, one repair, everything as it was."""
+    mesh.settle()
+    place = mesh.lab.node("b2")
+    before = _state(place)
+    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
+    began_ns = time.monotonic_ns()
+    place.run(["sh", "-c", f"ip link set {DEVICE} down && ip link set {DEVICE} up"], check=True)
+    repaired = _await_repair(mesh, began_ns)
+    # Kilo itself puts its routes back; it does not run in this lab.
+    for line in kilo:
+        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
+    raised = _raised(mesh, began_ns)
+
+    assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
+    assert repaired.at_ns - raised[0].at_ns < SECOND
+    assert before == _state(place)
+
+
+def test_a_device_as_flanneld_recreates_it_is_filled_again(mesh):
+    """Deleted with its lower device and made anew, flannel.1 has its MAC and its address and nothing else."""
+    mesh.settle()
+    place, node = mesh.lab.node("b2"), mesh.lab.topology.nodes["b2"]
+    before = _state(place)
+    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
+    vxlan = f"type vxlan id 1 local {node.node_ip} dev eth0 dstport 8472 nolearning"
+    steps = (
+        f"ip link del {DEVICE}",
+        f"ip link add {DEVICE} address {node.overlay_mac} mtu 1450 {vxlan}",
+        f"ip addr add {node.overlay_ip}/32 dev {DEVICE}",
+        f"ip link set {DEVICE} up",
+    )
+    began_ns = time.monotonic_ns()
+    place.run(["sh", "-c", " && ".join(steps)], check=True)
+    _await_repair(mesh, began_ns)
+    for line in kilo:
+        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
+    raised = _raised(mesh, began_ns)
+
+    assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
+    assert before == _state(place)

@@ -1,0 +1,64 @@
+"""What is read from /proc, and that what is not there is no error."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.model.host import HostState
+
+FILES = {
+    "sys/net/ipv4/ip_forward": "1\n",
+    "sys/net/ipv4/conf/all/rp_filter": "0\n",
+    "sys/net/ipv4/conf/kilo0/rp_filter": "1\n",
+    "sys/net/ipv4/conf/kilo0/forwarding": "1\n",
+    "sys/net/ipv4/conf/flannel.1/rp_filter": "0\n",
+    "sys/net/ipv4/conf/flannel.1/forwarding": "0\n",
+    "sys/net/netfilter/nf_conntrack_count": "12\n",
+    "sys/net/netfilter/nf_conntrack_max": "262144\n",
+    "net/stat/nf_conntrack": "entries  found invalid drop early_drop\n0c  00 0a 01 99\n0c  00 05 02 99\n",
+    "net/snmp": "Udp: InDatagrams InErrors InCsumErrors\nUdp: 9 8 7\nUdpLite: InDatagrams\nUdpLite: 1\n",
+}
+
+
+@pytest.fixture
+def proc(tmp_path):
+    """A /proc of its own."""
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_sysctls_and_counters_are_read(proc):
+    """Counters of all CPUs together, in hexadecimal; a device that does not exist is left out."""
+    assert HostState(
+        at_ns=5,
+        is_forwarding=True,
+        rp_filter={"kilo0": 1, "flannel.1": 0},
+        unforwarding=("flannel.1",),
+        conntrack_count=12,
+        conntrack_max=262144,
+        conntrack_drops=3,
+        conntrack_invalid=15,
+        udp_checksum_errors=7,
+    ) == read_host(("kilo0", "flannel.1", "mw9"), 5, proc=proc)
+
+
+@pytest.mark.parametrize(("of_all", "effective"), [("1", 1), ("2", 2)])
+def test_the_larger_rp_filter_counts(proc, of_all, effective):
+    """As in the kernel: conf.all can make a device stricter, or looser."""
+    (proc / "sys/net/ipv4/conf/all/rp_filter").write_text(of_all)
+
+    assert effective == read_host(("kilo0",), 5, proc=proc).rp_filter["kilo0"]
+
+
+def test_a_kernel_without_all_that_is_no_error(tmp_path):
+    """Nothing is known, so nothing is said."""
+    assert HostState(at_ns=5) == read_host(("kilo0",), 5, proc=tmp_path)
+
+
+def test_this_very_kernel_can_be_read():
+    """The paths are real."""
+    assert isinstance(read_host(("lo",), 5).rp_filter["lo"], int)

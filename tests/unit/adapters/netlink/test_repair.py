@@ -1,0 +1,89 @@
+"""What is asked of the kernel for each entry; that the kernel does it is for the lab to show."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from meshwatchd.adapters.netlink.repair import OverlayKernel
+from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.errors import KernelError
+from tests.support.flannel_node import DEVICE, entries, mac
+
+HELD = entries(2)
+
+
+class Asked:
+    """A socket that takes everything down."""
+
+    def __init__(self, *, has_device=True):
+        self.requests = []
+        self._has_device = has_device
+
+    async def link(self, command, **request):
+        """A device request."""
+        if command == "get":
+            return [{"index": 6}] if self._has_device else []
+        self.requests.append(("link", command, request))
+        return []
+
+    async def neigh(self, command, **request):
+        """A neighbour or FDB request."""
+        self.requests.append(("neigh", command, request))
+
+    async def route(self, command, **request):
+        """A route request."""
+        self.requests.append(("route", command, request))
+
+    def close(self):
+        """Nothing to close."""
+
+
+def _asked(plan, **made):
+    async def scenario():
+        kernel = OverlayKernel()
+        kernel.close()
+        kernel._socket = asked = Asked(**made)
+        await kernel.carry_out(plan)
+        kernel.close()
+        return asked.requests
+
+    return asyncio.run(scenario())
+
+
+def test_entries_are_put_as_flannel_puts_them():
+    """Replace for neighbours and FDB, never append; a route is added, never replaced."""
+    neighbour, forwarding, route = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=HELD))
+
+    assert ("neigh", "replace") == neighbour[:2] == forwarding[:2]
+    assert (socket.AF_INET, 6, "10.42.1.0", mac(1), 0x80) == tuple(
+        neighbour[2][key] for key in ("family", "ifindex", "dst", "lladdr", "state")
+    )
+    assert {"family": 7, "ifindex": 6, "flags": 2, "state": 0x80, "lladdr": mac(1), "dst": "192.168.50.11"} == (
+        forwarding[2]
+    )
+    wanted = {"dst": "10.42.1.0/24", "oif": 6, "table": 254, "proto": 3, "scope": 0, "gateway": "10.42.1.0"}
+    assert ("route", "add", {**wanted, "flags": ["onlink"]}) == route
+
+
+def test_what_is_to_go_goes_routes_first():
+    """Without its route nothing asks for the neighbour."""
+    requests = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, drop=HELD))
+
+    assert [("route", "del"), ("neigh", "del"), ("neigh", "del")] == [each[:2] for each in requests]
+
+
+def test_a_bounce_comes_before_what_is_put():
+    """Going down deletes routes and neighbours."""
+    requests = _asked(RepairPlan(rung=RepairRung.BOUNCE, device=DEVICE, is_bounce=True, put=HELD))
+
+    assert [{"index": 6, "state": "down"}, {"index": 6, "state": "up"}] == [each[2] for each in requests[:2]]
+    assert 5 == len(requests)
+
+
+def test_a_device_that_is_gone_is_an_error():
+    """Nothing is put on another one."""
+    with pytest.raises(KernelError, match=r"flannel\.1"):
+        _asked(RepairPlan(rung=RepairRung.FDB, device=DEVICE, put=Entries()), has_device=False)

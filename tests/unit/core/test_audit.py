@@ -1,0 +1,215 @@
+"""Each thing that can be wrong with an overlay device is named, and nothing else is."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.audit import Confirmation, View, audit, without_consequences
+from meshwatchd.model.audit import Entries
+from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour
+from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
+
+HELD = entries(3)
+GOOD = good(3)
+ESCAPED = DeviceRoute(dst="10.42.1.0/24", dev="wg0", table=254, protocol=3, scope=253)
+WIDE = msgspec.structs.replace(ESCAPED, dst="10.42.0.0/16")
+
+
+def _named(findings):
+    return [(each.code, each.subject, each.culprit) for each in findings]
+
+
+def _neighbour(lladdr, *, is_permanent=True):
+    first, *others = HELD.neighbours
+    return changed(HELD, neighbours=(msgspec.structs.replace(first, lladdr=lladdr, is_permanent=is_permanent), *others))
+
+
+@pytest.mark.parametrize("known", [None, GOOD])
+def test_a_node_as_flannel_leaves_it_is_fine(known):
+    """Whether or not anybody remembers how it was, and whatever its peers say in agreement."""
+    assert () == look(snapshot(HELD), known=known)
+    assert () == look(snapshot(HELD), known=known, hellos={"n1": hello(1, mac(1)), "n2": hello(2, mac(2))})
+
+
+@pytest.mark.parametrize("known", [None, GOOD])
+@pytest.mark.parametrize(
+    ("held", "code", "subject"),
+    [
+        (changed(HELD, neighbours=HELD.neighbours[1:]), FaultCode.NEIGHBOUR_MISSING, "10.42.1.0"),
+        (_neighbour(""), FaultCode.NEIGHBOUR_MISSING, "10.42.1.0"),
+        (_neighbour("02:de:ad:00:00:01"), FaultCode.NEIGHBOUR_WRONG_MAC, "10.42.1.0"),
+        (_neighbour(mac(2)), FaultCode.NEIGHBOUR_WRONG_MAC, "10.42.1.0"),
+        (_neighbour(mac(1), is_permanent=False), FaultCode.NEIGHBOUR_NOT_PERMANENT, "10.42.1.0"),
+        (changed(HELD, forwarding=HELD.forwarding[1:]), FaultCode.FDB_ENTRY_MISSING, mac(1)),
+        (
+            changed(HELD, forwarding=(Forwarding(dev=DEVICE, lladdr=mac(1), dst="192.168.50.99"), HELD.forwarding[1])),
+            FaultCode.FDB_ENTRY_WRONG,
+            mac(1),
+        ),
+        (changed(HELD, routes=HELD.routes[1:]), FaultCode.POD_ROUTE_MISSING, "10.42.1.0/24"),
+        (changed(HELD, routes=(ESCAPED, HELD.routes[1])), FaultCode.POD_ROUTE_ESCAPED, "10.42.1.0/24"),
+        (changed(HELD, routes=(WIDE, HELD.routes[1])), FaultCode.POD_ROUTE_ESCAPED, "10.42.1.0/24"),
+    ],
+)
+def test_one_entry_that_is_gone_or_wrong_is_named_alone(known, held, code, subject):
+    """With a good state to compare to and without: the other entries tell what the lost one was."""
+    (found,) = look(snapshot(held), known=known)
+
+    assert (code, DEVICE, subject, "n1", LOCAL) == (found.code, found.device, found.subject, found.peer, found.culprit)
+    assert found.because
+    wanted = found.wanted
+    if held.routes[:1] != (ESCAPED,):
+        assert wanted
+        assert not wanted.without(HELD)
+        assert all(each in HELD.neighbours for each in wanted.neighbours)
+        assert all(each in HELD.forwarding for each in wanted.forwarding)
+        assert all(each in HELD.routes for each in wanted.routes)
+
+
+def test_a_route_of_somebody_elses_is_told_and_not_fought_over():
+    """Nothing is wanted in its place: two writers of one route never agree."""
+    (found,) = look(snapshot(changed(HELD, routes=(ESCAPED, HELD.routes[1]))))
+
+    assert Entries() == found.wanted
+    assert (ESCAPED,) == found.found.routes
+
+
+@pytest.mark.parametrize("fdb", [HELD.forwarding, ()])
+def test_a_device_that_went_down_and_up_is_one_finding(fdb):
+    """Routes and neighbours go, the FDB stays; of a recreated device nothing is left. What peers ask comes as STALE."""
+    learned = (Neighbour(dev=DEVICE, address="10.42.1.0", lladdr=mac(1), is_permanent=False),)
+    for neighbours in ((), learned):
+        (found,) = look(snapshot(Entries(forwarding=fdb, neighbours=neighbours)), known=GOOD)
+
+        assert FaultCode.OVERLAY_EMPTIED is found.code
+        assert HELD == found.wanted
+
+
+def test_what_no_route_leads_to_is_put_back_with_the_rest_and_missed_by_nobody():
+    """Under Kilo flannel keeps neighbours and FDB entries of the other locations, which carry nothing."""
+    idle = good(4)
+    idle = msgspec.structs.replace(idle, entries=changed(idle.entries, routes=HELD.routes))
+    far = msgspec.structs.replace(mesh(4).node[3], location="far")
+    kilo = msgspec.structs.replace(mesh(4, profile="kilo"), node=(*mesh(4).node[:3], far))
+
+    def seen(held):
+        return without_consequences(audit(View(snapshot=snapshot(held), mesh=kilo, node=LOCAL, hellos={}, good=idle)))
+
+    assert () == seen(HELD)
+    (found,) = seen(Entries())
+    assert set(idle.entries.neighbours) == set(found.wanted.neighbours)
+    assert set(idle.entries.forwarding) == set(found.wanted.forwarding)
+    assert set(HELD.routes) == set(found.wanted.routes)
+
+
+def test_a_device_that_is_down_or_gone_hides_what_it_lacks():
+    """One cause, one name."""
+    down = look(snapshot(changed(HELD, neighbours=(), routes=()), is_up=False), known=GOOD)
+    gone = look(snapshot(Entries(), has_device=False), known=GOOD)
+
+    assert [(FaultCode.OVERLAY_DEVICE_DOWN, DEVICE, LOCAL)] == _named(down)
+    assert HELD == down[0].wanted
+    assert [(FaultCode.OVERLAY_DEVICE_MISSING, DEVICE, LOCAL)] == _named(gone)
+    assert () == look(snapshot(Entries(), has_device=False)), "what was never there is nobody's loss"
+
+
+def test_an_own_mac_that_changed_explains_the_neighbours_it_flushed():
+    """FDB and routes stay; once the neighbours are back, by flannel or by us, nothing is wrong here."""
+    flushed = look(snapshot(changed(HELD, neighbours=()), lladdr="66:00:00:00:00:01"), known=GOOD)
+
+    assert [(FaultCode.VTEP_MAC_CHANGED, DEVICE, LOCAL)] == _named(flushed)
+    assert HELD.neighbours == flushed[0].wanted.neighbours
+    assert () == look(snapshot(HELD, lladdr="66:00:00:00:00:01"), known=GOOD)
+
+
+def test_a_peer_that_has_another_mac_than_flannel_wrote_is_named():
+    """Neighbour and FDB agree with each other; only the peer itself can know better."""
+    (found,) = look(snapshot(HELD), known=GOOD, hellos={"n1": hello(1, "66:00:00:00:00:01")})
+
+    assert (FaultCode.VTEP_MAC_CHANGED, "10.42.1.0", "n1") == (found.code, found.subject, found.culprit)
+    (neighbour,) = found.wanted.neighbours
+    assert Forwarding(dev=DEVICE, lladdr="66:00:00:00:00:01", dst="192.168.50.11") == found.wanted.forwarding[0]
+    assert "66:00:00:00:00:01" == neighbour.lladdr
+
+
+def test_a_peer_that_flannel_has_followed_is_no_finding():
+    """A reboot with another MAC, another address: neighbour, FDB and what the mesh says of the peer agree."""
+    held = _neighbour("66:00:00:00:00:01")
+    moved = Forwarding(dev=DEVICE, lladdr="66:00:00:00:00:01", dst="192.168.50.11")
+
+    assert () == look(snapshot(changed(held, forwarding=(*HELD.forwarding, moved))), known=GOOD)
+
+
+def test_a_peer_that_was_removed_is_no_finding():
+    """Flannel removes all three; a node of which no mesh knows is not put back."""
+    fewer = entries(3)
+
+    assert () == look(snapshot(fewer), 3, known=good(4))
+    assert look(snapshot(entries(3)), 4, known=good(4)), "one that the mesh has should be there"
+
+
+def test_a_mesh_that_uses_other_addresses_than_its_nodes_is_believed():
+    """With public-ip-overwrite every FDB entry names an address nobody told us."""
+    public = tuple(msgspec.structs.replace(each, dst=f"203.0.113.{n}") for n, each in enumerate(HELD.forwarding))
+
+    assert () == look(snapshot(changed(HELD, forwarding=public)))
+
+
+def test_under_kilo_only_the_own_locations_routes_are_flannels():
+    """Routes to the others are Kilo's, which puts them back itself."""
+    nodes = mesh(3).node
+    far = msgspec.structs.replace(nodes[2], location="far")
+    kilo = msgspec.structs.replace(mesh(3, profile="kilo"), node=(*nodes[:2], far))
+    held = changed(HELD, routes=HELD.routes[:1], neighbours=HELD.neighbours[:1])
+    view = View(snapshot=snapshot(held), mesh=kilo, node=LOCAL, hellos={}, good=None)
+
+    assert () == audit(view)
+    assert audit(msgspec_view(view, changed(held, routes=())))
+
+
+def msgspec_view(view, held):
+    """The same look at other entries."""
+    return View(snapshot=snapshot(held), mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good)
+
+
+@pytest.mark.parametrize("device", ["cilium_vxlan", "vxlan.calico", "wg0"])
+def test_a_device_that_is_not_understood_is_not_judged(device):
+    """Nothing is expected of it, so nothing is missing."""
+    other = msgspec.structs.replace(mesh(3), overlay_device=device)
+    seen = snapshot(Entries())
+    seen = msgspec.structs.replace(
+        seen, links=(*seen.links, Link(name=device, index=9, kind="vxlan", is_up=True, mtu_bytes=1450))
+    )
+
+    assert () == audit(View(snapshot=seen, mesh=other, node=LOCAL, hellos={}, good=GOOD))
+
+
+def test_a_finding_is_told_once_it_has_stood_for_its_time():
+    """Flannel writes the entries of a peer one after the other: half of them is no fault."""
+    broken = look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=GOOD)
+    patience = CATALOGUE[FaultCode.FDB_ENTRY_MISSING].confirm_ns
+    confirmation = Confirmation()
+
+    assert () == confirmation.observe(broken, 5 * SECOND)
+    assert 5 * SECOND + patience == confirmation.deadline(5 * SECOND)
+    assert () == confirmation.observe(broken, 5 * SECOND + patience - 1)
+    assert broken == confirmation.observe(broken, 5 * SECOND + patience)
+    assert None is confirmation.deadline(5 * SECOND + patience)
+    assert () == confirmation.observe((), 6 * SECOND)
+    assert () == confirmation.observe(broken, 7 * SECOND), "its time begins anew"
+
+
+def test_a_consequence_is_hidden_while_its_cause_is_young_too():
+    """Else the symptoms would be told first: their patience is shorter."""
+    view = View(snapshot=snapshot(Entries(forwarding=HELD.forwarding)), mesh=mesh(3), node=LOCAL, hellos={}, good=GOOD)
+    raw, confirmation = audit(view), Confirmation()
+    confirmation.observe(raw, SECOND)
+
+    assert {FaultCode.OVERLAY_EMPTIED, FaultCode.NEIGHBOUR_MISSING, FaultCode.POD_ROUTE_MISSING} == {
+        each.code for each in raw
+    }
+    assert () == confirmation.observe(raw, SECOND + 200 * MS)
+    assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in confirmation.observe(raw, 2 * SECOND)]

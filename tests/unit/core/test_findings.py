@@ -1,0 +1,139 @@
+"""Findings are told when they begin and end, and give verdicts their true name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.findings import FindingBook
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.audit_facts import FaultCleared, FaultRaised, RepairAdvised, RepairStarted, RepairVerified
+from meshwatchd.model.events import AgentLost, FindingsReported, RepairDone
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import Repair, VerdictChanged
+from meshwatchd.model.settings import SECOND, RepairSettings
+from tests.support.bench import Bench, ready
+from tests.support.flannel_node import changed, entries, good, look, snapshot
+from tests.support.lab_mesh import settings_for
+
+HELD, NOW = entries(3), 50 * SECOND
+FDB = msgspec.structs.replace(
+    look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=good(3))[0], peer="b1", culprit="b3"
+)
+SETTINGS = settings_for("b3")
+WARNING = AuditFinding(code=FaultCode.RP_FILTER_STRICT, device="kilo0", subject="rp_filter", culprit="b3")
+
+
+def _verdict(fault=FaultCode.OVERLAY_BLACK_HOLE, culprit="b1"):
+    entry = CATALOGUE[fault]
+    return Verdict(
+        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit, because=("probes die",)
+    )
+
+
+def _book(*findings):
+    book = FindingBook(SETTINGS, "b3")
+    return book, list(book.report(findings, NOW))
+
+
+def test_a_finding_is_raised_once_and_cleared_once():
+    """With how long it has stood."""
+    book, told = _book(FDB)
+    again = list(book.report((FDB,), NOW + SECOND))
+    (cleared,) = book.report((), NOW + 3 * SECOND)
+
+    assert [FaultRaised, RepairAdvised] == [type(each) for each in told]
+    assert [] == again
+    assert FaultCleared(fault=FDB.code, device=FDB.device, subject=FDB.subject, lasted_ns=3 * SECOND) == cleared
+
+
+def test_the_status_shows_the_worst_first_with_what_is_done_about_it():
+    """And the commands that would repair it."""
+    book, _ = _book(WARNING, FDB)
+    first, second = book.status()
+
+    assert (FaultCode.FDB_ENTRY_MISSING, "advised", NOW) == (first.fault, first.repair, first.since_ns)
+    assert "bridge fdb replace" in first.commands[0]
+    assert ("none", ()) == (second.repair, second.commands)
+
+
+@pytest.mark.parametrize("fault", [FaultCode.OVERLAY_BLACK_HOLE, FaultCode.UNDETERMINED, FaultCode.LEADER_DEAD])
+def test_a_verdict_about_the_peer_that_a_finding_is_about_gets_its_name(fault):
+    """The leader is innocent: this node does not know where it is."""
+    book, _ = _book(FDB)
+    explained = book.explain(_verdict(fault))
+
+    assert (FaultCode.FDB_ENTRY_MISSING, "b3", Layer.OVERLAY) == (
+        explained.fault,
+        explained.culprit,
+        explained.layer,
+    )
+    assert explained.because[-1] == "probes die"
+    assert any(fault in sentence for sentence in explained.because)
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (FDB, _verdict(culprit="a1")),
+        (FDB, _verdict(FaultCode.NONE)),
+        (FDB, _verdict(FaultCode.STANDBY_DOWN)),
+        (WARNING, _verdict()),
+        (msgspec.structs.replace(FDB, culprit="a2"), _verdict()),
+    ],
+)
+def test_a_verdict_that_a_finding_does_not_explain_stays(finding, verdict):
+    """Another peer, another node, or a finding that loses no packets."""
+    book, _ = _book(finding)
+
+    assert verdict == book.explain(verdict)
+
+
+def test_a_finding_of_the_whole_device_explains_whatever_dies():
+    """Nobody is reached by a device that is empty."""
+    book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=FDB.device, peer=""))
+
+    assert FaultCode.OVERLAY_EMPTIED is book.explain(_verdict(FaultCode.LOCAL, "b3")).fault
+
+
+def _enforcing():
+    settings = msgspec.structs.replace(SETTINGS, repair=RepairSettings(fdb=True))
+    return ready("b3", settings=settings)
+
+
+def test_the_engine_repairs_tells_and_shows_it():
+    """From the agent's report to its answer; the status is as bad as the finding."""
+    bench = _enforcing()
+    told = bench.engine.handle(FindingsReported(findings=(FDB,)), bench.now)
+    (command,) = [each for each in told if isinstance(each, Repair)]
+
+    assert Severity.CRITICAL is bench.engine.status(bench.now, {}).severity
+    assert {FaultRaised, RepairStarted, Repair} <= {type(each) for each in told}
+    done = bench.engine.handle(RepairDone(request=command.request, is_verified=True), bench.now)
+    assert RepairVerified in {type(each) for each in done}
+    bench.engine.handle(FindingsReported(), bench.now)
+    assert () == bench.engine.status(bench.now, {}).findings
+
+
+def test_the_engine_asks_again_when_the_agent_died_over_a_repair():
+    """Its deadline covers what is under way."""
+    bench = _enforcing()
+    bench.engine.handle(FindingsReported(findings=(FDB,)), bench.now)
+    bench.engine.handle(AgentLost(exit_status=1), bench.now)
+    bench.run(15 * SECOND)
+
+    assert [2] == [each.request for each in bench.said(Repair)]
+
+
+def test_a_pairs_verdict_takes_the_name_of_the_finding():
+    """Probes to the own leader's overlay die because this node has lost its entry."""
+    bench: Bench = ready("b3")
+    bench.engine.handle(FindingsReported(findings=(FDB,)), bench.now)
+    bench.silent = lambda plan: plan.layer in (Layer.OVERLAY, Layer.RELAY, Layer.EFFECTIVE)
+    bench.run(3 * SECOND)
+    named = [each.verdict for each in bench.said(VerdictChanged)]
+
+    assert named
+    assert {FaultCode.FDB_ENTRY_MISSING} == {each.fault for each in named}
+    assert {"b3"} == {each.culprit for each in named}

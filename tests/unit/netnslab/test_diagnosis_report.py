@@ -1,0 +1,99 @@
+"""The confusion matrix: right is the fault's own code and nothing beside it."""
+
+from netnslab.diagnosis_report import SILENCE, Told, judge, matrix, render, summarise
+
+
+def said(*codes, culprit="c1"):
+    """What stands at the end: one code a daemon."""
+    return [
+        Told(node=node, fault=code, culprit=culprit, source="verdict")
+        for node, code in zip("abcd", codes, strict=False)
+    ]
+
+
+def cell(standing, *, history=(), expected="fdb-entry-missing", topology="flannel-wg", calm_ms=1.0):
+    """One cell, injected at 1 s."""
+    return judge(
+        topology=topology,
+        expected=expected,
+        node="c1",
+        culprit="c1",
+        injected_ns=1_000_000_000,
+        history=history,
+        standing=standing,
+        calm_ms=calm_ms,
+    )
+
+
+def test_the_expected_code_alone_is_right():
+    """However many daemons say it; the time counts from the injection to the first of them."""
+    history = [
+        Told(node="a", fault="undetermined", culprit="", source="verdict", at_ns=1_200_000_000),
+        Told(node="a", fault="fdb-entry-missing", culprit="c1", source="finding", at_ns=1_900_000_000),
+        Told(node="b", fault="fdb-entry-missing", culprit="c1", source="finding", at_ns=1_700_000_000),
+    ]
+    judged = cell(said("fdb-entry-missing", "fdb-entry-missing"), history=history)
+
+    assert judged.is_right
+    assert judged.is_place_right
+    assert "fdb-entry-missing" == judged.given
+    assert 700.0 == judged.verdict_ms
+
+
+def test_another_code_beside_it_is_not_right():
+    """It is named, but something else is blamed as well; the one most daemons say stands in the matrix."""
+    judged = cell(said("fdb-entry-missing", "undetermined", "undetermined", "leader-dead"))
+
+    assert judged.is_named
+    assert not judged.is_right
+    assert {"undetermined": 2, "leader-dead": 1} == judged.others
+    assert "undetermined" == judged.given
+
+
+def test_silence_is_a_diagnosis_too():
+    """Nobody said anything, so nothing can be right."""
+    judged = cell(())
+
+    assert SILENCE == judged.given
+    assert not judged.is_right
+    assert judged.verdict_ms is None
+
+
+def test_the_right_name_at_the_wrong_node_is_told_apart():
+    """The code counts for the diagonal, the place is counted beside it."""
+    judged = cell(said("fdb-entry-missing", culprit="d1"))
+
+    assert judged.is_right
+    assert not judged.is_place_right
+    assert "other node" in render([judged])
+
+
+def test_matrix_and_summary_count_cells():
+    """Rows are what was injected, columns what was said."""
+    right, silent = cell(said("fdb-entry-missing")), cell((), topology="kilo-flannel", calm_ms=None)
+    wrong = cell(said("leader-dead"), expected="one-way-break")
+
+    assert {"fdb-entry-missing": {"fdb-entry-missing": 1, SILENCE: 1}, "one-way-break": {"leader-dead": 1}} == matrix(
+        [right, silent, wrong]
+    )
+    total = summarise([right, silent, wrong])
+    assert (3, 1, 0.3333, 1, 1) == (
+        total["cells"],
+        total["diagonal"],
+        total["diagonal_share"],
+        total["named"],
+        total["not_calm_afterwards"],
+    )
+
+
+def test_table_has_a_row_for_each_fault_and_a_column_for_each_topology():
+    """A cell that was not tried is a dash."""
+    table = render([cell(said("fdb-entry-missing")), cell((), expected="leader-dead", topology="kilo-flannel")])
+    lines = table.splitlines()
+
+    assert "flannel-wg" in lines[0]
+    assert "kilo-flannel" in lines[0]
+    assert lines[1].startswith("fdb-entry-missing  right")
+    assert lines[1].endswith("-")
+    assert SILENCE in lines[2]
+    assert "diagonal 1 of 2, named 1" in lines[-1]

@@ -1,0 +1,204 @@
+"""The agent's audit: what is told and when, what is remembered as good, and repairs that hold or are undone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from meshwatchd.core.expectations import GoodState
+from meshwatchd.core.repair import plan_repair
+from meshwatchd.model.audit import Entries
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.outputs import Repair
+from meshwatchd.model.settings import SECOND
+from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
+from tests.support.example_status import status, verdict
+from tests.support.flannel_node import LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
+
+HELD = entries(3)
+BROKEN = changed(HELD, forwarding=HELD.forwarding[1:])
+WELL = status(verdict(FaultCode.NONE))
+
+
+class Bench:
+    """An auditor with a kernel of its own, whose clock stands still."""
+
+    def __init__(self, directory, *, refusal: str = "", is_forgetful: bool = False) -> None:
+        self.now = 100 * SECOND
+        self.held = HELD
+        self.sent: list[Any] = []
+        self.warned: list[str] = []
+        self.carried: list[Any] = []
+        self.refusal, self.is_forgetful = refusal, is_forgetful
+        self.auditor = Auditor(
+            mesh=mesh(3),
+            node=LOCAL,
+            kernel=self,
+            read_back=self.read_back,
+            send=self.sent.append,
+            clock=lambda: self.now,
+            state_dir=directory,
+            log=self,
+        )
+
+    async def carry_out(self, plan):
+        """As the kernel would."""
+        self.carried.append(plan)
+        if self.refusal:
+            raise KernelError("put", 1, self.refusal)
+        if not self.is_forgetful:
+            self.held = self.held.without(plan.drop).joined(plan.put)
+
+    async def read_back(self):
+        """What it holds."""
+        return snapshot(self.held)
+
+    def warning(self, event, **fields):
+        """Take down a line of the log."""
+        self.warned.append(event)
+
+    def look(self, held, *, after=0):
+        """See entries, let time pass, and look."""
+        self.now += after
+        self.auditor.see(snapshot(held))
+        self.auditor.look()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """An auditor that has nothing to remember."""
+    return Bench(tmp_path)
+
+
+def test_the_engine_is_told_of_changes_and_of_nothing_else(bench):
+    """First that all is well; a finding once it has stood; that it is gone."""
+    bench.look(HELD)
+    bench.look(HELD)
+    assert [FindingsReported()] == bench.sent
+
+    bench.look(BROKEN)
+    bench.look(BROKEN, after=SECOND)
+    bench.look(BROKEN, after=SECOND)
+    bench.look(HELD)
+
+    assert [(), (FaultCode.FDB_ENTRY_MISSING,), ()] == [
+        tuple(each.code for each in report.findings) for report in bench.sent
+    ]
+
+
+def test_before_anything_was_seen_nothing_is_told(bench):
+    """Nothing before the first complete dump."""
+    bench.auditor.look()
+
+    assert [] == bench.sent
+
+
+def test_hellos_are_heard(bench):
+    """A peer that has another MAC than flannel wrote is found by its own word."""
+    bench.look(HELD)
+    bench.auditor.hear({"n1": hello(1, "66:00:00:00:00:01")})
+    bench.auditor.look()
+    bench.look(HELD, after=SECOND)
+
+    assert (FaultCode.VTEP_MAC_CHANGED,) == tuple(each.code for each in bench.sent[-1].findings)
+
+
+def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp_path):
+    """Then a wedge that is there when the daemon starts is told with what was lost."""
+    bench.auditor.note(WELL)
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+    later = Bench(tmp_path)
+    later.look(Entries())
+    later.look(Entries(), after=SECOND)
+
+    assert later.auditor.good is not None
+    assert msgspec.structs.replace(good(3), boot=later.auditor.good.boot) == later.auditor.good
+    assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in later.sent[-1].findings]
+    assert (tmp_path / STATE_FILE).exists()
+
+
+@pytest.mark.parametrize("held", [BROKEN, HELD])
+def test_what_is_wrong_or_young_or_told_to_be_bad_is_not_remembered(bench, held):
+    """A finding, a critical verdict, an engine that is not ready yet."""
+    if held is HELD:
+        bench.auditor.note(msgspec.structs.replace(WELL, severity=Severity.CRITICAL))
+    else:
+        bench.auditor.note(WELL)
+    bench.look(held)
+    bench.look(held, after=10 * GOOD_AFTER_NS)
+    bench.auditor.note(WELL)
+    bench.look(HELD)
+
+    assert None is bench.auditor.good
+
+
+@pytest.mark.parametrize("content", [b"{broken", msgspec.json.encode(GoodState(boot="another", device="flannel.1"))])
+def test_a_memory_that_cannot_be_read_or_is_of_another_boot_is_no_memory(tmp_path, content):
+    """Said once, and written anew."""
+    (tmp_path / STATE_FILE).write_bytes(content)
+    bench = Bench(tmp_path)
+
+    assert None is bench.auditor.good
+    assert (["good_state.unread"] if content == b"{broken" else []) == bench.warned
+
+
+def test_a_full_disk_costs_the_memory_and_nothing_else(tmp_path):
+    """The state stays known to this process."""
+    (tmp_path / "file").write_text("")
+    bench = Bench(tmp_path / "file")
+    bench.auditor.note(WELL)
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+
+    assert bench.auditor.good is not None
+    assert "good_state.unsaved" in bench.warned
+
+
+def _command():
+    plan = plan_repair(look(snapshot(BROKEN), known=good(3))[0])
+    assert plan is not None
+    return Repair(request=4, plan=plan)
+
+
+def test_a_repair_is_carried_out_and_read_back(bench):
+    """Success is what the kernel holds afterwards."""
+    bench.held = BROKEN
+
+    assert RepairDone(request=4, is_verified=True) == asyncio.run(bench.auditor.carry_out(_command()))
+    assert set(HELD.forwarding) == set(bench.held.forwarding)
+
+
+@pytest.mark.parametrize("fault", [{"refusal": "not permitted"}, {"is_forgetful": True}])
+def test_a_repair_that_does_not_hold_is_undone(tmp_path, fault):
+    """Refused by the kernel, or not there when it is read back."""
+    bench = Bench(tmp_path, **fault)
+    bench.held = BROKEN
+    done = asyncio.run(bench.auditor.carry_out(_command()))
+
+    assert not done.is_verified
+    assert fault.get("refusal", f"FDB entry {mac(1)}") in done.error
+    assert [_command().plan, _command().plan.inverse()] == bench.carried
+
+
+def test_repairs_and_looks_go_on_by_themselves(bench):
+    """News wake the one, commands the other."""
+
+    async def scenario():
+        bench.held = BROKEN
+        bench.auditor.see(snapshot(BROKEN))
+        bench.auditor.ask(_command())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2), asyncio.TaskGroup() as group:
+                for duty in (bench.auditor.watch(), bench.auditor.repair()):
+                    group.create_task(duty)
+
+    asyncio.run(scenario())
+
+    assert {FindingsReported, RepairDone} == {type(each) for each in bench.sent}

@@ -1,0 +1,75 @@
+"""WireGuard devices and the host, as the audit is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+
+from meshwatchd.core.audit import View
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.host import HostState
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.runtime.lookout import Lookout
+from tests.support.lab_mesh import declared_mesh, snapshot_of
+
+MUTE = WireGuardPeer(public_key="KEY", tx_bytes=148)
+
+
+def _view(snapshot: Snapshot) -> View:
+    return View(snapshot=snapshot, mesh=declared_mesh(), node="b1", hellos={}, good=None)
+
+
+def _lookout(read=lambda devices, at_ns: HostState(at_ns=at_ns)):
+    return Lookout("b1", "mw", lambda: SECOND, read=read)
+
+
+def _silent(lookout, seconds=60):
+    for step in range(0, seconds, 2):
+        peer = msgspec.structs.replace(MUTE, tx_bytes=148 * (step + 1))
+        state = WireGuardState(
+            device="kilo0", public_key="OWN", listen_port=51820, at_ns=(100 + step) * SECOND, peers=(peer,)
+        )
+        lookout.observe((state,))
+
+
+def test_a_device_that_is_down_is_not_judged():
+    """Kilo keeps kilo0 on every node, down on all but leaders, peers and all."""
+    lookout = _lookout()
+    _silent(lookout)
+
+    assert [] == list(lookout.findings(_view(snapshot_of("b2")), SECOND))
+    assert [FaultCode.WIREGUARD_NO_HANDSHAKE] == [
+        each.code for each in lookout.findings(_view(snapshot_of("b1")), SECOND)
+    ]
+
+
+def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
+    """And somebody is told whenever it was."""
+    asked: list[tuple[str, ...]] = []
+
+    def read(devices, at_ns):
+        asked.append(tuple(devices))
+        return HostState(at_ns=at_ns, is_forwarding=False)
+
+    lookout, told = _lookout(read), []
+    strangers = (
+        Link(name="mw0", index=9, kind="wireguard", is_up=True, mtu_bytes=1420),
+        Link(name="eth0", index=2, kind="veth", is_up=True, mtu_bytes=1500),
+    )
+    seen = snapshot_of("b1")
+    view = _view(msgspec.structs.replace(seen, links=(*seen.links, *strangers)))
+    list(lookout.findings(view, SECOND))
+
+    async def scenario():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await lookout.watch(lambda: told.append(True))
+
+    asyncio.run(scenario())
+
+    assert [("kilo0", "flannel.1", "mw0")] == asked
+    assert [True] == told
+    assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(view, SECOND)]
