@@ -149,9 +149,9 @@ class Discovery:
         """This node as it sees itself, with candidates and reasons."""
         return self._view
 
-    def hellos(self) -> Mapping[NodeName, Hello]:
-        """The last word of every node, this one's included."""
-        return self._roster.hellos()
+    def hellos(self) -> Mapping[str, Hello]:
+        """The last word of every node by its name, this one's included."""
+        return {str(name): hello for name, hello in self._roster.hellos().items()}
 
     def knowledge(self) -> Knowledge:
         """Where the mesh comes from, for operators."""
