@@ -11,6 +11,7 @@ import pytest
 
 from meshwatchd.adapters.hello import cache
 from meshwatchd.model.discovery import Candidate
+from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import (
     MINUTE,
     MS,
@@ -447,3 +448,20 @@ def test_answers_to_one_address_are_few(stage):
 
     assert 1 >= Counter(stage.wire.sent)["a1", hellos.view("b1").node_ip] - before["a1", hellos.view("b1").node_ip]
     assert 99 <= a1.counters["hello-unanswered"]
+
+
+def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
+    """A wrong mode of one file must not hide a node; somebody else is the backup."""
+    stage.start()
+
+    def refuse():
+        raise ConfigError(
+            "/var/lib/meshwatchd/standby.key", "standby.private_key_file", "is open to everybody", "chmod"
+        )
+
+    stage.nodes["a2"].discovery._make_key = refuse
+    stage.play(20 * SECOND)
+
+    assert stage.are_agreed()
+    assert ("a3",) == stage.meshes()[0].location[0].standbys
+    assert "is open to everybody" in str(stage.nodes["a2"].log.named("hello.rejected")[0]["reason"])
