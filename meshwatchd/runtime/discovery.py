@@ -210,6 +210,8 @@ class Discovery:
                 await self._save_if_due()
         finally:
             self._port.close()
+            if self._is_unsaved:
+                cache.save(self._folder, self._to_keep(self._clocks.monotonic_ns()))
 
     async def _pause(self) -> None:
         """Until something is due or has happened."""
