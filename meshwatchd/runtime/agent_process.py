@@ -28,7 +28,6 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -64,12 +63,11 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
-from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
@@ -134,19 +132,8 @@ class Agent:
         self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
-        self._overlay_kernel = OverlayKernel()
-        self._lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
-        self._auditor = Auditor(
-            mesh=settings.mesh,
-            node=settings.daemon.node,
-            kernel=self._overlay_kernel,
-            read_back=self._mirror.read_back,
-            send=self._send,
-            clock=time.monotonic_ns,
-            state_dir=Path(settings.daemon.state_dir),
-            log=log,
-            sources=(self._lookout.findings,),
-        )
+        self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, log=log)
+        self._auditor = self._care.auditor
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
@@ -215,7 +202,7 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._kernel.close()
-            self._overlay_kernel.close()
+            self._care.close()
             self._link.close()
             self._sinks.events.close()
 
@@ -232,9 +219,7 @@ class Agent:
             self._read_sources(),
             self._serve_control(),
             *(() if self._discovery is None else (self._discovery.run(),)),
-            self._auditor.watch(),
-            self._auditor.repair(),
-            self._lookout.watch(self._auditor.wake),
+            *self._care.duties(),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -425,7 +410,7 @@ class Agent:
             for device, problem in self._poll.problems.items():
                 if before.get(device) != problem:
                     self._log.warning("wireguard.unread", device=device, error=problem)
-            self._lookout.observe(self._tunnels)
+            self._care.lookout.observe(self._tunnels)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
