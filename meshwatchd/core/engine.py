@@ -152,7 +152,7 @@ class Engine:
                 for error in event.errors:
                     yield PlanRefused(pair=-1, reason=error)
             case ev.ObjectLost():
-                yield from self._lost(event)
+                yield from self._lost(event, now)
             case ev.FindingsReported():
                 yield from self.findings.report(event.findings, now)
             case ev.RepairDone():
@@ -324,7 +324,7 @@ class Engine:
 
     # -- kernel state ------------------------------------------------------------------------------------------
 
-    def _lost(self, event: ev.ObjectLost) -> Iterator[Output]:
+    def _lost(self, event: ev.ObjectLost, now: int) -> Iterator[Output]:
         """Standing objects are the agent's to put back; an override is ours, and may have been removed on purpose."""
         if self.takeover.planner is None:
             return
@@ -332,7 +332,7 @@ class Engine:
         if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
             yield ObjectReasserted(what=event.what)
         for conductor in self.conductors.values():
-            yield from conductor.execution.reassert(event.what)
+            yield from conductor.execution.reassert(event.what, now)
 
     def use_paths(self, now: int) -> None:
         """Probe the paths that carry traffic as what they are."""
