@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.model.events import (
     FindingsReported,
+    MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
@@ -62,7 +63,14 @@ class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     """An event the agent has for the engine."""
 
     event: (
-        SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+        SnapshotReceived
+        | Provisioned
+        | ObjectLost
+        | MeshStirred
+        | OperatorRequested
+        | StateRestored
+        | FindingsReported
+        | RepairDone
     )
 
 

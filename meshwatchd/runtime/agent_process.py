@@ -39,6 +39,7 @@ from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
     FindingsReported,
+    MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
@@ -59,7 +60,7 @@ from meshwatchd.model.frames import (
     ToAgent,
 )
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import ReplyOperator
+from meshwatchd.model.outputs import ReplyOperator, SessionSuspected
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
@@ -99,7 +100,14 @@ EXIT_OK, EXIT_FAILURE = 0, 1
 
 
 EngineEvent = (
-    SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
+    SnapshotReceived
+    | Provisioned
+    | ObjectLost
+    | MeshStirred
+    | OperatorRequested
+    | StateRestored
+    | FindingsReported
+    | RepairDone
 )
 
 
@@ -148,6 +156,7 @@ class Agent:
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
+        self._is_doubtful = asyncio.Event()
         self._reported: set[str] = set()
         self._ended = asyncio.Event()
 
@@ -207,6 +216,7 @@ class Agent:
             self._stay_alive(),
             self._watch(),
             self._report_losses(),
+            self._report_stirs(),
             self._work(),
             self._audit(),
             self._poll_tunnels(),
@@ -255,6 +265,8 @@ class Agent:
                     self._log.warning("state.unwritten", error=problem)
             case FactFrame():
                 self._sinks.consume(frame)
+                if isinstance(frame.fact, SessionSuspected):
+                    self._is_doubtful.set()
             case _:
                 assert_never(frame)
 
@@ -321,6 +333,12 @@ class Agent:
                 self._send(ObjectLost(what=lost.text))
                 self._has_work.set()
 
+    async def _report_stirs(self) -> None:
+        """Tell the engine at once: what the mesh's own agent does must not be taken for a fault."""
+        while True:
+            stirred = await self._mirror.stirs.get()
+            self._send(MeshStirred(what=stirred.what, is_rebuilding=stirred.is_rebuilding))
+
     async def _work(self) -> None:
         """The only place from which the kernel is changed, one thing at a time."""
         while True:
@@ -382,7 +400,12 @@ class Agent:
                 self._mirror.is_dirty.set()
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
-            await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
+            pause_s = POLL_PAUSE * (time.monotonic() - started_s)
+            # WireGuard tells nobody of a new peer: a far leader's change shows here alone, and is wanted at once.
+            await asyncio.sleep(min(pause_s, interval_s))
+            self._is_doubtful.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, pause_s) - min(pause_s, interval_s))
 
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""
