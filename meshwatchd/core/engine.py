@@ -298,7 +298,7 @@ class Engine:
         if banner.view_up >= HERE and self.topology is not None:
             mesh, home = self.topology.mesh, self.topology.local.location
             where = next((node.location for node in mesh.nodes if node.name == peer), "")
-            if self.unrest.heard(peer, where, home, banner, now):
+            if self.unrest.heard(peer, banner, now, location=where, home=home):
                 self._spread(now)
         elif self.unrest.has_hearsay:
             self.unrest.unsaid(peer)

@@ -59,7 +59,7 @@ class Unrest:
         self._until = max(self._until, min(now + lasts_ns, self._began + MAX_NS))
         return not was_on and now < self._until
 
-    def heard(self, peer: str, location: str, home: str, banner: Banner, now: int) -> bool:
+    def heard(self, peer: str, banner: Banner, now: int, *, location: str, home: str) -> bool:
         """A peer's banner has one of the bits; whether its location is this node's and that is news."""
         if location != home:
             self._elsewhere[peer] = location, now + HEARSAY_NS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+from functools import partial
 
 import pytest
 
@@ -44,6 +45,7 @@ async def _make(config):
     async with Kernel(117) as kernel:
         await kernel.add_wireguard("mw0")
         link = await kernel.find_link("mw0")
+        assert link is not None
         state = await _change(config)
         await kernel.bring_up(link, config.mtu_bytes)
     return state
@@ -85,8 +87,8 @@ def test_a_handshake_and_bytes_are_counted(tmp_path):
 
     async def shaken():
         async with asyncio.timeout(HANDSHAKE_S):
-            while not (state := await genl.read("mw0")).peers[0].last_handshake_ns:
-                await asyncio.sleep(0.1)
+            while not (state := await genl.read("mw0")).peers[0].last_handshake_ns:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)  # nothing announces it
         return state
 
     with nodes(tmp_path, "b2", "a1") as (one, other):
@@ -123,4 +125,4 @@ def test_a_device_that_is_none_of_wireguard_is_refused(tmp_path):
         node.do(lambda: _make(CONFIG))
         for device in ("lo", "nothing"):
             with pytest.raises(KernelError):
-                node.do(lambda device=device: genl.read(device))
+                node.do(partial(genl.read, device))

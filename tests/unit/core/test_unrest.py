@@ -54,11 +54,11 @@ def test_a_peer_s_word_counts_for_its_location_and_not_for_ever():
     """A neighbour's for all pairs, and it is passed on; a far node's for the pair with it; hearsay of it ends here."""
     unrest = Unrest()
     here, nearby = Banner(view_up=HERE, view_known=HERE), Banner(view_up=NEARBY, view_known=NEARBY)
-    assert not unrest.heard("b2", "cloud", "onprem", nearby, NOW)
+    assert not unrest.heard("b2", nearby, NOW, location="cloud", home="onprem")
     assert (True, False) == (unrest.is_on("cloud", NOW), unrest.is_on("edge", NOW))
     assert 0 == unrest.bits(NOW)
-    assert not unrest.heard("a2", "onprem", "onprem", nearby, NOW)
-    assert unrest.heard("a1", "onprem", "onprem", here, NOW)
+    assert not unrest.heard("a2", nearby, NOW, location="onprem", home="onprem")
+    assert unrest.heard("a1", here, NOW, location="onprem", home="onprem")
     assert unrest.is_on("edge", NOW)
     assert NEARBY == unrest.bits(NOW)
 
