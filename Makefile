@@ -21,7 +21,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab
 
 # Tests that need neither root nor a lab, in the order in which a failure is cheapest to understand.
-QUICK_TESTS := tests/unit tests/property tests/golden tests/sim tests/meta
+QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim tests/meta
 CODE        := meshwatchd netns-lab scripts tests
 TOPOLOGIES   = $(sort $(basename $(notdir $(wildcard netns-lab/netnslab/topologies/*.toml))))
 
@@ -74,7 +74,7 @@ imports: venv ## import-linter's contracts
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: unit
-unit: venv ## unit, property, golden, sim and meta tests
+unit: venv ## unit, property, golden, contract, sim and meta tests
 	@echo '==> quick tests'
 	@$(PYTHON) -m pytest -q -m 'not lab' --forbid-skips $(QUICK_TESTS) $(ARGS)
 
@@ -85,7 +85,7 @@ fix: venv ## let ruff format, and repair what it can
 
 .PHONY: golden
 golden: venv ## rewrite the golden files (then read the diff)
-	@MESHWATCH_UPDATE_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden $(ARGS)
+	@MESHWATCH_UPDATE_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden tests/contract $(ARGS)
 
 ##@ Laboratory (root)
 

@@ -11,20 +11,29 @@ import msgspec
 from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_findings import explain_code
 from meshwatchd.cli.render_story import render_explanations
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 
 
 @click.command("explain")
+@click.argument("code", required=False, type=click.Choice([code.value for code in FaultCode]), metavar="[CODE]")
 @click.pass_obj
-def explain(terminal: Terminal) -> int:
+def explain(terminal: Terminal, code: str | None) -> int:
     """Say why: the evidence, the remedy, what was done about it, and what comes next.
 
-    The exit status is that of the worst verdict: 0 ok, 1 degraded, 2 critical.
+    With the CODE of a fault: what that fault is, whether or not it is there, from any machine. Otherwise the exit
+    status is that of the worst verdict: 0 ok, 1 degraded, 2 critical.
     """
+    if code is not None:
+        entry = CATALOGUE[FaultCode(code)]
+        text = msgspec.json.encode(entry).decode() + "\n" if terminal.is_json else explain_code(entry.code)
+        sys.stdout.write(text)
+        return 0
     reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Explain"), type=ExplainReply)
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:
         sys.stdout.write(render_explanations(reply, now_ns=time.monotonic_ns(), paint=terminal.paint))
-    return max((EXIT_CODES[Severity(one.severity)] for one in reply.explanations), default=0)
+    severities = [one.severity for one in reply.explanations] + [one.severity for one in reply.findings]
+    return max((EXIT_CODES[Severity(severity)] for severity in severities), default=0)

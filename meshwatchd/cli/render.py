@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from statistics import median
 
 from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.cli.render_findings import render_findings, summarise_finding
 from meshwatchd.cli.render_orders import render_orders
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
 from meshwatchd.model.units import render_duration
+
+MAX_SUMMARISED = 4
+"""Findings; the table below has all of them."""
 
 KEY_CHARACTERS = 8
 """Of a public key: enough to tell peers apart."""
@@ -40,6 +44,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
     if status.orders or status.drained:
         lines += ["", *render_orders(status, now_ns, paint)]
+    if status.findings:
+        lines += ["", *render_findings(status.findings, status.at_ns, paint)]
     if status.pairs:
         lines += ["", *_render_paths(status, paint)]
     if status.canaries:
@@ -66,7 +72,9 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
         yield f"{word}  nothing to watch: {status.node} knows no other location (meshwatchctl events says why)"
     for pair in sorted(status.pairs, key=_by_severity):
         yield _summarise(status, pair, paint)
-    if status.pairs and status.severity is not Severity.OK:
+    for finding in status.findings[:MAX_SUMMARISED]:
+        yield summarise_finding(finding, paint)
+    if (status.pairs or status.findings) and status.severity is not Severity.OK:
         yield paint("why, and what to do: meshwatchctl explain", "dim")
 
 

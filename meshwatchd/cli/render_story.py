@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.cli.render_findings import explain_finding
 from meshwatchd.cli.text import Paint, render_age
 from meshwatchd.model.faults import Severity
 
@@ -19,12 +20,14 @@ _UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "lo
 
 
 def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> str:
-    """Every pair of locations, the worst first."""
-    if not reply.explanations:
+    """Every pair of locations, the worst first, then what was found on this node."""
+    if not reply.explanations and not reply.findings:
         return f"{reply.node} knows no other location: there is nothing to explain\n"
     order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
     ordered = sorted(reply.explanations, key=lambda one: order.index(one.severity))
-    return "\n\n".join("\n".join(_explain(one, now_ns, paint)) for one in ordered) + "\n"
+    told = [_explain(one, now_ns, paint) for one in ordered]
+    told += [explain_finding(finding, now_ns, paint) for finding in reply.findings]
+    return "\n\n".join("\n".join(lines) for lines in told) + "\n"
 
 
 def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from meshwatchd.config.check_metrics import check_metrics
 from meshwatchd.config.values import (
     Finding,
     check_device,
@@ -141,6 +142,7 @@ def _check_durations(settings: Settings) -> Iterator[Finding]:
     yield from check_duration("policy.hold_down", policy.hold_down, shortest_ns=0, longest_ns=24 * 60 * MINUTE)
     yield from check_duration("policy.wait_to_restore", policy.wait_to_restore, shortest_ns=0, longest_ns=60 * MINUTE)
     yield from _check_policy(policy)
+    yield from check_metrics(settings.metrics)
     repair = settings.repair
     yield from check_number("repair.actions_per_minute", repair.actions_per_minute, least=1, most=60)
     yield from check_number("repair.actions_per_day", repair.actions_per_day, least=1, most=10_000)

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+import msgspec
+
 from meshwatchd.core.expectations import Expectations, Expected, GoodState, entries_of, is_understood
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
@@ -199,18 +201,20 @@ def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forw
     if there == wanted:
         return
     code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
+    claim = "says that it is at" if peer.is_moved else "is at"
     say = f"{wanted.dev} has no entry of {wanted.lladdr}"
     if there is not None:
         say = f"{wanted.dev} has {wanted.lladdr} behind {there.dst}"
-    yield _finding(
+    found = _finding(
         view,
         code,
         peer,
         subject=wanted.lladdr,
-        because=(say, f"{peer.node or peer.gateway} is at {wanted.dst}", peer.mac_source),
+        because=(say, f"{peer.node or peer.gateway} {claim} {wanted.dst}", peer.mac_source),
         found=Entries(forwarding=(there,) if there is not None else ()),
         wanted=Entries(forwarding=(wanted,)),
     )
+    yield msgspec.structs.replace(found, is_move=peer.is_moved)
 
 
 def _audit_route(view: View, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:

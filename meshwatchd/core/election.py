@@ -1,7 +1,7 @@
-"""Who leads a location: the mesh decides, this only finds out, and believes it when it has held for two seconds.
+"""Who leads a location: the mesh decides, this only finds out, and believes it when it has held for a moment.
 
-Kilo elects; nodes see the outcome at different moments, a restart takes kilo0 down for 0.2 s, and where an agent has
-died the former leader goes on saying that it leads. So of all that say so
+Kilo elects; each node tells its role when it has lasted for two seconds (profiles.steady). Nodes do so one after the
+other, and where an agent has died the former leader goes on saying that it leads. So of all that say so
 
     those that were heard lately come first,
     then those that more members of the location send their packets to,
@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from meshwatchd.core.home import Hellos, leader_of
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.settings import SECOND
+from meshwatchd.model.settings import MS
 
-SETTLE_NS = 2 * SECOND
-"""Ten times the transient of a restarting Kilo agent; with hellos and settling a change is followed within 3 s."""
+SETTLE_NS = 300 * MS
+"""Longer than nodes differ in seeing a change; with their own two seconds it is followed within three."""
 
 
 def claimant(

@@ -56,6 +56,7 @@ class Expected:
         route: to its pods; None where somebody else has the say over it, as Kilo has over those of other locations.
         mac_source: who says so, for the evidence.
         is_mac_told: the peer itself says so.
+        is_moved: the peer itself says that it is at `vtep`, and the device sends to where it was while all was well.
     """
 
     node: str
@@ -65,6 +66,7 @@ class Expected:
     route: DeviceRoute | None
     mac_source: str = ""
     is_mac_told: bool = False
+    is_moved: bool = False
 
     def entries(self, device: str) -> Entries:
         """Everything of this peer on the device, as far as it is known."""
@@ -161,12 +163,15 @@ class Expectations:
 
     def _expect(self, gateway: str, node: Node | None) -> Expected:
         vtep = self._expected_vtep(gateway, node)
+        moved = self._moved_to(gateway, node)
+        # Where the entry leads tells the MAC, and the peer's new address is not yet in it.
         mac, source, is_told = self._expected_mac(gateway, node, vtep)
         return Expected(
             node=node.name if node is not None else "",
             gateway=gateway,
             mac=mac,
-            vtep=vtep,
+            vtep=moved or vtep,
+            is_moved=bool(moved),
             route=self._expected_route(gateway, node),
             mac_source=source,
             is_mac_told=is_told,
@@ -182,6 +187,20 @@ class Expectations:
         if now and now != told and not self._are_vteps_node_addresses(besides=gateway):
             return now
         return told or now
+
+    def _moved_to(self, gateway: str, node: Node | None) -> str:
+        """Another address at which a peer says it is, and is: its hello came from there. Else nothing.
+
+        flannel sends to the address in an annotation, which a node that has moved may not have renewed. Where the mesh
+        sends to other addresses than those of nodes, nothing follows from a node's address.
+        """
+        hello = self._hellos.get(node.name) if node is not None else None
+        if hello is None or not hello.view.node_ip or hello.view.overlay_ip != gateway:
+            return ""
+        now = self._vtep.get(self._lladdr.get(gateway, ""), "")
+        was = self._was_vtep.get(self._was_lladdr.get(gateway, ""), "")
+        is_as_it_was = bool(now) and now == was and now != hello.view.node_ip
+        return hello.view.node_ip if is_as_it_was and self._are_vteps_node_addresses(besides=gateway) else ""
 
     def _are_vteps_node_addresses(self, *, besides: str) -> bool:
         """Whether this mesh sends VXLAN to the addresses that its nodes are known by, to judge by the other peers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from meshwatchd.core.classifier import Evidence, Leg
@@ -72,6 +72,7 @@ class PairWatch:
         self.own_leader = self.primary.relay_in(local.location)
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
+        self.is_decider = any(local.name in path.relays for path in self.paths)
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
@@ -125,6 +126,15 @@ class PairWatch:
         self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
         self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
         self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
+        self.to_deciders = (*self._own_relays(segments), *self._remote_relays(relay))
+
+    def _own_relays(self, segments: tuple[Session, ...]) -> tuple[Session, ...]:
+        relays = {path.relay_in(self._local.location) for path in self.paths}
+        return tuple(s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
+
+    def _remote_relays(self, relay: Callable[[Path, FlowClass], tuple[Session, ...]]) -> Iterator[Session]:
+        for path in self.paths:
+            yield from (s for s in relay(path, FlowClass.FRESH) if s.plan.peer == path.relay_in(self.remote))
 
     def _concerns(self, plan: SessionPlan) -> bool:
         """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
@@ -259,9 +269,7 @@ class PairWatch:
         group = self.group(self.primary)
         if not group.is_proven:
             return Leg.UNKNOWN
-        if group.nats >= DISTURBED_NATS:
-            return Leg.DEAD
-        return Leg.ALIVE if group.nats < ISOLATED_NATS else Leg.UNKNOWN
+        return Leg.DEAD if group.is_suspect or group.is_down else Leg.ALIVE
 
     def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
         """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""

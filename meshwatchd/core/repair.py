@@ -3,7 +3,7 @@
     neighbour   one peer     put its permanent neighbour
     fdb         one peer     put its FDB entry (replace, never append: a second destination would double every frame)
     route       one peer     put the route to its pods, with its exact attributes
-    move_fdb    one peer     send its frames to another of its addresses
+    move_fdb    one peer     send its frames to the address at which it says it is
     reseed      the device   put all entries of all peers
     bounce      the device   take it down and up, and put all entries: going down has deleted them
 
@@ -17,13 +17,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from meshwatchd.model.audit import AuditFinding, Entries, RepairPlan, RepairRung
+from meshwatchd.model.audit import AuditFinding, RepairPlan, RepairRung
 from meshwatchd.model.audit_facts import RepairAdvised, RepairHeld, RepairStarted, RepairUndone, RepairVerified
 from meshwatchd.model.events import RepairDone
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.outputs import Output, Repair
 from meshwatchd.model.settings import MINUTE, SECOND, Mode, RepairSettings
-from meshwatchd.model.snapshot import Forwarding
 
 DAY = 24 * 60 * MINUTE
 
@@ -63,31 +62,14 @@ def plan_repair(finding: AuditFinding) -> RepairPlan | None:
         return None
     if finding.code is FaultCode.VTEP_MAC_CHANGED and finding.subject != finding.device:
         rung = RepairRung.FDB
+    if finding.is_move:
+        rung = RepairRung.MOVE_FDB
     return RepairPlan(
         rung=rung,
         device=finding.device,
         is_bounce=rung is RepairRung.BOUNCE,
         put=finding.wanted,
         before=finding.found.at(finding.wanted),
-    )
-
-
-def plan_move(present: Entries, entry: Forwarding, address: str) -> RepairPlan | None:
-    """Send the frames of one peer to another of its addresses; None where they go there already.
-
-    Args:
-        present: what the device holds.
-        entry: the peer's FDB entry.
-        address: of the same peer.
-    """
-    if entry.dst == address or entry not in present.forwarding:
-        return None
-    moved = Forwarding(dev=entry.dev, lladdr=entry.lladdr, dst=address)
-    return RepairPlan(
-        rung=RepairRung.MOVE_FDB,
-        device=entry.dev,
-        put=Entries(forwarding=(moved,)),
-        before=Entries(forwarding=(entry,)),
     )
 
 

@@ -86,7 +86,7 @@ class Roster:
     ) -> None:
         self._settings = settings
         self._node = NodeName(settings.daemon.node)
-        self._forget_ns = parse_duration(settings.discovery.forget)
+        self.forget_ns = parse_duration(settings.discovery.forget)
         pinned = settings.discovery.location or next(
             (node.location for node in settings.mesh.node if node.name == self._node), ""
         )
@@ -185,7 +185,7 @@ class Roster:
     def _take_census(self, now: int) -> None:
         """Who is alive, and who is to be forgotten."""
         self._census_ns = now + CENSUS_NS
-        for name in [name for name, heard in self.peers.items() if now - heard.at_ns > self._forget_ns]:
+        for name in [name for name, heard in self.peers.items() if now - heard.at_ns > self.forget_ns]:
             del self.peers[name]
             self._is_stale = True
         alive = self._who_is_alive(now)

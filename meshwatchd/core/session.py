@@ -126,6 +126,11 @@ class Session:
         """Smoothed round-trip time of the session's leg."""
         return self.delay.srtt_ns
 
+    @property
+    def waiting(self) -> int:
+        """How many probes are neither answered nor missed."""
+        return len(self._outstanding)
+
     def begin(self, now: int) -> int:
         """Note that a probe leaves now; returns its sequence number."""
         self.seq += 1

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.context import PairContext
-from meshwatchd.core.detector import MISS_NATS
-from meshwatchd.core.group import Group
+from meshwatchd.core.detector import MISS_NATS, TRIP_NATS
+from meshwatchd.core.group import DISTURBED_NATS, Group
 from meshwatchd.core.mover import MoveState
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.core.views import View
@@ -29,11 +29,14 @@ BURST_PAUSE_NS = 250 * MS
 NEW_SUSPICION_PAUSE_NS = 60 * MS
 """A path that comes back under suspicion at once is more than everyday loss; this keeps bursts from overlapping."""
 
-SLICE = 16
-"""Probes of the suspected group in a row: one more than trip the test when all of them are missed."""
+SLICE = 20
+"""Probes of the suspected group in a row: its fresh ones alone trip the test when all of them are missed."""
 
 CONFIRMED_NATS = 2 * MISS_NATS
 """Doubt that more than one miss speaks for: from here on slices follow one another without waiting for answers."""
+
+ENOUGH_NATS = 1.5 * TRIP_NATS
+"""What the evidence would come to with everything on the way missed; from here on the next slice waits."""
 
 BURST_LIMIT_NS = 1 * SECOND
 """What a thousand probes have not decided, regular ones have to."""
@@ -41,8 +44,15 @@ BURST_LIMIT_NS = 1 * SECOND
 BURST_BUDGET = 1_500
 """Burst probes of one pair in a minute: a full burst, the layers and standbys it asks, and as much again in reserve."""
 
+RESERVE = BURST_BUDGET // 2
+"""What is kept for doubt that more than one miss of this node's own speaks for."""
+
 VERIFY_ROUNDS = 4
 """Probes of each session of a path that was just taken into use."""
+
+CALL_ROUNDS = 2
+CALL_GAP_NS = 10 * MS
+"""Probes by which each relay of the pair is told of the doubt, and the time between: one may be lost."""
 
 LIGHT_ROUNDS = 3
 """Probes of every other session that matters: the fewest that tell dead from unlucky. The first miss earns one."""
@@ -75,6 +85,7 @@ class Suspicion:
         self._budget = float(BURST_BUDGET)
         self._budget_at = 0
         self.is_raised = False
+        self._has_called = False
         self.next_step = 0
 
     def review(self, now: int) -> Iterator[Output]:
@@ -92,6 +103,7 @@ class Suspicion:
         elif self.is_raised and not group.is_suspect and not group.is_down:
             yield SuspicionCleared(path=active.number)
         self.is_raised = group.is_suspect
+        self._call(group, now)
         if group.is_suspect:
             self._press(group, now)
         elif self._context.mover.state is MoveState.PROPOSING:
@@ -115,16 +127,19 @@ class Suspicion:
     def heard(self, peer: str, now: int) -> None:
         """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""
         context = self._context
+        if not context.watch.is_decider:
+            return
         if context.views.read(peer, context.watch.index, View.RELAY_PATH, since=0) is not Leg.DEAD:
             self._doubters.pop(peer, None)
             return
         since = self._doubters.setdefault(peer, now)
         group = context.watch.group(context.mover.active)
         is_news = now - since <= HEARSAY_NS and not (group.is_suspect or group.is_down)
-        if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= SLICE:
+        reserve = RESERVE if len(self._doubters) == 1 else 0
+        if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= reserve + SLICE:
             self._last_burst = now
             self._slice(group, now)
-            if context.watch.is_leader and self._left(now) >= BURST_BUDGET // 2:
+            if context.watch.is_leader and self._left(now) >= RESERVE:
                 # Its own path does not cross its overlay: without this it would be the last to know.
                 self._ask(context.watch.segments, now)
 
@@ -141,11 +156,26 @@ class Suspicion:
             self._last_look = now
             self._ask(watch.explaining(), now)
 
+    def _call(self, group: Group, now: int) -> None:
+        """Tell those who will have to agree, by the word in every probe's banner, that they had better look as well.
+
+        Their own probes might begin to miss answers much later, and a member's bursts do not reach all of them. One
+        miss is enough while misses are rare.
+        """
+        if not (group.is_suspect or group.is_down):
+            self._has_called = False
+        elif not self._has_called and (group.nats >= DISTURBED_NATS or self._left(now) >= RESERVE):
+            self._has_called = True
+            for session in self._context.watch.to_deciders:
+                for turn in range(CALL_ROUNDS):
+                    self._context.schedule.confirm((session,), now + turn * CALL_GAP_NS, rounds=1)
+                    self._budget -= 1
+
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
         is_confirmed = group.nats >= CONFIRMED_NATS
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
-        reserve = 0 if is_confirmed else BURST_BUDGET // 2
+        reserve = 0 if is_confirmed else RESERVE
         if now < self.next_step or self._left(now) < reserve + SLICE:
             self.next_step = max(self.next_step, now + self._context.schedule.timers.burst_gap_ns * SLICE)
             return
@@ -157,13 +187,19 @@ class Suspicion:
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
 
     def _next_slice(self, group: Group, now: int, *, is_confirmed: bool) -> int:
-        if group.suspect_since > self._last_burst:
-            return self._last_burst + NEW_SUSPICION_PAUSE_NS
         if now - group.suspect_since > BURST_LIMIT_NS:
             return self._last_burst + BURST_PAUSE_NS
         if is_confirmed:
-            return self._planned_until
+            return now + self._context.schedule.timers.burst_gap_ns if self._has_enough(group) else self._planned_until
+        if group.suspect_since > self._last_burst:
+            return self._last_burst + NEW_SUSPICION_PAUSE_NS
         return self._planned_until + group.sessions[0].delay.wait_ns(now)
+
+    def _has_enough(self, group: Group) -> bool:
+        """Whether what is on the way will condemn though some of it be answered: more would only fill the network."""
+        asked = group.sessions if group.is_about_new_flows else (*group.sessions, *group.controls)
+        waiting = sum(session.waiting for session in asked)
+        return waiting > 0 and group.nats + MISS_NATS * waiting >= ENOUGH_NATS
 
     def _slice(self, group: Group, now: int) -> None:
         """Probes a gap apart: fresh and known flows of all sessions of the group in turn."""
@@ -202,7 +238,7 @@ class Suspicion:
         """A leader whose overlay dies may still see its own path as fine: the others need its word soon."""
         segments = self._context.watch.segments
         cost = SLICE + LIGHT_ROUNDS * len(segments)
-        if now - self._last_look < BURST_PAUSE_NS or self._left(now) < BURST_BUDGET // 2 + cost:
+        if now - self._last_look < BURST_PAUSE_NS or self._left(now) < RESERVE + cost:
             return
         self._last_look = now
         self._slice(self._context.watch.group(self._context.mover.active), now)

@@ -78,6 +78,13 @@ def _join(first: Iterable[_Entry], second: Iterable[_Entry], key: Callable[[_Ent
     return tuple({key(each): each for each in (*first, *second)}.values())
 
 
+class OverlayFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How much an overlay device holds, for metrics."""
+
+    fdb_entries: int = 0
+    stale_neighbours: int = 0
+
+
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is not as it should be.
 
@@ -89,6 +96,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
         because: one sentence for each piece of evidence.
         found: what is in the place of what is wanted.
         wanted: what should be there, as far as it is known; empty where nothing can be put back.
+        is_move: what was found was right until the peer took another address.
     """
 
     code: FaultCode
@@ -99,6 +107,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...] = ()
     found: Entries = Entries()
     wanted: Entries = Entries()
+    is_move: bool = False
 
     @property
     def name(self) -> tuple[str, str, str]:

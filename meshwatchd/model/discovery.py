@@ -120,6 +120,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         basis: what `home` rests on.
         leads_since_ns: when this node began to lead, nanoseconds since 1970; 0 for others. Of two that say they lead,
             as happens where the agent of the former leader has died, the later one does.
+        tunnel_public_key, tunnel_port: of its end of the mesh's WireGuard, by which peers tell where they see it.
     """
 
     view: LocalView
@@ -131,3 +132,5 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     home: LocationName = LocationName("")
     basis: Basis = Basis.NONE
     leads_since_ns: int = 0
+    tunnel_public_key: str = ""
+    tunnel_port: int = 0

@@ -261,7 +261,7 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         neighbour: put back the permanent neighbour of one peer.
         fdb: put back the FDB entry of one peer.
         route: put back the route to one peer's pods, with its exact attributes; never over anybody else's.
-        move_fdb: send one peer's frames to another of its addresses while the one in use is dead.
+        move_fdb: send one peer's frames to another of its addresses, where the peer itself says that it has moved.
         reseed: put back all entries of all peers of a device that was emptied.
         bounce: take a device up again that somebody took down, and put back what went with it.
         actions_per_minute, actions_per_day: of all repairs together; more is a fight with somebody, not a repair.
@@ -275,6 +275,19 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bounce: bool = False
     actions_per_minute: int = 12
     actions_per_day: int = 200
+
+
+class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Figures for Prometheus; off by default.
+
+    Attributes:
+        listen: "address:port" at which /metrics is served over HTTP, as "127.0.0.1:9469"; empty for none. There is no
+            authentication: what is reachable from outside is public.
+        textfile: a file for node_exporter's textfile collector, ending in .prom and written every 15 s; empty for none.
+    """
+
+    listen: str = ""
+    textfile: str = ""
 
 
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -307,6 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: PolicySettings = PolicySettings()
     repair: RepairSettings = RepairSettings()
     mtu: MtuSettings = MtuSettings()
+    metrics: MetricsSettings = MetricsSettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mesh: MeshSettings = MeshSettings()

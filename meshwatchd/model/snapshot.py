@@ -72,7 +72,7 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """How many routes into a device of the mesh lead to one gateway: what thousands of them have in common."""
+    """How many routes lead to one gateway: what thousands of them have in common."""
 
     dev: str
     via: str
@@ -147,7 +147,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         device_routes, neighbours, forwarding: of WireGuard and overlay devices; a bounded number of each, for there are
             thousands on a node of a large mesh.
-        gateways: of all routes into these devices, the most frequent first; bounded as well.
+        gateways: of all routes into these devices, and of those that Kilo may have made into others, the most frequent
+            first; bounded as well.
         default_routes: of the main table, whatever device they lead into.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.

@@ -119,6 +119,23 @@ class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
     tx_bytes: int
 
 
+class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the mesh is known from.
+
+    Attributes:
+        origin: "declared" in the configuration, told by "hellos", from the "cache" of an earlier process while nobody
+            was heard yet, or "nothing".
+        nodes: that are known, this one included.
+        unheard: nodes that have said nothing since this process began, a bounded number of them.
+        problems: what stands in the way of a complete mesh, as sentences.
+    """
+
+    origin: str
+    nodes: int
+    unheard: tuple[NodeName, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A fault that a look at this node's kernel found.
 
@@ -150,6 +167,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
+        knowledge: likewise; None where nothing is to be found out.
         sizes: what each layer of each path carries.
         findings: what a look at the kernel found.
         orders: operators' standing orders on this node.
@@ -170,6 +188,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     canaries: tuple[CanaryStatus, ...] = ()
     tunnels: tuple[TunnelStatus, ...] = ()
+    knowledge: Knowledge | None = None
     sizes: tuple[SizeStatus, ...] = ()
     findings: tuple[FindingStatus, ...] = ()
     orders: tuple[Order, ...] = ()

@@ -146,6 +146,7 @@ class _Node:
         compatibility, said = self._compatibility()
         leads = self._is_up and self._granularity == "location"
         own = self._in_graph
+        node_ip = self._node_ip or (own.node_ip if own is not None else "")
         return LocalView(
             profiles=("kilo",),
             node=self._name,
@@ -153,13 +154,13 @@ class _Node:
             leader="" if self._is_up else self._gateway,
             is_leader=self._is_up,
             granularity=self._granularity,
-            node_ip=self._node_ip or (own.node_ip if own is not None else ""),
+            node_ip=node_ip,
             pod_cidr=own.pod_cidr if own is not None else "",
-            overlay_ip=self._node_ip if compatibility == "none" else "",
+            overlay_ip=node_ip if compatibility == "none" else "",
             wireguard_ip=next(iter(self._link.addresses), "") if self._is_up else "",
             wireguard_ip6=next(iter(self._link.addresses_v6), "") if self._is_up else "",
             wireguard_device=self._link.name,
-            overlay_device=self._ipip_device() if compatibility == "none" else "",
+            overlay_device=self._ipip_device() or self._gateway_device if compatibility == "none" else "",
             ipip_device=self._ipip_device() if compatibility == "cilium" else "",
             wireguard_mtu_bytes=self._link.mtu_bytes,
             public_endpoint=self._public_endpoint(),
@@ -172,15 +173,24 @@ class _Node:
 
     def _common_gateway(self) -> tuple[str, str]:
         """The gateway that most of Kilo's routes have outside its own device: this node's leader, unless it leads."""
+        tunnels = {link.name for link in self._snapshot.links if reading.is_wireguard(self._snapshot, link)}
         for gateway in self._snapshot.gateways:
             is_kilos = gateway.table == reading.MAIN_TABLE and gateway.protocol == reading.PROTOCOL_STATIC
-            if is_kilos and gateway.via and gateway.dev != self._link.name and ":" not in gateway.via:
+            if is_kilos and gateway.via and gateway.dev not in {*tunnels, self._link.name} and ":" not in gateway.via:
                 return gateway.via, gateway.dev
         return "", ""
 
     def _source_address(self) -> str:
+        """What Kilo writes into its routes; where it does not, the address beside the common gateway."""
         own = reading.own_addresses(self._snapshot)
-        return next((route.src for route in self._static if route.src in own and ":" not in route.src), "")
+        told = (route.src for route in self._static if route.src in own and ":" not in route.src)
+        device = self._snapshot.link(self._gateway_device)
+        beside = (
+            address
+            for address, network in (reading.networks_of(device) if device is not None else ())
+            if reading.is_in(self._gateway, str(network))
+        )
+        return next(told, "") or next(beside, "")
 
     def _judge_granularity(self) -> str:
         graph = self._sources.kilo
@@ -257,7 +267,7 @@ class _Node:
             shown = device or self._ipip_device() or "cilium_host"
             text = f"inside the location packets go by {shown} to Cilium's addresses: Kilo's compatibility is cilium"
             return "cilium", Finding(source=f"routes into {shown}", text=text)
-        if device in IPIP_DEVICES:
+        if device:
             text = f"inside the location packets go by {device} to node addresses: Kilo is the CNI itself"
             return "none", Finding(source=f"routes into {device}", text=text)
         return "", Finding(source="links", text="neither flannel, Cilium nor IPIP carries packets inside the location")

@@ -28,7 +28,6 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -60,20 +59,22 @@ from meshwatchd.model.frames import (
     ToAgent,
 )
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import ReplyOperator, SessionSuspected
+from meshwatchd.model.outputs import ConfigReloaded, ReplyOperator, SessionSuspected
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.device_care import DeviceCare
+from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
-from meshwatchd.runtime.lookout import Lookout
+from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
+from meshwatchd.wire.auth import MeshSecret
 
 ALIVE_INTERVAL_S = 1.0
 QUIET_S, LIMIT_S = 0.05, 0.5
@@ -118,9 +119,19 @@ class Agent:
         settings: the daemon's.
         link: to the engine; closed at the end.
         log: for what is no fact of the engine.
+        config: the file the settings came from; read again for its keys when the engine has done so.
+        secrets: of the mesh; without any, nobody is greeted.
     """
 
-    def __init__(self, settings: Settings, link: AgentEnd, log: Log) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        link: AgentEnd,
+        log: Log,
+        *,
+        config: Path | None = None,
+        secrets: Sequence[MeshSecret] = (),
+    ) -> None:
         self._settings = settings
         self._link = link
         self._kernel = Kernel(settings.kernel.protocol)
@@ -129,23 +140,14 @@ class Agent:
         self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
-        self._overlay_kernel = OverlayKernel()
-        self._lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
-        self._auditor = Auditor(
-            mesh=settings.mesh,
-            node=settings.daemon.node,
-            kernel=self._overlay_kernel,
-            read_back=self._mirror.read_back,
-            send=self._send,
-            clock=time.monotonic_ns,
-            state_dir=Path(settings.daemon.state_dir),
-            log=log,
-            sources=(self._lookout.findings,),
-        )
+        self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, log=log)
+        self._auditor = self._care.auditor
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
+        self._config = config
+        self._discovery = self._discover(secrets) if secrets and settings.discovery.enabled else None
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._poll = Poll()
@@ -166,7 +168,11 @@ class Agent:
         """The engine's last word on itself, with what WireGuard devices say at this moment."""
         if self._status is None:
             return None
-        return msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
+        status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
+        if self._discovery is None:
+            return status
+        counters = {**status.counters, **self._discovery.counters}
+        return msgspec.structs.replace(status, knowledge=self._discovery.knowledge(), counters=counters)
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
@@ -205,7 +211,7 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._kernel.close()
-            self._overlay_kernel.close()
+            self._care.close()
             self._link.close()
             self._sinks.events.close()
 
@@ -222,15 +228,39 @@ class Agent:
             self._poll_tunnels(),
             self._read_sources(),
             self._serve_control(),
-            self._auditor.watch(),
-            self._auditor.repair(),
-            self._lookout.watch(self._auditor.wake),
+            *(() if self._discovery is None else (self._discovery.run(),)),
+            *self._care.duties(),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
+
+    def _discover(self, secrets: Sequence[MeshSecret]) -> Discovery:
+        return Discovery(
+            self._settings,
+            secrets,
+            eyes=self._own_view,
+            log=self._log,
+            changed=self._take_mesh,
+            standby_key=self._devices.public_key,
+        )
+
+    def _take_mesh(self) -> None:
+        """The mesh is another one: the engine hears of it with the next snapshot."""
+        if self._discovery is not None and self._discovery.mesh is not None:
+            self._sinks.use_mesh(self._discovery.mesh)
+        self._mirror.is_dirty.set()
+
+    def _reload_secrets(self) -> None:
+        """The engine has read its keys again and found them good."""
+        if self._discovery is None or self._config is None:
+            return
+        try:
+            self._discovery.use_secrets(read_secrets(load(self._config)))
+        except (ConfigError, ValueError) as error:
+            self._log.error("hello.keys_refused", error=str(error))
 
     def _restore_state(self) -> None:
         """Before the first snapshot: the engine builds its picture of the mesh on it."""
@@ -263,9 +293,11 @@ class Agent:
             case StateFrame(state=state):
                 if problem := self._state_file.save(state):
                     self._log.warning("state.unwritten", error=problem)
-            case FactFrame():
+            case FactFrame(fact=fact):
                 self._sinks.consume(frame)
-                if isinstance(frame.fact, SessionSuspected):
+                if isinstance(fact, ConfigReloaded):
+                    self._reload_secrets()
+                if isinstance(fact, SessionSuspected):
                     self._is_doubtful.set()
             case _:
                 assert_never(frame)
@@ -308,13 +340,16 @@ class Agent:
         """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
-        snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels)
+        mesh = None if self._discovery is None else self._discovery.mesh
+        snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels, mesh=mesh)
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):
             self._has_work.set()
         if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
+            if self._discovery is not None:
+                self._discovery.observe(snapshot)
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -392,7 +427,7 @@ class Agent:
             for device, problem in self._poll.problems.items():
                 if before.get(device) != problem:
                     self._log.warning("wireguard.unread", device=device, error=problem)
-            self._lookout.observe(self._tunnels)
+            self._care.lookout.observe(self._tunnels)
             for fact in self._tunnel_watch.observe(self._tunnels):
                 self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
             if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
@@ -410,7 +445,9 @@ class Agent:
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
-            _, rejected = await self._own_view.refresh()
+            is_news, rejected = await self._own_view.refresh()
+            if is_news and self._discovery is not None:
+                self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)
@@ -437,14 +474,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_FAILURE
-    return asyncio.run(_run(settings, options.link_fd))
+    return asyncio.run(_run(settings, options.link_fd, options.config))
 
 
-async def _run(settings: Settings, link_fd: int) -> int:
+def _read_secrets(settings: Settings, log: Log) -> tuple[MeshSecret, ...]:
+    """The keys of hellos; without any the kernel is still to be watched."""
+    try:
+        return read_secrets(settings)
+    except ConfigError as error:
+        log.error("hello.keys_refused", error=str(error))  # noqa: TRY400  # the text says it all
+        return ()
+
+
+async def _run(settings: Settings, link_fd: int, config: Path) -> int:
     log = make_log(settings.daemon.log_format)
     status = EXIT_OK
     try:
-        await Agent(settings, agent_end(link_fd, Counter()), log).run()
+        secrets = _read_secrets(settings, log)
+        await Agent(settings, agent_end(link_fd, Counter()), log, config=config, secrets=secrets).run()
     except* MeshwatchError as group:
         status = EXIT_FAILURE
         for error in group.exceptions:

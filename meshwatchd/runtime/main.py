@@ -13,7 +13,7 @@ from meshwatchd import __version__
 from meshwatchd.config.keys import read_mesh_key, read_stamp_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, encode, hand_over
 from meshwatchd.runtime.stderr import say
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
@@ -72,7 +72,7 @@ def read_boot(config: Path) -> Boot:
         ConfigError: the first thing wrong, with the file, the key's path and the remedy.
     """
     settings = load(config)
-    secrets = _read_secrets(settings)
+    secrets = read_secrets(settings)
     if secrets:
         try:
             MeshKeys(settings.daemon.node, secrets)
@@ -82,10 +82,15 @@ def read_boot(config: Path) -> Boot:
     return Boot(config=str(config), settings=settings, secrets=secrets, stamp_key=_read_stamp_key(settings))
 
 
-def _read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
-    """The mesh keys. Without a mesh there is nobody to authenticate: a daemon fresh from its package starts without."""
+def read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
+    """The mesh keys; none for a daemon fresh from its package, which observes and has nobody to authenticate.
+
+    Raises:
+        ConfigError: a key is missing, unreadable, open to others, or no key.
+    """
     auth = settings.auth
-    if not settings.mesh.location and not Path(auth.key_file).exists():
+    is_fresh = not settings.mesh.location and settings.daemon.mode is Mode.OBSERVE
+    if is_fresh and not Path(auth.key_file).exists():
         return ()
     signing = MeshSecret(secret=read_mesh_key(Path(auth.key_file)))
     if not auth.accepted_key_file:

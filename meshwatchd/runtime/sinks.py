@@ -171,6 +171,11 @@ class Sinks:
         self._has_mesh = bool(settings.mesh.location)
         self._remotes = _remote_locations(settings.mesh, self._node)
 
+    def use_mesh(self, mesh: MeshSettings) -> None:
+        """Name locations as this mesh does from here on."""
+        self._has_mesh = bool(mesh.location)
+        self._remotes = _remote_locations(mesh, self._node)
+
     @classmethod
     def open(cls, settings: Settings, log: Log) -> Sinks:
         """Sinks with a store in the state directory, holding what earlier agents of this boot have kept."""

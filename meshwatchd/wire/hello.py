@@ -77,7 +77,8 @@ class Greeting:
         sender: the node's name, the same as in the hello's view.
         answers: the hello that this one answers, or None.
         asks: an answer is wanted.
-        seen: the address at which the sender sees the receiver, where it can tell; "" otherwise.
+        seen: the address at which the sender's tunnel of the mesh has the receiver; "" where it has none.
+        came_from: in answers, the address from which the hello came that is answered; "" where its port was changed.
     """
 
     sender: str
@@ -86,11 +87,13 @@ class Greeting:
     answers: Stamp | None = None
     asks: bool = False
     seen: str = ""
+    came_from: str = ""
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
     hello: Hello
     seen: str = ""
+    came_from: str = ""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(_Body)
@@ -145,6 +148,8 @@ def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
     body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
     if greeting.seen:
         body["seen"] = greeting.seen
+    if greeting.came_from:
+        body["came_from"] = greeting.came_from
     packed = msgspec.msgpack.encode(body)
     size = _HEADER.size + len(name) + len(packed) + TAG_BYTES
     if len(name) > 255 or size > MAX_BYTES:
@@ -190,6 +195,7 @@ def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
         answers=Stamp(epoch=answers_epoch, counter=answers_counter) if answers_epoch else None,
         asks=bool(flags & _ASKS),
         seen=body.seen,
+        came_from=body.came_from,
     )
 
 

@@ -19,6 +19,8 @@ from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
 
 CONFIGURATION = Path("/etc/meshwatchd/meshwatchd.toml")
+MINIMAL = Path("/etc/meshwatchd/minimal.toml")
+"""Says nothing of the mesh: where its key is, and how far the daemon may go."""
 MESH_KEY = Path("/etc/meshwatchd/mesh.key")
 STANDBY_KEY = Path("/var/lib/meshwatchd/standby.key")
 
@@ -65,6 +67,11 @@ def render(
     return tomli_w.dumps(document)
 
 
+def render_minimal() -> str:
+    """The least an operator has to write, as TOML: the node's name is the host's, the mesh is to be found out."""
+    return tomli_w.dumps({"daemon": {"mode": "enforce"}, "auth": {"key_file": str(MESH_KEY)}})
+
+
 def files(
     topology: Topology,
     node: Node,
@@ -79,6 +86,7 @@ def files(
         CONFIGURATION: render(
             topology, node, overlay_device=overlay_device, ipip_device=ipip_device, standby_keys=standby_keys
         ),
+        MINIMAL: render_minimal(),
         MESH_KEY: mesh_key + "\n",
     }
     if node.name in standby_keys:

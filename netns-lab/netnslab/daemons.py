@@ -36,6 +36,11 @@ from netnslab.waiting import wait_until
 DAEMON = (sys.executable, "-m", "meshwatchd.runtime.main")
 CONTROL = (sys.executable, "-m", "meshwatchd.cli.main")
 CONFIGURATION = "/etc/meshwatchd/meshwatchd.toml"
+CONFIGURATIONS = {
+    "full": CONFIGURATION,
+    "minimal": "/etc/meshwatchd/minimal.toml",
+}
+"""What the lab writes on each node: the whole mesh, or where its key is and the mode."""
 # Where a configuration with overrides goes: beside the lab's own, which stays as it was.
 OVERRIDDEN = "/etc/meshwatchd/overridden.toml"
 # Part of the agent's command line and of no other process of the daemon.
@@ -133,6 +138,7 @@ class Daemons:
         directory: gets `daemon-NODE.log`, standard output and error of each, appended across restarts.
         settings: overrides of the configuration the lab has written.
         nodes: default all.
+        config: which of the configurations, full or minimal.
     """
 
     def __init__(
@@ -142,11 +148,13 @@ class Daemons:
         *,
         settings: Settings | None = None,
         nodes: Iterable[str] | None = None,
+        config: str = "full",
     ) -> None:
         self.nodes = tuple(nodes if nodes is not None else lab.topology.nodes)
         self._lab = lab
         self._directory = directory
         self._settings = settings or {}
+        self._configuration = CONFIGURATIONS[config]
         self._engines: dict[str, subprocess.Popen[str]] = {}
         self._logs: dict[str, IO[str]] = {}
 
@@ -283,8 +291,8 @@ class Daemons:
     def _configure(self, place: Inhabitant) -> str:
         """The configuration to start with: the lab's own, or a copy of it with the overrides."""
         if not self._settings:
-            return CONFIGURATION
-        document = tomllib.loads(place.run(["cat", CONFIGURATION], check=True).stdout)
+            return self._configuration
+        document = tomllib.loads(place.run(["cat", self._configuration], check=True).stdout)
         for section, values in self._settings.items():
             document.setdefault(section, {}).update(values)
         place.run(["tee", OVERRIDDEN], input=tomli_w.dumps(document), check=True)

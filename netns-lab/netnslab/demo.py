@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play; returns the exit status: 0 promises kept, 1 not kept, 2 the stage could not be built."""
     options = _parser().parse_args(arguments)
     console = make_console(is_quiet=options.json)
-    plan = Plan(directory=options.output.resolve())
+    plan = Plan(directory=options.output.resolve(), config=options.config)
     try:
         began_s = time.monotonic()
         with Lab.up(options.topology, backend=options.backend) as lab:
@@ -69,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="the result as one JSON document, nothing else")
     parser.add_argument("--topology", default="kilo-flannel", help="a lab topology (default %(default)s)")
     parser.add_argument("--backend", default="auto", help="host, userspace, vm or auto (default)")
+    parser.add_argument(
+        "--config",
+        choices=("minimal", "full"),
+        default="minimal",
+        help="what the daemons are told: the mode and the key's path (default), or the whole mesh",
+    )
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for logs and records")
     return parser
 

@@ -42,6 +42,7 @@ class Plan:
         memory_s: how long the leader's switch remembers a flow.
         leader: where the fault sits.
         rate: new flows a second in each direction.
+        config: what the daemons are told: "minimal", so that they find the mesh out, or "full".
     """
 
     directory: Path
@@ -49,6 +50,7 @@ class Plan:
     memory_s: int = 60
     leader: str = "b1"
     rate: int = 200
+    config: str = "minimal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ def scene_with_daemons(lab: Lab, plan: Plan, say: Say) -> Scene:
     """The same fault with a daemon on every node; the way back; and what is left when they stop."""
     nodes = tuple(lab.topology.nodes)
     say(f"{len(nodes)} daemons start in enforce mode")
-    with Daemons(lab, plan.directory / "scene-two", settings=DEMO_SETTINGS) as daemons:
+    with Daemons(lab, plan.directory / "scene-two", settings=DEMO_SETTINGS, config=plan.config) as daemons:
         daemons.wait_ready(timeout_s=60)
         with Observation(lab, plan.directory / "scene-two", rate=plan.rate) as seen:
             say("the daemons are ready; traffic and ping start")

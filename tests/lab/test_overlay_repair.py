@@ -173,3 +173,40 @@ def test_a_device_as_flanneld_recreates_it_is_filled_again(mesh):
 
     assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
     assert before == _state(place)
+
+
+def test_a_device_that_somebody_took_down_is_taken_up_and_filled(mesh):
+    """Going down has deleted routes and neighbours; both come back with it."""
+    mesh.settle()
+    place = mesh.lab.node("b2")
+    before = _state(place)
+    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
+    began_ns = time.monotonic_ns()
+    place.run(["ip", "link", "set", DEVICE, "down"], check=True)
+    repaired = _await_repair(mesh, began_ns)
+    for line in kilo:
+        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
+    raised = _raised(mesh, began_ns)
+
+    assert [("b2", "overlay-device-down")] == [(each.node, each.fields["fault"]) for each in raised]
+    assert repaired.at_ns - raised[0].at_ns < SECOND
+    assert before == _state(place)
+
+
+def test_a_mac_that_somebody_rewrote_is_named_with_what_it_flushed(mesh):
+    """As systemd and NetworkManager do: the kernel drops all neighbours of the device, and they are put back."""
+    mesh.settle()
+    place, node = mesh.lab.node("b2"), mesh.lab.topology.nodes["b2"]
+    neighbours = _state(place)[0]
+    began_ns = time.monotonic_ns()
+    place.run(["ip", "link", "set", DEVICE, "address", STRANGE_MAC], check=True)
+    try:
+        repaired = _await_repair(mesh, began_ns)
+        raised = _raised(mesh, began_ns)
+        assert [("b2", "vtep-mac-changed", "b2")] == [
+            (each.node, each.fields["fault"], each.fields["culprit"]) for each in raised
+        ]
+        assert repaired.at_ns - raised[0].at_ns < SECOND
+        assert neighbours == _state(place)[0]
+    finally:
+        place.run(["ip", "link", "set", DEVICE, "address", node.overlay_mac], check=True)

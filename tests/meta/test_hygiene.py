@@ -62,7 +62,9 @@ def test_installed_set_is_a_subset_of_the_tested_set():
     assert set() == pins("runtime.txt") - pins("lock.txt")
 
 
-@pytest.mark.parametrize("name", ["scripts/bootstrap", "scripts/install", "scripts/lock", ".ci/run"])
+@pytest.mark.parametrize(
+    "name", ["scripts/bootstrap", "scripts/install", "scripts/lock", "scripts/snapshot-capture", ".ci/run"]
+)
 def test_scripts_parse_and_are_executable(name):
     """Scripts run on a machine where nothing else does yet, so their shell must at least accept them."""
     script = ROOT / name

@@ -41,6 +41,7 @@ def greetings(draw):
         answers=draw(st.none() | stamps),
         asks=draw(st.booleans()),
         seen=draw(words),
+        came_from=draw(words),
     )
 
 

@@ -38,6 +38,10 @@ WIREGUARD_IPS = {"a": "10.4.0.2", "b": "10.4.0.1"}
 ETH0, KILO0, OVERLAY, CNI0, TUNL0, HOST = 2, 3, 4, 5, 6, 7
 
 
+OTHERS = ("eth0", "cni0")
+"""Devices that are not the mesh's."""
+
+
 def number_of(name: str) -> int:
     """Pods of the nth node are 10.244.n.0/24."""
     return 1 + list(NODE_IPS).index(name)
@@ -80,7 +84,7 @@ def kernel(
     *,
     peers: dict[str, list[WireGuardPeer]] | None = None,
     fdb: dict[str, str] | None = None,
-    unseen: tuple[str, ...] = ("eth0", "cni0", "kube-bridge"),
+    counted: tuple[str, ...] = (),
 ) -> Snapshot:
     """A snapshot of these devices and routes; those into devices that are not the mesh's are not in it.
 
@@ -89,11 +93,12 @@ def kernel(
         lines: of `ip route`.
         peers: of WireGuard devices.
         fdb: remote nodes by MAC, of the VXLAN device.
-        unseen: devices that are not the mesh's.
+        counted: devices that are not the mesh's and whose gateways are told all the same.
     """
     every = [route(line) for line in lines]
-    seen = [each for each in every if each.dev not in unseen]
-    counts = Counter((each.dev, each.via, each.table, each.protocol) for each in seen)
+    seen = [each for each in every if each.dev not in OTHERS]
+    told = [each for each in every if each.dev not in OTHERS or (each.dev in counted and each.protocol == 4)]
+    counts = Counter((each.dev, each.via, each.table, each.protocol) for each in told)
     overlay = next((link.name for link in links if link.kind == "vxlan"), "")
     return Snapshot(
         links=tuple(links),

@@ -236,11 +236,18 @@ class Strike:
 
 
 @contextmanager
-def stage(directory: Path, *, settings: Mapping[str, Mapping[str, object]] = QUICK, rate: int = 100) -> Iterator[Stage]:
+def stage(
+    directory: Path,
+    *,
+    settings: Mapping[str, Mapping[str, object]] = QUICK,
+    rate: int = 100,
+    config: str = "full",
+) -> Iterator[Stage]:
     """A lab with a daemon on every node and traffic both ways, all well."""
     with Lab.up("kilo-flannel") as lab:
         untouched = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
-        with Daemons(lab, directory, settings=settings) as daemons, Traffic(lab, directory, rate=rate) as traffic:
+        watching = Daemons(lab, directory, settings=settings, config=config)
+        with watching as daemons, Traffic(lab, directory, rate=rate) as traffic:
             mesh = Stage(lab=lab, daemons=daemons, traffic=traffic, directory=directory, untouched=untouched)
             mesh.settle()
             yield mesh

@@ -7,7 +7,7 @@ import msgspec
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.mtu import SizeStatus
-from meshwatchd.model.status import PairStatus, Status
+from meshwatchd.model.status import FindingStatus, PairStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
@@ -105,6 +105,7 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     at_ns: int
     explanations: tuple[Explanation, ...]
+    findings: tuple[FindingStatus, ...] = ()
 
 
 class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +254,14 @@ type Tunnel (
   tx_bytes: int
 )
 
+# Where the mesh is known from. Origins: declared, hellos, cache, nothing.
+type Knowledge (
+  origin: string,
+  nodes: int,
+  unheard: []string,
+  problems: []string
+)
+
 # What one layer of one path carries: whole IP packets in bytes. Directions: outbound, inbound, both, fragments.
 # States: ok, searching, black-hole, misconfigured, fragments-dropped, poisoned, unreachable, unknown.
 type Size (
@@ -296,6 +305,7 @@ type Snapshot (
   counters: [string]int,
   canaries: []Canary,
   tunnels: []Tunnel,
+  knowledge: ?Knowledge,
   sizes: []Size,
   findings: []Defect,
   orders: []Order,
@@ -364,7 +374,13 @@ method Topology() -> (view: View, pairs: []Pair)
 # What size each layer of each path carries, towards one node or all; `paths`: relays by path number.
 method Mtu(node: ?string) -> (node: string, at_ns: int, paths: [string]string, sizes: []Size)
 
-method Explain() -> (node: string, mode: string, at_ns: int, explanations: []Explanation)
+method Explain() -> (
+  node: string,
+  mode: string,
+  at_ns: int,
+  explanations: []Explanation,
+  findings: []Defect
+)
 
 # Events as flat objects; with `more`, in several replies. `follow` keeps telling and needs `more`.
 method Events(since_ns: ?int, follow: ?bool) -> (events: []object)

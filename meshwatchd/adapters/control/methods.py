@@ -133,7 +133,13 @@ class Methods:
     def _explain(self) -> interface.ExplainReply:
         status = self._status()
         explanations = explain(status, self._backend.events().read())
-        return interface.ExplainReply(node=status.node, mode=status.mode, at_ns=status.at_ns, explanations=explanations)
+        return interface.ExplainReply(
+            node=status.node,
+            mode=status.mode,
+            at_ns=status.at_ns,
+            explanations=explanations,
+            findings=status.findings,
+        )
 
     def _operate(self, request: OperatorRequested, uid: int) -> AsyncIterator[bytes]:
         if uid != 0 and not request.is_dry_run:

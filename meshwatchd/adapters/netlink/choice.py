@@ -19,6 +19,8 @@ MAX_GATEWAYS: Final = 64
 MAX_DEFAULTS: Final = 8
 
 RT_TABLE_MAIN: Final = 254
+RTPROT_STATIC: Final = 4
+"""linux/rtnetlink.h."""
 
 Held = tuple[bytes, bytes]
 """A route's key, and one of its values."""
@@ -41,7 +43,8 @@ class Chosen(NamedTuple):
         near: those that are ours or in our place, all of them.
         of_mesh: into the mesh's devices: at most one more than MAX_ROUTES, so that it shows if some were left out.
         defaults: default routes of the main table.
-        gateways: of all routes into the mesh's devices, the most frequent first.
+        gateways: of all routes into the mesh's devices and of those that Kilo may have made into others, the most
+            frequent first.
     """
 
     near: list[Held]
@@ -59,26 +62,48 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
         is_near: tells whether a route is ours or in our place.
     """
     near: list[Held] = []
-    of_mesh: list[Held] = []
+    hosts: list[Held] = []
+    others: list[Held] = []
     defaults: list[Held] = []
     counts: Counter[tuple[int, bytes, int, int]] = Counter()
     for key, values in entries.items():
         for value in values:
             if is_near(key, value):
                 near.append((key, value))
-            elif value[0] == RTN_UNICAST and compact.leads_into(value, devices):
-                of_mesh.append((key, value))
+            elif value[0] == RTN_UNICAST:
                 index, gateway = compact.first_hop(value)
-                counts[index, gateway, compact.table_of(key), compact.protocol_of(value)] += 1
-            if is_default(key) and value[0] == RTN_UNICAST and compact.first_hop(value)[0]:
-                defaults.append((key, value))
-    ranked = heapq.nsmallest(MAX_GATEWAYS, counts.items(), key=lambda item: (-item[1], item[0]))
+                if index in devices or (compact.is_multipath(value) and compact.leads_into(value, devices)):
+                    (hosts if _is_host(key) else others).append((key, value))
+                    counts[index, gateway, compact.table_of(key), compact.protocol_of(value)] += 1
+                elif is_kilos(key, value):
+                    counts[index, gateway, RT_TABLE_MAIN, RTPROT_STATIC] += 1
+                if index and is_default(key):
+                    defaults.append((key, value))
     return Chosen(
         near=near,
-        of_mesh=_fairly(of_mesh),
+        of_mesh=_fairly(hosts, others),
         defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
-        gateways=[GatewayCount(*key, routes) for key, routes in ranked],
+        gateways=list(_rank(counts)),
     )
+
+
+def is_kilos(key: bytes, value: bytes) -> bool:
+    """Whether a route may be Kilo's: where it does not encapsulate, its routes lead into the network card.
+
+    Clouds give machines a default route of the same form.
+    """
+    is_static = compact.protocol_of(value) == RTPROT_STATIC and compact.table_of(key) == RT_TABLE_MAIN
+    return is_static and compact.length_of(key) > 0 and compact.is_onlink(value)
+
+
+def _rank(counts: Counter[tuple[int, bytes, int, int]]) -> Iterator[GatewayCount]:
+    """The most frequent gateways; flannel has thousands of one route each."""
+    often = {key: routes for key, routes in counts.items() if routes > 1}
+    if len(often) < MAX_GATEWAYS:
+        rare = sorted(key for key, routes in counts.items() if routes == 1)
+        often |= dict.fromkeys(rare[: MAX_GATEWAYS - len(often)], 1)
+    for key, routes in heapq.nsmallest(MAX_GATEWAYS, often.items(), key=lambda item: (-item[1], item[0])):
+        yield GatewayCount(*key, routes)
 
 
 def of_mesh(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, bytes], bool]) -> Iterator[Held]:
@@ -94,16 +119,14 @@ def is_default(key: bytes) -> bool:
     return compact.length_of(key) == 0 and compact.table_of(key) == RT_TABLE_MAIN
 
 
-def _fairly(routes: list[Held]) -> list[Held]:
+def _fairly(hosts: list[Held], others: list[Held]) -> list[Held]:
     """At most one more than MAX_ROUTES, half of them to single addresses where there are as many.
 
     Routes to single addresses name nodes, the others their pods; by key alone, one kind would crowd the other out.
     """
-    hosts = heapq.nsmallest(MAX_ROUTES + 1, (held for held in routes if _is_host(held[0])))
-    others = heapq.nsmallest(MAX_ROUTES + 1, (held for held in routes if not _is_host(held[0])))
-    room_for_hosts = max(MAX_ROUTES // 2, MAX_ROUTES + 1 - len(others))
-    hosts = hosts[:room_for_hosts]
-    return sorted(hosts + others[: MAX_ROUTES + 1 - len(hosts)])
+    first, second = heapq.nsmallest(MAX_ROUTES + 1, hosts), heapq.nsmallest(MAX_ROUTES + 1, others)
+    first = first[: max(MAX_ROUTES // 2, MAX_ROUTES + 1 - len(second))]
+    return sorted(first + second[: MAX_ROUTES + 1 - len(first)])
 
 
 def _is_host(key: bytes) -> bool:

@@ -255,6 +255,12 @@ def first_hop(value: bytes) -> tuple[int, bytes]:
     return index, value[offset + _HOP.size : offset + _HOP.size + size]
 
 
+def is_onlink(value: bytes) -> bool:
+    """Whether a route's first next hop has a gateway that is reachable whatever the device's addresses say."""
+    offset = _ROUTE_VALUE.size + value[3]
+    return offset < len(value) and bool(_HOP.unpack_from(value, offset)[1] & RTNH_F_ONLINK)
+
+
 def length_of(key: bytes) -> int:
     """The prefix length of a route's destination."""
     return key[1]

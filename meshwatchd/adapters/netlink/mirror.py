@@ -36,6 +36,7 @@ from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
 from meshwatchd.adapters.netlink.rules import describe_rule
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.netlink.view import View
+from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.errors import KernelError, MeshwatchError
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
@@ -174,6 +175,10 @@ class Mirror:
         finally:
             # Whoever waits for changes has not seen this snapshot.
             self.is_dirty.set()
+
+    def overlay_figures(self, device: str) -> OverlayFigures:
+        """How much a device holds."""
+        return self._view.overlay_figures(device)
 
     def complete(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with all entries of the mesh's devices, however many there are."""

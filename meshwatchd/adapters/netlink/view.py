@@ -16,11 +16,12 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from meshwatchd.adapters.netlink import compact, objects
-from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, of_mesh
+from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, is_kilos, of_mesh
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
+from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Gateway, Link, Neighbour, Snapshot
 
@@ -37,6 +38,7 @@ MESH_KINDS: Final = frozenset(("wireguard", "vxlan", "geneve", "ipip"))
 MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl0"))
 
 NUD_PERMANENT = 0x80
+NUD_STALE = 0x04
 
 Told = TypeVar("Told")
 
@@ -101,11 +103,13 @@ class View:
         return index in self._mesh_devices
 
     def concerns_route(self, key: bytes, values: tuple[bytes, ...]) -> bool:
-        """Whether a route is ours, sits in a table of ours, leads into a device of the mesh, or anywhere at all."""
+        """Whether a route is ours, sits in a table of ours, or tells where this node is in its mesh."""
         if self._is_in_our_tables(key) or is_default(key):
             return True
         return any(
-            protocol_of(value) == self._settings.protocol or compact.leads_into(value, self._mesh_devices)
+            protocol_of(value) == self._settings.protocol
+            or compact.leads_into(value, self._mesh_devices)
+            or is_kilos(key, value)
             for value in values
         )
 
@@ -153,6 +157,17 @@ class View:
             forwarding=tuple(forwarding[:MAX_TOLD]),
             is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),
         )
+
+    def overlay_figures(self, device: str) -> OverlayFigures:
+        """How much a device holds; of neighbours, those that age."""
+        index = next((number for number, name in self._tables.devices().items() if name == device), None)
+        stale = sum(
+            1
+            for key, values in self._tables.neighbours.entries.items()
+            if compact.index_of_neighbour(key) == index and compact.unpack_neighbour(key, values[0]).state & NUD_STALE
+        )
+        fdb = sum(1 for key in self._tables.fdb.entries if compact.index_of_fdb(key) == index)
+        return OverlayFigures(fdb_entries=fdb, stale_neighbours=stale)
 
     def complete(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with all routes, neighbours and FDB entries of the mesh's devices, however many there are."""

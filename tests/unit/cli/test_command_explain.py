@@ -32,3 +32,14 @@ def test_json_is_the_reply_of_the_daemon(room, run):
     (explanation,) = reply["explanations"]
     assert ("overlay-new-flows", list(BECAUSE)) == (explanation["fault"], explanation["because"])
     assert "verified path b2-a1: 8 of 8 probes arrived" == explanation["done"][-1]["text"]
+
+
+def test_a_code_is_explained_without_a_daemon(run):
+    """The catalogue is in the program."""
+    code, out, _ = run("explain", "neighbour-missing")
+    assert 0 == code
+    assert "neighbour-missing: the gateway of a peer's pods has no link-layer address" in out
+    assert "hidden by overlay-device-missing" in out
+
+    assert "neighbour-missing" == msgspec.json.decode(run("--json", "explain", "neighbour-missing")[1])["code"]
+    assert 64 == run("explain", "no-such-code")[0]

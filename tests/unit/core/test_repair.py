@@ -12,7 +12,6 @@ from meshwatchd.core.repair import (
     Repairs,
     is_enabled,
     needed_rungs,
-    plan_move,
     plan_repair,
 )
 from meshwatchd.model.audit import Entries, RepairRung
@@ -88,16 +87,31 @@ def test_what_nobody_can_put_right_has_no_plan():
     assert None is plan_repair(finding)
 
 
-def test_a_peer_is_moved_to_another_of_its_addresses_and_back():
-    """One FDB entry, in the place of the one that was there."""
-    plan = plan_move(HELD, HELD.forwarding[0], "203.0.113.11")
+def _moved(number, address):
+    said = hello(number, mac(number))
+    return msgspec.structs.replace(said, view=msgspec.structs.replace(said.view, node_ip=address))
 
+
+def test_a_peer_that_says_it_has_moved_is_followed_by_one_entry():
+    """Flannel keeps sending to the address of its annotation; the way back is the entry that was there."""
+    (finding,) = look(snapshot(HELD), known=GOOD, hellos={"n1": _moved(1, "192.168.60.11")})
+    plan = plan_repair(finding)
+
+    assert (FaultCode.FDB_ENTRY_WRONG, True) == (finding.code, finding.is_move)
     assert plan is not None
     assert (RepairRung.MOVE_FDB,) == needed_rungs(plan)
-    assert ("203.0.113.11", HELD.forwarding[0]) == (plan.put.forwarding[0].dst, plan.inverse().put.forwarding[0])
+    assert (f"bridge fdb replace {mac(1)} dev {DEVICE} dst 192.168.60.11 self permanent",) == plan.commands()
+    assert HELD.forwarding[:1] == plan.inverse().put.forwarding
     assert not plan.inverse().drop
-    assert None is plan_move(HELD, HELD.forwarding[0], HELD.forwarding[0].dst)
-    assert None is plan_move(Entries(), HELD.forwarding[0], "203.0.113.11")
+
+
+def test_where_a_mesh_sends_elsewhere_a_nodes_address_says_nothing():
+    """With public-ip-overwrite no entry leads to the address that a node has, and a node that says so has not moved."""
+    public = tuple(msgspec.structs.replace(each, dst=f"203.0.113.{n}") for n, each in enumerate(HELD.forwarding))
+    held = changed(HELD, forwarding=public)
+    known = msgspec.structs.replace(GOOD, entries=held)
+
+    assert () == look(snapshot(held), known=known, hellos={"n1": hello(1, mac(1)), "n2": hello(2, mac(2))})
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.suspicion import BURST_BUDGET, EXPLAIN_NS, LIGHT_ROUNDS, SLICE
+from meshwatchd.core.suspicion import BURST_BUDGET, CALL_GAP_NS, CALL_ROUNDS, EXPLAIN_NS, LIGHT_ROUNDS, RESERVE, SLICE
 from meshwatchd.core.views import View, encode
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
@@ -67,12 +69,16 @@ def test_where_only_new_flows_die_most_of_a_slice_is_fresh():
     assert fresh * 3 >= len(hard) * 2
 
 
+def _doubt(bench, *peers):
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    for peer in peers:
+        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+
+
 def test_a_peer_that_doubts_the_path_starts_a_burst_here():
     """Its fresh probes met the fault first; a slice or a few, and no more of them for the same old doubt."""
-    bench = ready("a3")
-    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    for peer in ("b2", "b3"):
-        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+    bench = ready("a2")
+    _doubt(bench, "b2", "b3")
     since = bench.now
     bench.run(SECOND)
     early = len([plan for plan in _confirms(bench, since) if _is_hard(plan)])
@@ -81,6 +87,46 @@ def test_a_peer_that_doubts_the_path_starts_a_burst_here():
     assert SLICE <= early <= 8 * SLICE
     assert early == len([plan for plan in _confirms(bench, since) if _is_hard(plan)])
     assert [] == bench.said(SessionSuspected, since=since)
+
+
+def test_who_decides_nothing_does_not_burst_for_another():
+    """A member follows its relays: its own misses are reason enough, a peer's are not."""
+    bench = ready("a3")
+    _doubt(bench, "b2", "b3")
+    since = bench.now
+    bench.run(SECOND)
+
+    assert [] == _confirms(bench, since)
+
+
+@pytest.mark.parametrize(("doubters", "expected"), [(("b3",), False), (("b2", "b3"), True)])
+def test_one_peers_doubt_does_not_touch_the_reserve(doubters, expected):
+    """Where everyday loss has used up the rest, one miss of somebody else's is everyday loss; two of them are news."""
+    bench = ready("a2")
+    bench.conductor.suspicion._left(bench.now)
+    bench.conductor.suspicion._budget = RESERVE
+    _doubt(bench, *doubters)
+    since = bench.now
+    bench.run(200 * MS)
+
+    assert expected is bool([plan for plan in _confirms(bench, since) if _is_hard(plan)])
+
+
+@pytest.mark.parametrize(("budget", "expected"), [(BURST_BUDGET, CALL_ROUNDS), (RESERVE - SLICE, 0)])
+def test_one_miss_calls_those_who_will_have_to_agree_while_misses_are_rare(budget, expected):
+    """Every relay of either location, on a way that does not cross the suspected leader's overlay."""
+    bench = ready("a3")
+    bench.conductor.suspicion._left(bench.now)
+    bench.conductor.suspicion._budget = budget
+    since = bench.now
+    victim = iter(range(1))
+    bench.silent = lambda plan: _is_hard(plan) and next(victim, None) is not None
+    bench.run_until_suspected()
+    bench.run(CALL_ROUNDS * CALL_GAP_NS)
+    asked = [(plan.layer, plan.path, plan.peer) for plan in _confirms(bench, since)]
+
+    for wanted in ((Layer.UNDERLAY, 65535, "a2"), (Layer.RELAY, 1, "b2"), (Layer.RELAY, 0, "b1")):
+        assert (asked.count(wanted) >= CALL_ROUNDS) is bool(expected), asked
 
 
 def test_a_lone_miss_is_cleared():

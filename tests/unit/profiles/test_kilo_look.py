@@ -261,3 +261,33 @@ def test_without_a_cni_below_kilo_is_the_overlay(name):
     assert ("" if name == "a1" else NODE_IPS["a1"]) == view.leader
     assert "Kilo is the CNI itself" in texts(view)
     assert ["wireguard", "ipip"] == [layer.kind for layer in view.layers]
+
+
+def test_without_encapsulation_the_gateway_is_on_the_lan():
+    """Kilo's routes lead into the network card; they are counted there, and have no source."""
+    state = kilo_flannel("a3")
+    links = [link for link in state.links if link.name in {"eth0", "kilo0"}]
+    leader = NODE_IPS["a1"]
+    lines = [f"{prefix} via {leader} dev eth0 proto static onlink" for prefix in ("10.2.0.11", "10.244.4.0/24")]
+
+    view = seen(kernel(links, ["default via 192.168.100.1 dev eth0", *lines], counted=("eth0",)), node="a3")
+
+    assert (leader, NODE_IPS["a3"], NODE_IPS["a3"]) == (view.leader, view.node_ip, view.overlay_ip)
+    assert ("eth0", "") == (view.overlay_device, view.ipip_device)
+    assert [(leader, True)] == [(each.address, each.is_local) for each in view.candidates]
+
+
+def test_somebodys_static_routes_into_a_tunnel_are_not_kilos():
+    """An administrator's, twenty of them, on a device of his own."""
+    state = kilo_flannel("a3")
+    wg9 = Link(name="wg9", index=30, kind="wireguard", is_up=True, mtu_bytes=1420)
+    lines = [f"172.20.{number}.0/24 via 10.99.0.1 dev wg9 proto static" for number in range(20)]
+    routes = kernel([*state.links, wg9], lines)
+    both = msgspec.structs.replace(
+        state,
+        links=routes.links,
+        device_routes=(*routes.device_routes, *state.device_routes),
+        gateways=(*routes.gateways, *state.gateways),
+    )
+
+    assert "10.244.1.0" == seen(both, node="a3").leader

@@ -59,10 +59,23 @@ def test_what_routes_have_in_common_is_counted_over_all_of_them():
     assert [1] * (MAX_GATEWAYS - 1) == [each.routes for each in found[1:]]
 
 
+def test_kilos_routes_count_whatever_their_device():
+    """Where it does not encapsulate they lead into the network card; others' routes there are nobody's business."""
+    kilos = [FakeRoute(dst=f"10.2.0.{n}/32", index=ETH0, via="192.168.100.11", protocol=STATIC) for n in (11, 12)]
+    boot = FakeRoute(dst="10.3.0.0/24", index=ETH0, via="192.168.100.1", protocol=BOOT)
+    connected = FakeRoute(dst="10.4.0.0/24", index=ETH0, protocol=STATIC)
+    clouds = FakeRoute(dst="0.0.0.0/0", index=ETH0, via="172.31.1.1", protocol=STATIC)
+
+    found = chosen([*kilos, boot, connected, clouds])
+
+    assert [(ETH0, packed_ip("192.168.100.11"), MAIN, STATIC, 2)] == found.gateways
+    assert [] == found.of_mesh
+
+
 def test_default_routes_are_told_whatever_their_device():
     """They name the node's network card; those of other tables are somebody's policy."""
     default = FakeRoute(dst="0.0.0.0/0", index=ETH0, via="10.2.0.1")
-    other = FakeRoute(dst="0.0.0.0/0", index=ETH0, table=100, via="10.2.0.9")
+    other = FakeRoute(dst="0.0.0.0/0", index=ETH0, table=100, via="10.2.0.9", protocol=BOOT)
 
     found = chosen([default, other, FakeRoute(dst="10.0.0.0/8", index=ETH0, via="10.2.0.1")])
 

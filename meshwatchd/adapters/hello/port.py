@@ -1,0 +1,138 @@
+"""The UDP port of hellos, for IPv4 and IPv6.
+
+A socket filter drops in the kernel what does not begin like a hello, and of the rest so many a second are looked at: an
+authenticated port that costs a hash for each datagram is a way to keep a core busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from meshwatchd.model.errors import KernelError
+from meshwatchd.wire.hello import MAGIC
+
+MOST_A_SECOND: Final = 1000
+"""Five times what a mesh of a thousand nodes sends while everything changes; 2 % of a core."""
+
+_BUFFER_BYTES: Final = 512 * 1024
+"""A few hundred hellos, as the kernel accounts them: all nodes answer the first one at once."""
+
+_SO_ATTACH_FILTER: Final = 26
+_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_UDP_HEADER_BYTES: Final = 8
+_INSTRUCTION: Final = struct.Struct("@HBBI")
+
+Address = tuple[str, int]
+
+
+class HelloPort:
+    """The sockets.
+
+    Args:
+        port: UDP port, of our own and of everybody else.
+        receive: takes a datagram and where it came from.
+        counters: "hello-over-rate", "hello-unsent".
+    """
+
+    def __init__(self, port: int, receive: Callable[[bytes, Address], None], counters: Counter[str]) -> None:
+        self._port = port
+        self._receive = receive
+        self._counters = counters
+        self._transports: dict[socket.AddressFamily, asyncio.DatagramTransport] = {}
+        self._second = 0
+        self._taken = 0
+
+    async def open(self) -> None:
+        """Listen on both families, or on IPv4 alone where the kernel has no other.
+
+        Raises:
+            KernelError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        for family in (socket.AF_INET, socket.AF_INET6):
+            try:
+                opened = _open(family, self._port)
+            except OSError as error:
+                if family == socket.AF_INET6 and error.errno in {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}:
+                    continue
+                self.close()
+                text = f"{error.strerror}; another program has the port of hellos (probe.port - 1)"
+                raise KernelError(f"listen on UDP port {self._port}", error.errno or 0, text) from error
+            transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._take), sock=opened)
+            self._transports[family] = transport
+
+    def close(self) -> None:
+        """Listen no more."""
+        for transport in self._transports.values():
+            transport.close()
+        self._transports.clear()
+
+    def send(self, datagram: bytes, address: str, port: int = 0) -> None:
+        """Send to an address, by default to its port of hellos; what cannot be sent is lost as on the way."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        transport = self._transports.get(family)
+        if transport is None:
+            self._counters["hello-unsent"] += 1
+            return
+        with contextlib.suppress(OSError):
+            transport.sendto(datagram, (address, port or self._port))
+
+    def _take(self, datagram: bytes, address: Address) -> None:
+        second = int(asyncio.get_running_loop().time())
+        if second != self._second:
+            self._second, self._taken = second, 0
+        self._taken += 1
+        if self._taken > MOST_A_SECOND:
+            self._counters["hello-over-rate"] += 1
+            return
+        self._receive(datagram, address)
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    """asyncio's shape of a receiver."""
+
+    def __init__(self, take: Callable[[bytes, Address], None]) -> None:
+        self._take = take
+
+    def datagram_received(self, data: bytes, addr: tuple[str | int, ...]) -> None:
+        self._take(data, (str(addr[0]).partition("%")[0], int(addr[1])))
+
+    def error_received(self, exc: Exception) -> None:
+        """ICMP told that nobody is there; silence would have told the same."""
+
+
+def _open(family: socket.AddressFamily, port: int) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        _attach_filter(opened)
+        opened.bind(("", port))
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+def _attach_filter(opened: socket.socket) -> None:
+    """Drop what does not begin with the magic; the filter of a UDP socket sees the UDP header first."""
+    program = b"".join(
+        (
+            _INSTRUCTION.pack(_LOAD_WORD, 0, 0, _UDP_HEADER_BYTES),
+            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 1, int.from_bytes(MAGIC, "big")),
+            _INSTRUCTION.pack(_RETURN, 0, 0, 0xFFFF),
+            _INSTRUCTION.pack(_RETURN, 0, 0, 0),
+        )
+    )
+    memory = ctypes.create_string_buffer(program)
+    fprog = struct.pack("@HP", len(program) // _INSTRUCTION.size, ctypes.addressof(memory))
+    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)

@@ -1,0 +1,93 @@
+"""What looks at a node's kernel have found, and lines of the fault catalogue, as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from meshwatchd.cli.text import Cell, Paint, columns, render_age
+from meshwatchd.model.faults import CATALOGUE, Fault, FaultCode
+from meshwatchd.model.status import FindingStatus
+from meshwatchd.model.units import render_duration
+
+_WIDTH = 100
+_SUBJECT_CHARACTERS = 20
+"""A public key is longer; its beginning is enough to find it."""
+
+_REPAIRS = {
+    "none": "nothing can be put right from here",
+    "advised": "not carried out; to do it by hand:",
+    "started": "under way:",
+    "verified": "carried out and verified:",
+    "undone": "did not hold and was undone:",
+    "held": "held back (meshwatchctl events says why):",
+}
+
+
+def summarise_finding(finding: FindingStatus, paint: Paint) -> str:
+    """One line of the summary: how bad, what, where."""
+    word = paint(finding.severity.value.upper(), finding.severity.value)
+    where = ", ".join(each for each in (finding.culprit, finding.device, _shorten(finding.subject)) if each)
+    return f"{word}  on this node: {paint(CATALOGUE[finding.fault].title, 'strong')} [{where}]"
+
+
+def render_findings(findings: tuple[FindingStatus, ...], at_ns: int, paint: Paint) -> list[str]:
+    """A table."""
+    rows: list[list[Cell]] = [
+        [
+            (finding.fault.value, finding.severity.value),
+            (finding.device or "-", ""),
+            (_shorten(finding.subject), ""),
+            (finding.peer or "-", ""),
+            (finding.culprit or "-", ""),
+            (finding.repair, ""),
+            (render_age(at_ns - finding.since_ns), "dim"),
+        ]
+        for finding in findings
+    ]
+    return columns(("FAULT", "DEVICE", "OF", "PEER", "AT", "REPAIR", "SINCE"), rows, paint)
+
+
+def explain_finding(finding: FindingStatus, now_ns: int, paint: Paint) -> Iterator[str]:
+    """The evidence, the remedy, and the commands that would put it right."""
+    yield summarise_finding(finding, paint)
+    yield f"  {paint('where', 'dim')}   layer {finding.layer.name.lower()}; fault {finding.fault.value}, since " + (
+        render_age(now_ns - finding.since_ns)
+    )
+    for index, sentence in enumerate(finding.because):
+        label = paint("why", "dim") + "     " if index == 0 else " " * 8
+        yield f"  {label}{sentence}"
+    yield f"  {paint('remedy', 'dim')}  {CATALOGUE[finding.fault].remedy}"
+    yield f"  {paint('repair', 'dim')}  {_REPAIRS.get(finding.repair, finding.repair)}"
+    yield from (f"          {command}" for command in finding.commands)
+
+
+def explain_code(code: FaultCode) -> str:
+    """A line of the catalogue in full."""
+    fault = CATALOGUE[code]
+    lines = [f"{code.value}: {fault.title}", ""]
+    lines += [
+        f"  severity  {fault.severity.value}",
+        f"  layer     {fault.layer.name.lower()}",
+        f"  told      {_told(fault)}",
+    ]
+    if fault.depends_on:
+        lines.append(f"  hidden by {', '.join(each.value for each in fault.depends_on)}")
+    lines += _paragraph("about", fault.about) if fault.about else []
+    return "\n".join([*lines, *_paragraph("remedy", fault.remedy)]) + "\n"
+
+
+def _told(fault: Fault) -> str:
+    if fault.confirm_ns:
+        return f"once it has stood for {render_duration(fault.confirm_ns)}"
+    return "as soon as the evidence suffices"
+
+
+def _paragraph(label: str, text: str) -> list[str]:
+    margin = " " * 12
+    first = f"  {label.ljust(10)}"
+    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=margin, break_on_hyphens=False)
+
+
+def _shorten(subject: str) -> str:
+    return subject if len(subject) <= _SUBJECT_CHARACTERS else f"{subject[:8]}..."

@@ -1,0 +1,90 @@
+"""Everything the agent does about devices that are not ours: audit, repair, and the figures that tell of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Protocol
+
+from meshwatchd.adapters.netlink.repair import OverlayKernel
+from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Status
+from meshwatchd.runtime.auditor import Auditor
+from meshwatchd.runtime.lookout import Lookout
+from meshwatchd.runtime.metrics import Metrics
+from meshwatchd.runtime.sinks import Log
+
+
+class Kernel(Protocol):
+    """What of the mirror is used."""
+
+    async def read_back(self) -> Snapshot:
+        """A snapshot that shows what has been acknowledged."""
+        ...
+
+    def overlay_figures(self, device: str) -> OverlayFigures:
+        """How much a device holds."""
+        ...
+
+
+class DeviceCare:
+    """One node's devices.
+
+    Args:
+        settings: the daemon's.
+        kernel: as it is mirrored.
+        send: to the engine.
+        status: the engine's last word.
+
+    Attributes:
+        auditor: sees snapshots, hears hellos, carries out repairs.
+        lookout: sees WireGuard devices.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kernel: Kernel,
+        send: Callable[[FindingsReported | RepairDone], None],
+        *,
+        status: Callable[[], Status | None],
+        log: Log,
+    ) -> None:
+        self._settings, self._kernel, self._status = settings, kernel, status
+        self._socket = OverlayKernel()
+        self.lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
+        self.auditor = Auditor(
+            mesh=settings.mesh,
+            node=settings.daemon.node,
+            kernel=self._socket,
+            read_back=kernel.read_back,
+            send=send,
+            clock=time.monotonic_ns,
+            state_dir=Path(settings.daemon.state_dir),
+            log=log,
+            sources=(self.lookout.findings,),
+        )
+        self.metrics = Metrics(settings.metrics, self._figures, log)
+
+    def duties(self) -> tuple[Coroutine[object, object, None], ...]:
+        """What goes on for as long as the agent lives."""
+        return (
+            self.auditor.watch(),
+            self.auditor.repair(),
+            self.lookout.watch(self.auditor.wake),
+            self.metrics.serve(),
+            self.metrics.write(),
+        )
+
+    def close(self) -> None:
+        """Close the socket; nothing in the kernel changes."""
+        self._socket.close()
+
+    def _figures(self) -> tuple[Status | None, OverlayFigures]:
+        seen = self.auditor.snapshot
+        mesh = seen.mesh if seen is not None and seen.mesh is not None else self._settings.mesh
+        return self._status(), self._kernel.overlay_figures(mesh.overlay_device)

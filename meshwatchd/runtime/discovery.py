@@ -1,0 +1,465 @@
+"""Finding out which mesh this is, in the agent: sources, hellos, roster and cache tied together.
+
+    snapshots, files, agents --runtime.own_view--> own view --> own hello --------> port --> peers
+    port --wire.hello, core.acquaintance--> believed hellos --> core.roster --> mesh --> Snapshot.mesh --> engine
+
+Everything is decided in `core`; here it is when to ask, whom to send to, and what becomes of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+import meshwatchd
+from meshwatchd.adapters.hello import cache
+from meshwatchd.adapters.hello.port import Address, HelloPort
+from meshwatchd.adapters.process import next_epoch
+from meshwatchd.core.acquaintance import Acquaintances, Judgement
+from meshwatchd.core.assembly import is_whole
+from meshwatchd.core.greeting_pace import Pace
+from meshwatchd.core.hello_check import complaint
+from meshwatchd.core.roster import Roster
+from meshwatchd.model.discovery import Hello, LocalView
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Knowledge
+from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
+from meshwatchd.runtime.sinks import Log
+from meshwatchd.wire.auth import MeshSecret
+from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
+
+LEAST_WAIT_S: Final = 0.02
+"""Hellos come in swarms; what they change is looked at once for each swarm."""
+
+ANSWER_GAP_NS: Final = 200 * MS
+"""Between two answers to one address: whoever asks more often has heard us already."""
+MAX_REMEMBERED: Final = 4096
+"""Addresses and reasons that are remembered so as not to repeat ourselves."""
+
+COMPLAINT_GAP_NS: Final = 600 * SECOND
+SAVE_GAP_NS: Final = 5 * SECOND
+SAVE_ANYWAY_NS: Final = 600 * SECOND
+"""The file follows what is known within seconds, and who was heard when within minutes."""
+
+RETRY_S: Final = 5.0
+SHOWN: Final = 16
+"""Names and sentences in a status; the log has all of them."""
+
+
+class Looks(Protocol):
+    """How this node sees itself: `runtime.own_view`."""
+
+    def look(self, snapshot: Snapshot) -> LocalView:
+        """The view that follows from a snapshot, and from what the sources last said."""
+        ...
+
+    def deadline(self) -> int | None:
+        """When to look again although nothing has changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """Both clocks, in nanoseconds."""
+
+    monotonic_ns: Callable[[], int] = time.monotonic_ns
+    wall_ns: Callable[[], int] = time.time_ns
+
+
+class Discovery:
+    """What this node knows of its mesh.
+
+    Args:
+        settings: the daemon's.
+        secrets: one active and at most one receive-only.
+        eyes: turns a snapshot into a view.
+        log: for what an operator should read.
+        changed: called when the mesh has changed.
+        standby_key: this node's public key on standby links; asked for in enforce mode only.
+        port: where hellos come and go; the real one if not given.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        secrets: Sequence[MeshSecret],
+        *,
+        eyes: Looks,
+        log: Log,
+        changed: Callable[[], None],
+        standby_key: Callable[[], str],
+        clocks: Clocks | None = None,
+        port: Callable[[int, Callable[[bytes, Address], None], Counter[str]], HelloPort] = HelloPort,
+    ) -> None:
+        self._settings = settings
+        self._node = NodeName(settings.daemon.node)
+        self._folder = Path(settings.daemon.state_dir)
+        self._eyes, self._log, self._changed = eyes, log, changed
+        self._clocks = clocks or Clocks()
+        self.counters: Counter[str] = Counter()
+        self._keys = HelloKeys(secrets)
+        epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
+        self.counters["hello-epochs-unrecorded"] += not is_recorded
+        self._known = Acquaintances(epoch)
+        self._pace = Pace(random.Random())
+        self._port = port(settings.probe.port - 1, self._receive, self.counters)
+        self._reflexive = Reflexive()
+        self._standby_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
+        kept = self._load()
+        self._roster = Roster(
+            settings,
+            former=kept.own if kept is not None else None,
+            leaders=kept.leaders if kept is not None else None,
+        )
+        self._leads_since_ns = kept.own.leads_since_ns if kept is not None and kept.own is not None else 0
+        if kept is not None:
+            self._restore(kept)
+        self._view: LocalView | None = None
+        self._snapshot = Snapshot()
+        self._is_seen_anew = self._is_heard_anew = False
+        self._woken = asyncio.Event()
+        self._answered: dict[str, int] = {}
+        self._complained: dict[str, int] = {}
+        self._told_problems: tuple[str, ...] = ()
+        self._addresses: dict[str, NodeName] = {}
+        self._is_unsaved = False
+        self._saved_ns = self._clocks.monotonic_ns()
+
+    # --- what others ask ---
+
+    @property
+    def mesh(self) -> MeshSettings | None:
+        """The mesh in force; None while too little is known."""
+        return self._roster.mesh
+
+    @property
+    def view(self) -> LocalView | None:
+        """This node as it sees itself, with candidates and reasons."""
+        return self._view
+
+    def hellos(self) -> Mapping[NodeName, Hello]:
+        """The last word of every node, this one's included."""
+        return self._roster.hellos()
+
+    def knowledge(self) -> Knowledge:
+        """Where the mesh comes from, for operators."""
+        peers = self._roster.peers
+        kept = tuple(name for name in sorted(peers) if peers[name].is_kept)
+        if is_whole(self._settings.mesh):
+            origin = "declared"
+        elif self.mesh is None:
+            origin = "nothing"
+        else:
+            origin = "cache" if peers and len(kept) == len(peers) else "hellos"
+        return Knowledge(
+            origin=origin,
+            nodes=len(peers) + 1,
+            unheard=kept[:SHOWN],
+            problems=self._roster.problems[:SHOWN],
+        )
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """The kernel has changed."""
+        self._snapshot = snapshot
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Some source says something else."""
+        self._is_seen_anew = True
+        self._woken.set()
+
+    def use_secrets(self, secrets: Sequence[MeshSecret]) -> None:
+        """Sign and believe by these from here on.
+
+        Raises:
+            ValueError: they cannot be used together, and nothing has changed.
+        """
+        self._keys.replace(secrets)
+
+    # --- life ---
+
+    async def run(self) -> None:
+        """Greet and listen for ever."""
+        while True:
+            try:
+                await self._port.open()
+                break
+            except KernelError as error:
+                self._log.error("hello.refused", error=str(error))  # the text says it all
+                await asyncio.sleep(RETRY_S)
+        try:
+            while True:
+                await self._pause()
+                self._turn()
+                await self._save_if_due()
+        finally:
+            self._port.close()
+
+    async def _pause(self) -> None:
+        """Until something is due or has happened."""
+        now = self._clocks.monotonic_ns()
+        deadlines = (self._roster.deadline(), self._pace.deadline(), self._eyes.deadline())
+        due = [instant for instant in deadlines if instant is not None]
+        if self._is_unsaved:
+            due.append(self._saved_ns + SAVE_GAP_NS)
+        wait_s = (min(due) - now) / SECOND if due else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._woken.wait()
+        await asyncio.sleep(LEAST_WAIT_S)
+        self._woken.clear()
+
+    def _turn(self) -> None:
+        """One look at everything: tell, review, greet."""
+        now = self._clocks.monotonic_ns()
+        look_ns = self._eyes.deadline()
+        if self._is_seen_anew or (look_ns is not None and look_ns <= now):
+            self._is_seen_anew, self._view = False, self._eyes.look(self._snapshot)
+            self._is_heard_anew = True
+        if self._view is not None and self._tell_of_itself(self._own_hello(self._view), now):
+            self._pace.hurry(now)
+            self._is_unsaved = True
+        if self._roster.review(now):
+            self._is_unsaved = True
+            self._tell_mesh()
+            self._changed()
+        self._tell_problems()
+        if self._is_heard_anew:
+            self._is_heard_anew = False
+            self._aim(now)
+        for due in self._pace.due(now):
+            self._greet(due.address, asks=due.asks)
+
+    # --- what is told ---
+
+    def _tell_of_itself(self, hello: Hello, now: int) -> bool:
+        """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
+        wrong = complaint(hello)
+        if wrong:
+            self._complain(self._node, wrong)
+            return False
+        return self._roster.tell(hello, now)
+
+    def _own_hello(self, view: LocalView) -> Hello:
+        if not view.is_leader:
+            self._leads_since_ns = 0
+        elif not self._leads_since_ns:
+            self._leads_since_ns = self._clocks.wall_ns()
+        discovery = self._settings.discovery
+        tunnel = tunnel_of(self._snapshot.wireguard, view.wireguard_device)
+        return Hello(
+            view=msgspec.structs.replace(view, candidates=(), why=()),
+            standby_public_key=self._standby_key(),
+            standby_endpoint=discovery.endpoint or view.public_endpoint or self._reflexive.endpoint(),
+            version=meshwatchd.__version__,
+            mode=self._settings.daemon.mode,
+            leads_since_ns=self._leads_since_ns,
+            tunnel_public_key=tunnel.public_key if tunnel is not None else "",
+            tunnel_port=tunnel.listen_port if tunnel is not None else 0,
+        )
+
+    def _aim(self, now: int) -> None:
+        """Known nodes at their own addresses, everybody else where somebody may be."""
+        own = self._roster.own
+        self._addresses = {
+            heard.hello.view.node_ip: name for name, heard in self._roster.peers.items() if heard.hello.view.node_ip
+        }
+        candidates = [each.address for each in self._view.candidates] if self._view is not None else []
+        hellos = self._roster.hellos()
+        direct = self._reflexive.direct(hellos, own) if self._settings.daemon.mode is Mode.ENFORCE else ()
+        aliases = {
+            address
+            for hello in hellos.values()
+            for address in (hello.view.overlay_ip, hello.view.wireguard_ip, hello.view.node_ip6)
+        }
+        mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
+        others = dict.fromkeys((*direct, *self._settings.discovery.peers, *candidates))
+        self._pace.aim(
+            known=sorted(self._addresses),
+            others=[each for each in others if each not in mine and (each in direct or each not in aliases)],
+            now=now,
+        )
+
+    def _greet(
+        self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""
+    ) -> None:
+        own = self._roster.own
+        if own is None:
+            return
+        now = self._clocks.monotonic_ns()
+        epoch, counter = self._known.next_stamp(now)
+        peer = self._addresses.get(address)
+        heard = self._roster.peers.get(peer) if peer is not None else None
+        greeting = Greeting(
+            sender=self._node,
+            stamp=Stamp(epoch=epoch, counter=counter),
+            hello=own,
+            answers=answers,
+            asks=asks,
+            seen=self._reflexive.sees(self._snapshot.wireguard, heard.hello) if heard is not None else "",
+            came_from=came_from,
+        )
+        try:
+            datagram = encode(greeting, self._keys)
+        except ValueError as error:
+            self._complain(self._node, str(error))
+            return
+        self._reflexive.sent(counter, address)
+        self.counters["hello-sent"] += 1
+        self._port.send(datagram, address, port)
+
+    # --- what is heard ---
+
+    def _receive(self, datagram: bytes, source: Address) -> None:
+        greeting = decode(datagram, self._keys)
+        if isinstance(greeting, HelloRejection):
+            self.counters[greeting] += 1
+            if greeting is HelloRejection.MALFORMED:
+                self._complain(source[0], "a hello that is signed is malformed; is another version running there?")
+            return
+        if greeting.sender == self._node:
+            self.counters["hello-own"] += 1
+            return
+        self.counters["hello-received"] += 1
+        now = self._clocks.monotonic_ns()
+        answers = (greeting.answers.epoch, greeting.answers.counter) if greeting.answers is not None else None
+        judgement = self._known.judge(
+            greeting.sender, (greeting.stamp.epoch, greeting.stamp.counter), answers=answers, now=now
+        )
+        if judgement is Judgement.NEWS:
+            self._believe(greeting, now)
+        else:
+            self.counters[judgement] += 1
+        is_strange = judgement in {Judgement.UNPROVEN, Judgement.OLD_EPOCH}
+        if (greeting.asks or is_strange) and self._may_answer(source[0], now):
+            is_own_port = source[1] == self._settings.probe.port - 1
+            self._greet(
+                source[0],
+                port=source[1],
+                asks=is_strange,
+                answers=greeting.stamp if greeting.asks else None,
+                came_from=source[0] if is_own_port else "",
+            )
+
+    def _believe(self, greeting: Greeting, now: int) -> None:
+        wrong = complaint(greeting.hello)
+        if wrong:
+            self.counters["hello-senseless"] += 1
+            self._complain(greeting.sender, wrong)
+            return
+        is_first = greeting.hello.view.node not in self._roster.peers
+        if self._roster.hear(greeting.hello, now):
+            self._is_heard_anew = self._is_unsaved = True
+            if is_first:
+                self._log.info("hello.heard", peer=greeting.sender, version=greeting.hello.version)
+        counter = greeting.answers.counter if greeting.answers is not None else 0
+        self._reflexive.heard(greeting.sender, seen=greeting.seen, came_from=greeting.came_from, counter=counter)
+        self._woken.set()
+
+    def _may_answer(self, address: str, now: int) -> bool:
+        last_ns = self._answered.get(address)
+        if last_ns is not None and now - last_ns < ANSWER_GAP_NS:
+            self.counters["hello-unanswered"] += 1
+            return False
+        if len(self._answered) >= MAX_REMEMBERED:
+            self._answered.clear()
+        self._answered[address] = now
+        return True
+
+    # --- what operators read ---
+
+    def _complain(self, who: str, reason: str) -> None:
+        now = self._clocks.monotonic_ns()
+        text = f"{who}: {reason}"
+        if now - self._complained.get(text, now - COMPLAINT_GAP_NS) < COMPLAINT_GAP_NS:
+            return
+        if len(self._complained) >= MAX_REMEMBERED:
+            self._complained.clear()
+        self._complained[text] = now
+        self._log.warning("hello.rejected", source=who, reason=reason)
+
+    def _tell_mesh(self) -> None:
+        mesh = self.mesh
+        assert mesh is not None, "only a mesh is a change"
+        leaders = {location.name: location.leader for location in mesh.location}
+        self._log.info(
+            "mesh.found",
+            nodes=len(mesh.node),
+            leaders=leaders,
+            standbys=[name for location in mesh.location for name in location.standbys],
+            origin=self.knowledge().origin,
+        )
+
+    def _tell_problems(self) -> None:
+        """Each new one once; what was solved may come back as new."""
+        problems = self._roster.problems
+        if problems != self._told_problems:
+            # While the first mesh is put together everything is missing, and nothing is wrong.
+            if self.mesh is not None:
+                for problem in problems:
+                    if problem not in self._told_problems:
+                        self._log.warning("mesh.incomplete", reason=problem)
+            self._told_problems = problems if self.mesh is not None else ()
+
+    # --- what is kept ---
+
+    def _load(self) -> cache.Kept | None:
+        kept, problem = cache.load(self._folder, self._node)
+        if problem:
+            self._log.warning("mesh.refused", error=problem)
+        return kept
+
+    def _restore(self, kept: cache.Kept) -> None:
+        """Silence goes on counting from when the file was written; forgetting, by the wall clock."""
+        now, wall_ns = self._clocks.monotonic_ns(), self._clocks.wall_ns()
+        forget_ns = self._roster.forget_ns
+        for peer in kept.peers:
+            if wall_ns - peer.heard_ns > forget_ns:
+                continue
+            self._known.restore(peer.name, peer.epoch, peer.counter)
+            if peer.hello is not None and not complaint(peer.hello):
+                self._roster.restore(peer.hello, now - max(0, kept.saved_ns - peer.heard_ns))
+
+    async def _save_if_due(self) -> None:
+        now = self._clocks.monotonic_ns()
+        age_ns = now - self._saved_ns
+        if age_ns < SAVE_GAP_NS or not (self._is_unsaved or age_ns >= SAVE_ANYWAY_NS):
+            return
+        self._is_unsaved, self._saved_ns = False, now
+        # A slow disk holds up neither hellos nor the mirror.
+        problem = await asyncio.to_thread(cache.save, self._folder, self._to_keep(now))
+        if problem:
+            self._complain(self._node, problem)
+
+    def _to_keep(self, now: int) -> cache.Kept:
+        wall_ns = self._clocks.wall_ns()
+        peers = self._roster.peers
+        return cache.Kept(
+            version=cache.VERSION,
+            node=self._node,
+            saved_ns=wall_ns,
+            own=self._roster.own,
+            leaders=self._roster.leaders,
+            peers=tuple(
+                cache.KeptPeer(
+                    name=NodeName(sender),
+                    hello=peers[NodeName(sender)].hello if sender in peers else None,
+                    heard_ns=wall_ns - (now - peers[NodeName(sender)].at_ns) if sender in peers else wall_ns,
+                    epoch=epoch,
+                    counter=counter,
+                )
+                for sender, epoch, counter in self._known.proven()
+            ),
+        )

@@ -1,0 +1,49 @@
+"""The parts that care for devices know of each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.runtime.device_care import DeviceCare
+from meshwatchd.runtime.logging import make_log
+from tests.support.example_status import HEALTHY
+from tests.support.flannel_node import entries, mesh, snapshot
+
+
+class Kernel:
+    """A mirror that is asked for figures."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def read_back(self):
+        """What flannel leaves."""
+        return snapshot(entries(3))
+
+    def overlay_figures(self, device):
+        """Two of each."""
+        self.asked.append(device)
+        return OverlayFigures(fdb_entries=2, stale_neighbours=2)
+
+
+def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
+    """Before anything was seen, of the one that is declared."""
+    settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
+    kernel, sent = Kernel(), list[object]()
+    care = DeviceCare(settings, kernel, sent.append, status=lambda: HEALTHY, log=make_log("json", level="error"))
+    found = msgspec.structs.replace(mesh(3), overlay_device="flannel.7")
+
+    assert b"vxlan_fdb_entries_total 2.0" in care.metrics.text()
+    care.auditor.see(msgspec.structs.replace(snapshot(entries(3)), mesh=found))
+    care.auditor.look()
+    care.metrics.text()
+    duties = care.duties()
+    for duty in duties:
+        duty.close()
+    care.close()
+
+    assert ["flannel.1", "flannel.7"] == kernel.asked
+    assert 1 == len(sent)
+    assert 5 == len(duties)

@@ -1,0 +1,152 @@
+"""Figures over HTTP and in a file; whoever asks for anything else is told so."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+import pytest
+
+from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.settings import MetricsSettings
+from meshwatchd.runtime.metrics import Metrics
+from tests.support.example_status import HEALTHY
+
+
+class Log:
+    """Takes down warnings."""
+
+    def __init__(self):
+        self.events = []
+
+    def warning(self, event, **fields):
+        """One line."""
+        self.events.append(event)
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _metrics(log=None, **settings):
+    return Metrics(MetricsSettings(**settings), lambda: (HEALTHY, OverlayFigures(fdb_entries=7)), log or Log())
+
+
+def _ask(request):
+    """What a server on a free port answers."""
+    port = _free_port()
+    metrics = _metrics(listen=f"127.0.0.1:{port}")
+
+    async def client():
+        for _ in range(100):
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request)
+                try:
+                    return await reader.read()
+                except ConnectionResetError:
+                    return b""
+                finally:
+                    writer.close()
+            await asyncio.sleep(0.01)
+        raise AssertionError("nobody listens")
+
+    async def scenario():
+        async with asyncio.TaskGroup() as group:
+            server = group.create_task(metrics.serve())
+            answer = await client()
+            server.cancel()
+        return answer
+
+    return asyncio.run(scenario())
+
+
+def test_figures_are_served():
+    """To Prometheus, to curl, and to anybody else who asks for them."""
+    answer = _ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+    assert b"\nvxlan_fdb_entries_total 7.0\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET / HTTP/1.1", b"404"),
+        (b"POST /metrics HTTP/1.1", b"405"),
+        (b"nonsense", b"405"),
+        (b"HEAD /metrics HTTP/1.1", b"200"),
+    ],
+)
+def test_anything_else_is_refused(request_line, status):
+    """In a word; a HEAD has no body."""
+    answer = _ask(request_line + b"\r\n\r\n")
+
+    assert status == answer.split()[1]
+    assert b"vxlan" not in answer
+
+
+def test_what_speaks_no_http_is_dropped():
+    """A line without an end is no request."""
+    assert b"" == _ask(b"x" * 200_000)
+
+
+def test_an_address_that_is_taken_is_told(tmp_path):
+    """And tried again; the daemon does without meanwhile."""
+    log = Log()
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+
+        async def scenario():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await _metrics(log, listen=f"127.0.0.1:{holder.getsockname()[1]}").serve()
+
+        asyncio.run(scenario())
+
+    assert ["metrics.refused"] == log.events
+
+
+def test_a_file_is_written_whole_and_goes_with_the_daemon(tmp_path):
+    """Figures of a daemon that is gone would be taken for the present."""
+    path = tmp_path / "meshwatchd.prom"
+    seen = []
+
+    async def scenario():
+        async with asyncio.TaskGroup() as group:
+            writer = group.create_task(_metrics(textfile=str(path)).write())
+            await asyncio.sleep(0)
+            seen.append((path.read_text(), path.stat().st_mode & 0o777, len(list(tmp_path.iterdir()))))
+            writer.cancel()
+
+    asyncio.run(scenario())
+    (text, mode, files) = seen[0]
+
+    assert "vxlan_fdb_entries_total 7.0" in text
+    assert (0o644, 1) == (mode, files)
+    assert not path.exists()
+
+
+def test_a_directory_that_is_missing_is_told_once(tmp_path):
+    """Every 15 s would be a flood."""
+    log = Log()
+    metrics = _metrics(log, textfile=str(tmp_path / "missing" / "m.prom"))
+    for _ in range(3):
+        metrics._write(tmp_path / "missing" / "m.prom")
+
+    assert ["metrics.unwritten"] == log.events
+
+
+def test_nothing_is_done_unless_it_is_wanted():
+    """Both are off by default."""
+
+    async def scenario():
+        metrics = _metrics()
+        await metrics.serve()
+        await metrics.write()
+
+    asyncio.run(scenario())
