@@ -59,19 +59,23 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
 ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame
 
 
+AgentEvent = (
+    SnapshotReceived
+    | Provisioned
+    | ObjectLost
+    | MeshStirred
+    | OperatorRequested
+    | StateRestored
+    | FindingsReported
+    | RepairDone
+)
+"""What the agent has for the engine."""
+
+
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """An event the agent has for the engine."""
 
-    event: (
-        SnapshotReceived
-        | Provisioned
-        | ObjectLost
-        | MeshStirred
-        | OperatorRequested
-        | StateRestored
-        | FindingsReported
-        | RepairDone
-    )
+    event: AgentEvent
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):

@@ -37,17 +37,16 @@ from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
-    FindingsReported,
     MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
-    RepairDone,
     SnapshotReceived,
     StateRestored,
 )
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
+    AgentEvent,
     AliveFrame,
     EventFrame,
     FactFrame,
@@ -98,18 +97,6 @@ CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
 
 EXIT_OK, EXIT_FAILURE = 0, 1
-
-
-EngineEvent = (
-    SnapshotReceived
-    | Provisioned
-    | ObjectLost
-    | MeshStirred
-    | OperatorRequested
-    | StateRestored
-    | FindingsReported
-    | RepairDone
-)
 
 
 class Agent:
@@ -302,7 +289,7 @@ class Agent:
             case _:
                 assert_never(frame)
 
-    def _send(self, event: EngineEvent) -> None:
+    def _send(self, event: AgentEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:

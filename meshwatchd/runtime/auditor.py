@@ -38,7 +38,7 @@ LOOK_NS = 5 * SECOND
 """How often is looked without a reason: the good state has to be told from what has just come."""
 
 LOOK_PAUSE = 200
-"""On a node of a large mesh a look takes half a second: looking without a reason may take half a percent of the time."""
+"""On a node of a large mesh a look takes half a second: without a reason it may take half a percent of the time."""
 
 STATE_FILE = "overlay-good.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
