@@ -102,8 +102,11 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     """The sizes as this node's devices have them."""
     topology, settings = planner.topology, planner.settings
     wireguard, overlay = snapshot.link(topology.wireguard_device), snapshot.link(topology.overlay_device)
-    underlay = _mtu(_with_address(snapshot, topology.local.node_ip))
-    below_tunnel = underlay - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if underlay else 0
+    below = _with_address(snapshot, topology.local.node_ip)
+    underlay = _mtu(below)
+    # Where nodes are known by their WireGuard address, nothing tells what is below the tunnel.
+    is_known = below is not None and below.name != topology.wireguard_device
+    below_tunnel = underlay - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if is_known else 0
     tunnel_mtu = _mtu(wireguard) or settings.standby.mtu
     tunnel = _least(tunnel_mtu, below_tunnel)
     is_over_tunnel = _is_over_tunnel(snapshot, planner)

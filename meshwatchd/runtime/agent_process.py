@@ -343,6 +343,7 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
+                self._auditor.hear(self._discovery.hellos())
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -428,8 +429,10 @@ class Agent:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
             is_news, rejected = await self._own_view.refresh()
-            if is_news and self._discovery is not None:
-                self._discovery.look_again()
+            if self._discovery is not None:
+                self._auditor.hear(self._discovery.hellos())
+                if is_news:
+                    self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)

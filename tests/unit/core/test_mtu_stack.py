@@ -126,3 +126,17 @@ def test_probes_that_test_fragments_are_longer_than_the_underlay_takes():
 
     assert (1500 + FRAGMENT_BYTES,) * 2 == read_stack(snapshot_of("b3"), planner).expected(plan, planner)
     assert (9216,) * 2 == read_stack(_with("b3", eth0=9000), planner).expected(plan, planner)
+
+
+def test_nodes_that_are_known_by_their_wireguard_address_have_no_misfit():
+    """K3s over wg0: the overlay's underlay is the tunnel, and what is below that nobody tells."""
+    snapshot = snapshot_of("b1")
+    links = tuple(
+        msgspec.structs.replace(link, addresses=("10.2.0.11",) if link.name == "kilo0" else ())
+        if link.name in {"eth0", "kilo0"}
+        else msgspec.structs.replace(link, mtu_bytes=1370)
+        for link in snapshot.links
+    )
+    stack = read_stack(msgspec.structs.replace(snapshot, links=links), planner_of("b1"))
+
+    assert ((), 1420, 1420, 1370) == (stack.misfits, stack.underlay, stack.wireguard, stack.overlay)
