@@ -344,7 +344,7 @@ class Conductor:
             yield from self._hold(decision.reason, now)
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
-            if self.context.partner(decision.target) is not None:
+            if self.context.partner(decision.target, now) is not None:
                 yield from self.agreement.propose(decision.target, decision.reason, now)
 
     def _undoing(self, now: int) -> Move | None:

@@ -279,7 +279,7 @@ class Engine:
             self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self.by_path.get(event.path, ()):
-                conductor.watch.note_heard(event.peer, event.layer, now)
+                conductor.watch.note_heard(event.peer, event.layer, event.path, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is not None and message.target == self.node and message.pair in self.conductors:

@@ -104,7 +104,7 @@ class Execution:
         context, mover = self._context, self._context.mover
         mover.generation = proposal.generation + 1
         undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)
-        partner = context.partner(proposal.target)
+        partner = context.partner(proposal.target, now)
         if partner is not None:
             yield from context.say(CoordinationKind.NOTICE, partner, undo, now, over=proposal.target)
 

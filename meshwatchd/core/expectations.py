@@ -159,8 +159,11 @@ class Expectations:
         return not is_routed and self._was_lladdr.get(gateway, "") not in self._vtep and bool(self._lladdr)
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location."""
-        if self._mesh.profile != "kilo":
+        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location.
+
+        A node that goes by its WireGuard address is none of Kilo's: there flannel stands on the tunnel.
+        """
+        if self._mesh.profile != "kilo" or node.wireguard_ip == node.node_ip:
             return True
         home = next((each.location for each in self._mesh.node if each.name == self._local), None)
         return node.location == home

@@ -71,6 +71,7 @@ from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
+from meshwatchd.runtime.prover import Prover
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 from meshwatchd.wire.auth import MeshSecret
@@ -134,6 +135,8 @@ class Agent:
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
         self._config = config
+        self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
+        self.bisect = self._prover.bisect
         self._discovery = self._discover(secrets) if secrets and settings.discovery.enabled else None
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
@@ -212,6 +215,7 @@ class Agent:
             self._report_stirs(),
             self._work(),
             self._audit(),
+            *self._prover.duties(),
             self._poll_tunnels(),
             self._read_sources(),
             self._serve_control(),
@@ -282,6 +286,7 @@ class Agent:
                     self._log.warning("state.unwritten", error=problem)
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
+                self._prover.take(fact)
                 if isinstance(fact, ConfigReloaded):
                     self._reload_secrets()
                 if isinstance(fact, SessionSuspected):
@@ -337,6 +342,7 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
+                self._auditor.hear(self._discovery.hellos())
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -433,8 +439,10 @@ class Agent:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
             is_news, rejected = await self._own_view.refresh()
-            if is_news and self._discovery is not None:
-                self._discovery.look_again()
+            if self._discovery is not None:
+                self._auditor.hear(self._discovery.hellos())
+                if is_news:
+                    self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)
