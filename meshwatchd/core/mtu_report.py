@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.mtu_session import SizeSession
-from meshwatchd.core.mtu_verdict import advice, direction_of, is_poisoned
+from meshwatchd.core.mtu_verdict import advice, direction_of, is_poisoned, is_told
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeState, SizeStatus
@@ -48,6 +48,7 @@ def _directions(session: SizeSession, topology: Topology, now: int) -> Iterator[
     }
     sizes = {Direction.OUTBOUND: session.outbound_bytes, Direction.INBOUND: session.both_bytes}
     word = "fragments-dropped" if session.both_bytes >= session.expected_bytes else "black-hole"
+    word = "misconfigured" if is_told(session) else word
     for way, is_lost in is_limited.items():
         size = sizes[way] if is_lost else session.goal_bytes
         hint = advice(session.plan.layer, session, topology)

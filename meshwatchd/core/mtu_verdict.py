@@ -141,6 +141,8 @@ class _Court:
         worst = _worst(lost)
         direction = direction_of(worst, self._now)
         where, peers = worst.plan.layer.name.lower(), ", ".join(session.plan.peer for session in lost)
+        if is_told(worst):
+            return self._announced(layer, culprit, worst)
         is_carried = worst.is_measured and worst.expected_bytes <= worst.both_bytes < worst.goal_bytes
         in_use = _blocked(self._of(Layer.RELAY, self._active))
         return SizeFinding(
@@ -154,6 +156,21 @@ class _Court:
                 "whole packets pass: what is fragmented on the way is lost" if is_carried else "",
                 _limits(worst, direction),
                 advice(layer, worst, self._topology),
+            ),
+        )
+
+    def _announced(self, layer: Layer, culprit: str, session: SizeSession) -> SizeFinding:
+        """Something on the way carries less than the devices promise, and says so: path MTU discovery works."""
+        return SizeFinding(
+            fault=FaultCode.MTU_MISCONFIGURED,
+            layer=layer,
+            severity=Severity.WARNING,
+            culprit=culprit,
+            direction=direction_of(session, self._now),
+            because=(
+                f"packets of {session.goal_bytes} bytes to {session.plan.peer} and back do not pass",
+                f"ICMP says so, and the kernel sends no more than {session.both_bytes}: senders adapt",
+                advice(layer, session, self._topology),
             ),
         )
 
@@ -229,7 +246,17 @@ class _Court:
 
 
 def _blocked(sessions: Iterable[SizeSession]) -> list[SizeSession]:
-    return [session for session in sessions if session.is_blocked]
+    """Those that lose large packets, but for a size that the kernel has heard of while the limit is being searched."""
+    return [session for session in sessions if session.is_blocked and (session.is_measured or not _has_heard(session))]
+
+
+def _has_heard(session: SizeSession) -> bool:
+    return 0 < session.learned_mtu_bytes < session.goal_bytes
+
+
+def is_told(session: SizeSession) -> bool:
+    """Whether the kernel has learned the very limit that was measured: then nothing vanishes, senders adapt."""
+    return session.is_measured and session.learned_mtu_bytes == session.both_bytes
 
 
 def _worst(sessions: list[SizeSession]) -> SizeSession:

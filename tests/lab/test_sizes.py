@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_healthy_mesh_carries_what_its_devices_promise(healthy):
 
 
 @pytest.mark.parametrize("limit", [1400, 1283])
-def test_a_black_hole_below_the_overlay(healthy, limit):
+def test_a_black_hole_below_the_overlay(healthy, limit, record_property):
     """Every node names it within 3 s and knows the byte within 10; nothing moves, and nothing else is blamed."""
     mesh, everybody = healthy, (*CLOUD, *ONPREM)
     fault = faults.mtu_black_hole(mesh.lab, "b1", limit_bytes=limit)
@@ -115,6 +116,8 @@ def test_a_black_hole_below_the_overlay(healthy, limit):
         )
         times = told(mesh, began_ns, "mtu-black-hole")
 
+        record_property("named_after_ms", max(times.values()) // 1_000_000)
+        record_property("exact_after_ms", (measured[0].at_ns - began_ns) // 1_000_000)
         assert max(times.values()) <= VERDICT_NS
         assert measured[0].at_ns - began_ns <= EXACT_NS
         assert (limit - OUTER, limit - OUTER) == tuple(
@@ -142,6 +145,36 @@ def test_a_black_hole_in_one_direction(healthy):
 
         assert "inbound" == mesh.pair("b2")["verdict"]["direction"]
         assert "outbound" == mesh.pair("b1")["verdict"]["direction"]
+
+
+FORGE = """
+import socket, struct, sys
+victim, target = (socket.inet_aton(address) for address in sys.argv[1:3])
+def checksum(data):
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+udp = struct.pack(">HHHH", 18698, 18618, 1430, 0)
+told = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1450, 1, 0x4000, 64, 17, 0, victim, target) + udp
+message = struct.pack(">BBHHH", 3, 4, 0, 0, 1000) + told
+message = message[:2] + struct.pack(">H", checksum(message)) + message[4:]
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+raw.sendto(message, (sys.argv[1], 0))
+"""
+"""Claims that packets of a size probe's flow were too long by far: fragmentation needed, next hop 1000 (RFC 1191)."""
+
+
+def test_a_poisoned_path_mtu(healthy):
+    """A neighbour forges the ICMP message: the kernel believes it, the probes do not, and the verdict says so."""
+    mesh = healthy
+    b2, b1 = (mesh.lab.topology.nodes[name].node_ip for name in ("b2", "b1"))
+    mesh.lab.node("b3").run([sys.executable, "-c", FORGE, b2, b1], check=True)
+    try:
+        wait_named(mesh, "mtu-poisoned", "b1", ("b2",))
+        assert {"none"} == {mesh.named(node)[0] for node in (*ONPREM, "b1", "b3")}
+    finally:
+        mesh.lab.node("b2").run(["ip", "route", "flush", "cache"], check=True)
 
 
 def test_dropped_fragments(healthy):

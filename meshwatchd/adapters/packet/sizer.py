@@ -95,9 +95,11 @@ class Sizer:
         self._sequences: dict[int, int] = {}
 
     def configure(self, plans: Iterable[SizePlan]) -> None:
-        """Replace the table of paths."""
-        self.close()
+        """Replace the table of paths; probes that are under way on a path that stays may still be answered."""
         self._plans = {plan.session: plan for plan in plans if plan.peer in self._peers}
+        wanted = {(plan.source, plan.source_port) for plan in self._plans.values()}
+        for where in [where for where in self._sockets if where not in wanted]:
+            self._close(where)
 
     def announce(self, own: OwnState) -> None:
         """Probes say this of the node from here on."""
@@ -105,11 +107,8 @@ class Sizer:
 
     def close(self) -> None:
         """Close every socket and forget every path."""
-        for opened in self._sockets.values():
-            self._poller.forget(opened.fileno())
-            opened.close()
-        self._sockets.clear()
-        self._by_fd.clear()
+        for where in list(self._sockets):
+            self._close(where)
         self._outstanding.clear()
         self._plans.clear()
 
@@ -137,6 +136,12 @@ class Sizer:
             if outstanding[oldest].sent_ns > now_ns - PROBE_LIFE_NS and len(outstanding) <= MAX_OUTSTANDING:
                 return
             del outstanding[oldest]
+
+    def _close(self, where: tuple[str, int]) -> None:
+        opened = self._sockets.pop(where)
+        self._by_fd.pop(opened.fileno())
+        self._poller.forget(opened.fileno())
+        opened.close()
 
     def _launch(self, plan: SizePlan, command: SendSizeProbe) -> None:
         opened = self._socket(plan)

@@ -178,3 +178,26 @@ def test_fragments_that_an_oversized_overlay_needs():
 
     found = case.judge()
     assert (FaultCode.FRAGMENTS_DROPPED, Layer.OVERLAY, "b1") == (found.fault, found.layer, found.culprit)
+
+
+def test_a_limit_that_icmp_tells_is_no_black_hole():
+    """The kernel has learned the very size: TCP adapts, and what is left is a device that promises too much."""
+    case = Case().limit(Layer.RELAY, 1350, path=0)
+    for session in case.watch.sessions:
+        session.learned_mtu_bytes = 1350
+
+    found = case.judge()
+    assert (FaultCode.MTU_MISCONFIGURED, Severity.WARNING) == (found.fault, found.severity)
+    for session in case.watch.sessions:
+        session.learned_mtu_bytes = 1380
+    assert FaultCode.MTU_BLACK_HOLE is case.judge().fault
+
+
+def test_while_the_limit_is_searched_a_kernel_that_has_heard_of_one_is_given_time():
+    """It may have heard the truth, which the search will tell."""
+    case = Case().limit(Layer.RELAY, 1350, path=0)
+    for session in case.watch.sessions:
+        if session.is_blocked:
+            session.learned_mtu_bytes, session.state = 1350, SizeState.SEARCHING
+
+    assert case.judge() is None

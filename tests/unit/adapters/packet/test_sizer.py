@@ -149,3 +149,15 @@ def test_a_session_that_is_not_configured_sends_nothing():
         sizer.send(SendSizeProbe(session=9, seq=1, size_bytes=1400))
 
         assert 1 == here.counters["sends-without-session"]
+
+
+def test_a_path_that_stays_keeps_its_socket_and_one_that_goes_does_not():
+    """A probe under way is answered over a change of the table."""
+    with _measuring() as (poller, here, _there, sizer):
+        sizer.send(SendSizeProbe(session=0, seq=5, size_bytes=1400))
+        sizer.configure(list(sizer._plans.values()))
+        pump(poller, lambda: bool(here.events))
+        assert [5] == [event.seq for event in here.events]
+
+        sizer.configure([])
+        assert {} == sizer._sockets
