@@ -114,7 +114,7 @@ class Agreement:
         if message.kind is CoordinationKind.GRANT:
             yield from self._execution.begin(intent, now)
             return
-        if message.reason is not Reason.STALE:
+        if message.reason not in (Reason.STALE, Reason.CHANGING):
             self._execution.ban(intent.target, now)
         mover.abandon(now)
         if message.reason in (Reason.PAUSED, Reason.PINNED):
@@ -167,6 +167,8 @@ class Agreement:
             return Reason.MODE
         if message.generation <= context.mover.generation:
             return Reason.STALE
+        if message.reason is not Reason.OPERATOR and context.unrest.is_on(context.watch.remote, now):
+            return Reason.CHANGING
         if message.reason is not Reason.OPERATOR and context.damper.exhausted(now):
             return Reason.BUDGET
         if (order := self._forbidding_order(message)) is not None:

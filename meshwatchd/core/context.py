@@ -14,6 +14,7 @@ from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.storm import Storm
+from meshwatchd.core.unrest import Unrest
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
@@ -37,6 +38,7 @@ class PairContext:
     Attributes:
         orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        unrest: whether the mesh is being rewritten at this moment.
         explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
@@ -51,6 +53,7 @@ class PairContext:
     views: PeerViews
     is_enforcing: bool
     sizes: SizeWatch
+    unrest: Unrest = field(default_factory=Unrest)
     explain: Callable[[Verdict], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))

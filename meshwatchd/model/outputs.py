@@ -162,6 +162,12 @@ class TopologyChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
     ended: int
 
 
+class MeshUnsettled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The mesh's own agent is rewriting it, as in a change of leader: nobody is accused, nothing is moved meanwhile."""
+
+    what: str
+
+
 class OverrideRetired(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """The path in use is no part of the mesh any more, and traffic has left it for one that is."""
 
@@ -460,6 +466,7 @@ Fact = (
     DaemonStarted
     | TopologyChanged
     | OverrideRetired
+    | MeshUnsettled
     | TopologyRejected
     | DaemonReady
     | SessionChanged

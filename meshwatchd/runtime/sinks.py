@@ -54,6 +54,7 @@ from meshwatchd.model.outputs import (
     HandshakeRenewed,
     HandshakeStale,
     KeyMismatched,
+    MeshUnsettled,
     ObjectReasserted,
     OrderEnded,
     OrderGiven,
@@ -88,6 +89,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
     {
         DaemonStarted: EventKind("daemon.started", "info"),
         TopologyChanged: EventKind("topology.changed", "info"),
+        MeshUnsettled: EventKind("mesh.unsettled", "info"),
         OverrideRetired: EventKind("override.retired", "info"),
         TopologyRejected: EventKind("topology.rejected", "error"),
         DaemonReady: EventKind("daemon.ready", "info"),

@@ -224,8 +224,10 @@ SCENARIOS = (
     Scenario(
         35,
         "another tool deletes our rule five times a second",
-        (_STANDING + "test_a_fight_is_given_up_and_taken_up_again_later",),
-        open="standing objects only: an override is put back each time",
+        (
+            _STANDING + "test_a_fight_is_given_up_and_taken_up_again_later",
+            "unit/core/test_execution.py::test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it",
+        ),
     ),
     Scenario(
         36,

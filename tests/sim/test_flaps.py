@@ -71,7 +71,8 @@ def test_a_flap_with_the_period_of_the_hold_down_converges():
         gaps.append(world.now - began)
         world.run(SECOND)
 
-    assert gaps == sorted(gaps)
+    # The first two meet the same hold-down; jitter decides between them.
+    assert gaps[1:] == sorted(gaps[1:])
     assert gaps[-1] > 4 * gaps[0], [gap / SECOND for gap in gaps]
 
 

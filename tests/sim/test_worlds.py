@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim.worlds import attempt
 
-QUICK_WORLDS = 12
+QUICK_WORLDS = 8
 
 
 @pytest.mark.timeout(300)
