@@ -92,6 +92,9 @@ class Auditor:
         self._told: tuple[AuditFinding, ...] | None = None
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
+        self._looked_at: View | None = None
+        self._overlay: tuple[AuditFinding, ...] = ()
+        self._state: GoodState | None = None
         self._good = self._load()
         self._news = asyncio.Event()
         self._pause_ns = LOOK_NS
@@ -154,14 +157,24 @@ class Auditor:
         now = self._clock()
         mesh = self._snapshot.mesh or self._mesh
         view = View(snapshot=self._snapshot, mesh=mesh, node=self._node, hellos=self._hellos, good=self._good)
-        raw = [*audit(view)]
+        self._look_at_devices(view)
+        raw = [*self._overlay]
         for source in self._sources:
             raw += source(view, now)
         findings = self._confirmation.observe(raw, now)
         if findings != self._told:
             self._told = findings
             self._send(FindingsReported(findings=findings))
-        self._remember(mesh, now, is_fine=not raw)
+        self._remember(now, is_fine=not raw)
+
+    def _look_at_devices(self, view: View) -> None:
+        """With ten thousand peers this takes a large part of a second: once for each thing seen, not for each look."""
+        if self._looked_at is not None and all(
+            getattr(view, name) is getattr(self._looked_at, name) for name in ("snapshot", "mesh", "hellos", "good")
+        ):
+            return
+        self._looked_at, self._overlay = view, tuple(audit(view))
+        self._state = good_state(view.snapshot, view.mesh, self._boot)
 
     async def carry_out(self, command: Repair) -> RepairDone:
         """Apply, verify by reading back, else undo."""
@@ -186,10 +199,10 @@ class Auditor:
 
     # --- the good state ---
 
-    def _remember(self, mesh: MeshSettings, now: int, *, is_fine: bool) -> None:
+    def _remember(self, now: int, *, is_fine: bool) -> None:
         """What stands still while nothing is wrong becomes good."""
-        assert self._snapshot is not None, "only what was seen is remembered"
-        state = good_state(self._snapshot, mesh, self._boot)
+        state = self._state
+        assert state is not None, "only what was seen is remembered"
         if not is_fine or not self._is_calm or not state.entries:
             self._candidate = None
             return
