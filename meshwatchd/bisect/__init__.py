@@ -13,8 +13,9 @@ stack after the other:
     __main__     the process                     run        the order of things
     leg          which way, by the mesh          stack      the same, by the kernel's tables
     probes       sockets and answers             senders    crafted packets' ways in; craft builds them with scapy
-    tap, taps    what passes; filter in the kernel, decode and marks in here
-    kernel       questions over rtnetlink        conclude   gathered -> observation -> signs -> matrix -> evidence
+    peer         the far end's taps, if asked   conclude   gathered -> observation -> signs -> matrix -> evidence
+
+Taps themselves, and questions to the kernel, are adapters.tap.
 
 It changes nothing and leaves nothing behind. Its own process, because scapy is large and slow to import.
 """

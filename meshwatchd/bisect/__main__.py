@@ -17,8 +17,9 @@ from typing import Final
 
 import msgspec
 
-from meshwatchd.bisect.kernel import Kernel
+from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.bisect.leg import find_leg
+from meshwatchd.bisect.peer import UdpPeerTaps
 from meshwatchd.bisect.run import Run
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.config.load import DEFAULT_PATH, load
@@ -27,6 +28,7 @@ from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
 from meshwatchd.wire import MeshKeys, MeshSecret
+from meshwatchd.wire.tap_request import TapKeys
 
 EXIT_FAILURE: Final = 1
 
@@ -59,9 +61,19 @@ def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) 
     """
     node = settings.daemon.node or socket.gethostname()
     leg = find_leg(mesh, node, peer, port=settings.probe.port)
-    keys = MeshKeys(node, [MeshSecret(secret=read_mesh_key(Path(settings.auth.key_file)))])
-    with Kernel() as kernel:
-        return Run(leg, kernel, keys, epoch=time.time_ns(), until_ns=until_ns, random=SystemRandom()).execute()
+    secrets = [MeshSecret(secret=read_mesh_key(Path(settings.auth.key_file)))]
+    random = SystemRandom()
+    with Kernel() as kernel, UdpPeerTaps(TapKeys(secrets), random) as peer_taps:
+        run = Run(
+            leg,
+            kernel,
+            MeshKeys(node, secrets),
+            epoch=time.time_ns(),
+            until_ns=until_ns,
+            random=random,
+            peer_taps=peer_taps,
+        )
+        return run.execute()
 
 
 def process_started_ns() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from meshwatchd.adapters.tap.taps import Taps
 from meshwatchd.bisect.evidence import tell_evidence
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.bisect.matrix import explain_row, find_row
@@ -21,7 +22,6 @@ from meshwatchd.bisect.stack import (
     judge_underlay_neighbour,
     judge_underlay_route,
 )
-from meshwatchd.bisect.taps import Taps
 from meshwatchd.model.bisection import (
     BisectResult,
     DeviceCounters,

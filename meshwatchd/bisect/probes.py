@@ -18,8 +18,8 @@ from typing import Final, Self
 import msgspec
 
 from meshwatchd.adapters.packet.stamps import NtpClock
+from meshwatchd.adapters.tap.marks import FIRST_SSID, first_sequence
 from meshwatchd.bisect.leg import Leg
-from meshwatchd.bisect.marks import FIRST_SSID, first_sequence
 from meshwatchd.model.bisection import SeriesName
 from meshwatchd.model.ids import Layer
 from meshwatchd.wire import (

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from random import Random
 from typing import Final, Protocol
 
+from meshwatchd.adapters.tap.filter import Wanted
+from meshwatchd.adapters.tap.taps import Taps
 from meshwatchd.bisect.conclude import Gathered, Ledger, conclude
-from meshwatchd.bisect.filter import Wanted
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.bisect.probes import Probe, Probes
 from meshwatchd.bisect.senders import Senders
 from meshwatchd.bisect.stack import Questions, Stack, pack, read_stack
-from meshwatchd.bisect.taps import Taps
 from meshwatchd.model.bisection import BisectResult, PeerCounts, SeriesName
 from meshwatchd.wire import MeshKeys
 

@@ -9,9 +9,9 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 
+from meshwatchd.adapters.tap.decode import ETH_P_IP
 from meshwatchd.bisect import craft
 from meshwatchd.bisect.craft import Inner, Outer
-from meshwatchd.bisect.decode import ETH_P_IP
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.bisect.probes import Probe
 from meshwatchd.bisect.stack import Stack, render_address, render_mac

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from meshwatchd.bisect.kernel import NUD_PERMANENT, Device, Forwarding, Hop, Neighbour
+from meshwatchd.adapters.tap.questions import NUD_PERMANENT, Device, Forwarding, Hop, Neighbour
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.bisect.observation import DeviceState, Entry, Finding
 

@@ -112,7 +112,7 @@ def _check(reply: Reply) -> msgspec.Raw:
     if not reply.error:
         return reply.parameters
     if reply.error == PERMISSION_DENIED:
-        raise ControlError(EXIT_NO_PERMISSION, "only root may move traffic; use sudo, or --dry-run to look only")
+        raise ControlError(EXIT_NO_PERMISSION, "only root may do that; use sudo, or --dry-run to look only")
     parameters = msgspec.json.decode(reply.parameters, type=dict[str, object])
     if "reason" in parameters:
         raise ControlError(EXIT_UNREACHABLE, f"meshwatchd: {parameters['reason']}")

@@ -16,11 +16,12 @@ from meshwatchd.adapters.journal.replay import Replayed
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_event
 from meshwatchd.model.errors import JournalError
+from meshwatchd.model.mtu import SendSizeProbe
 from meshwatchd.model.outputs import Output, SessionChanged, SessionSuspected, SetBanner, SuspicionCleared
 
 EXIT_DIFFERENT = 1
 
-_SMALL_TALK = (SessionChanged, SessionSuspected, SuspicionCleared, SetBanner)
+_SMALL_TALK = (SessionChanged, SessionSuspected, SuspicionCleared, SetBanner, SendSizeProbe)
 """Told only with --verbose."""
 
 

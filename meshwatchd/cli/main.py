@@ -27,6 +27,7 @@ _COMMANDS = {
     "explain": ("command_explain", "why, what was done about it, what comes next"),
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
+    "bisect": ("command_bisect", "where exactly packets to a node die"),
     "failover": ("command_traffic", "move traffic to a standby path"),
     "failback": ("command_traffic", "move traffic back to the mesh's own path"),
     "confirm": ("command_orders", "keep what `failover --confirm-within` has done"),

@@ -10,6 +10,7 @@ from statistics import median
 
 from meshwatchd.adapters.control.explain import name_path
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
+from meshwatchd.cli.render_knowledge import render_knowledge
 from meshwatchd.cli.render_orders import render_orders
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
@@ -42,6 +43,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         is_verbose: with every session and every counter.
     """
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
+    if status.knowledge is not None:
+        lines += render_knowledge(status.knowledge, paint)
     if status.orders or status.drained:
         lines += ["", *render_orders(status, now_ns, paint)]
     if status.findings:

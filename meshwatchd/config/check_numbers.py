@@ -141,6 +141,8 @@ def _check_durations(settings: Settings) -> Iterator[Finding]:
     yield from check_duration("standby.keepalive", standby.keepalive, shortest_ns=SECOND, longest_ns=MINUTE)
     yield from check_duration("policy.hold_down", policy.hold_down, shortest_ns=0, longest_ns=24 * 60 * MINUTE)
     yield from check_duration("policy.wait_to_restore", policy.wait_to_restore, shortest_ns=0, longest_ns=60 * MINUTE)
+    yield from check_duration("bisect.pause", settings.bisect.pause, shortest_ns=SECOND, longest_ns=24 * 60 * MINUTE)
+    yield from check_duration("bisect.timeout", settings.bisect.timeout, shortest_ns=SECOND, longest_ns=MINUTE // 2)
     yield from _check_policy(policy)
     yield from check_metrics(settings.metrics)
     repair = settings.repair

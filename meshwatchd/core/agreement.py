@@ -9,6 +9,7 @@ from meshwatchd.core.execution import Execution
 from meshwatchd.core.mover import PATIENCE_NS, REPEAT_NS, Intent, MoveState
 from meshwatchd.core.policy import Decision, Move, is_restored
 from meshwatchd.core.suspicion import BURST_PAUSE_NS, Suspicion
+from meshwatchd.core.views import LOST_NS
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, ProposalAnswered
@@ -63,7 +64,7 @@ class Agreement:
         if now < mover.next_step:
             return
         mover.next_step = now + REPEAT_NS
-        partner = context.partner(intent.target)
+        partner = context.partner(intent.target, now)
         if partner is not None:
             yield from context.say(CoordinationKind.PROPOSE, partner, intent, now)
 
@@ -77,7 +78,7 @@ class Agreement:
         elif message.kind is CoordinationKind.NOTICE:
             intent = Intent(target=target, generation=message.generation, nonce=0, began=now, reason=message.reason)
             yield from self.follow(sender, intent, now)
-        elif self._is_answer(message, sender):
+        elif self._is_answer(message, sender, now):
             yield from self._answered(message, now)
 
     def follow(self, sender: NodeName, intent: Intent, now: int) -> Iterator[Output]:
@@ -98,13 +99,13 @@ class Agreement:
             return
         yield from self._execution.begin(intent, now)
 
-    def _is_answer(self, message: Coordination, sender: NodeName) -> bool:
+    def _is_answer(self, message: Coordination, sender: NodeName, now: int) -> bool:
         intent = self._context.mover.intent
         return (
             self._context.mover.state is MoveState.PROPOSING
             and intent is not None
             and message.nonce == intent.nonce
-            and sender == self._context.partner(intent.target)
+            and sender == self._context.partner(intent.target, now)
         )
 
     def _answered(self, message: Coordination, now: int) -> Iterator[Output]:
@@ -113,7 +114,7 @@ class Agreement:
         if message.kind is CoordinationKind.GRANT:
             yield from self._execution.begin(intent, now)
             return
-        if message.reason is not Reason.STALE:
+        if message.reason not in (Reason.STALE, Reason.CHANGING):
             self._execution.ban(intent.target, now)
         mover.abandon(now)
         if message.reason in (Reason.PAUSED, Reason.PINNED):
@@ -126,7 +127,8 @@ class Agreement:
         context, mover = self._context, self._context.mover
         is_done = mover.active is target and mover.generation == message.generation
         path = mover.previous if is_done and target.is_primary else context.agreement_path(target)
-        if context.local_node not in path.relays or sender != path.relay_in(context.watch.remote):
+        is_partner = context.local_node in path.relays and sender == path.relay_in(context.watch.remote)
+        if not (is_partner or context.stands_in(target, path, sender, now)):
             return
         intent = Intent(
             target=target,
@@ -165,6 +167,8 @@ class Agreement:
             return Reason.MODE
         if message.generation <= context.mover.generation:
             return Reason.STALE
+        if message.reason is not Reason.OPERATOR and context.unrest.is_on(context.watch.remote, now):
+            return Reason.CHANGING
         if message.reason is not Reason.OPERATOR and context.damper.exhausted(now):
             return Reason.BUDGET
         if (order := self._forbidding_order(message)) is not None:
@@ -212,6 +216,9 @@ class Agreement:
         if message.reason is Reason.DRAINED:
             return group.is_good and self._context.is_drained(self._context.mover.active, now)
         current = watch.group(self._context.mover.active)
+        if not current.sessions:
+            # The path goes around this leader, which answers for its relay: that the relay is dead is evidence enough.
+            return group.is_good and group.verified_since(now - LOST_NS)
         since = current.suspect_since or current.down_since
         return bool(since) and group.is_good and group.verified_since(since)
 

@@ -63,9 +63,30 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     if not link.is_up:
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
     found = [*_own_mac(view, link.lladdr, present, wanted), *_emptied(view, present, peers, wanted)]
+    index = _Index(present, view.snapshot)
     for peer in peers:
-        found += _audit_peer(view, present, peer)
+        found += _audit_peer(view, index, peer)
     return tuple(found)
+
+
+class _Index:
+    """What is there, by what it is looked up by: a large mesh has ten thousand peers.
+
+    Attributes:
+        entries: of the device.
+        neighbours: by address.
+        forwarding: by MAC.
+        rivals: IPv4 routes of the main table into any device of the mesh, by prefix.
+    """
+
+    def __init__(self, entries: Entries, snapshot: Snapshot) -> None:
+        self.entries = entries
+        self.neighbours = {each.address: each for each in reversed(entries.neighbours)}
+        self.forwarding = {each.lladdr: each for each in reversed(entries.forwarding)}
+        self.rivals: dict[str, list[DeviceRoute]] = {}
+        for route in snapshot.device_routes:
+            if route.table == MAIN_TABLE and ":" not in route.dst:
+                self.rivals.setdefault(route.dst, []).append(route)
 
 
 def _everything(peers: Iterable[Expected], view: View) -> Entries:
@@ -75,9 +96,14 @@ def _everything(peers: Iterable[Expected], view: View) -> Entries:
     if good is not None and good.device == device:
         permanent = tuple(each for each in good.entries.neighbours if each.is_permanent)
         wanted = Entries(neighbours=permanent, forwarding=good.entries.forwarding)
-    for peer in peers:
-        wanted = wanted.joined(peer.entries(device))
-    return wanted
+    every = [peer.entries(device) for peer in peers]
+    return wanted.joined(
+        Entries(
+            neighbours=tuple(each for entries in every for each in entries.neighbours),
+            forwarding=tuple(each for entries in every for each in entries.forwarding),
+            routes=tuple(each for entries in every for each in entries.routes),
+        )
+    )
 
 
 def _device_finding(view: View, code: FaultCode, because: str, wanted: Entries) -> tuple[AuditFinding, ...]:
@@ -134,20 +160,20 @@ def _emptied(view: View, present: Entries, peers: tuple[Expected, ...], wanted: 
     )
 
 
-def _audit_peer(view: View, present: Entries, peer: Expected) -> Iterator[AuditFinding]:
+def _audit_peer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:
     yield from _audit_link_layer(view, present, peer)
     if peer.route is not None:
-        yield from _audit_route(view, peer, peer.route)
+        yield from _audit_route(view, present, peer, peer.route)
 
 
-def _audit_link_layer(view: View, present: Entries, peer: Expected) -> Iterator[AuditFinding]:
+def _audit_link_layer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:
     entries = peer.entries(view.mesh.overlay_device)
     if not entries.neighbours:
         return
     (wanted,) = entries.neighbours
-    neighbour = next((each for each in present.neighbours if each.address == peer.gateway), None)
+    neighbour = present.neighbours.get(peer.gateway)
     if neighbour is not None and _is_followed(neighbour, present, peer):
-        yield _peer_mac(view, present, peer, neighbour)
+        yield _peer_mac(view, present.entries, peer, neighbour)
         return
     code, because = _judge_neighbour(neighbour, wanted, peer)
     if code is not None:
@@ -164,11 +190,12 @@ def _audit_link_layer(view: View, present: Entries, peer: Expected) -> Iterator[
         yield from _audit_forwarding(view, present, peer, forwarding)
 
 
-def _is_followed(neighbour: Neighbour, present: Entries, peer: Expected) -> bool:
+def _is_followed(neighbour: Neighbour, present: _Index, peer: Expected) -> bool:
     """Whether neighbour and FDB agree with each other on a MAC that the peer itself denies."""
     if not peer.is_mac_told or neighbour.lladdr in ("", peer.mac):
         return False
-    return any(each.lladdr == neighbour.lladdr and each.dst == peer.vtep for each in present.forwarding)
+    found = (each for each in present.entries.forwarding if each.lladdr == neighbour.lladdr)
+    return any(each.dst == peer.vtep for each in found)
 
 
 def _peer_mac(view: View, present: Entries, peer: Expected, neighbour: Neighbour) -> AuditFinding:
@@ -196,8 +223,8 @@ def _judge_neighbour(neighbour: Neighbour | None, wanted: Neighbour, peer: Expec
     return None, ""
 
 
-def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forwarding) -> Iterator[AuditFinding]:
-    there = next((each for each in present.forwarding if each.lladdr == wanted.lladdr), None)
+def _audit_forwarding(view: View, present: _Index, peer: Expected, wanted: Forwarding) -> Iterator[AuditFinding]:
+    there = present.forwarding.get(wanted.lladdr)
     if there == wanted:
         return
     code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
@@ -217,9 +244,8 @@ def _audit_forwarding(view: View, present: Entries, peer: Expected, wanted: Forw
     yield msgspec.structs.replace(found, is_move=peer.is_moved)
 
 
-def _audit_route(view: View, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:
-    rivals = [each for each in view.snapshot.device_routes if each.table == MAIN_TABLE and ":" not in each.dst]
-    exact = sorted((each for each in rivals if each.dst == wanted.dst), key=lambda each: each.metric)
+def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:
+    exact = sorted(present.rivals.get(wanted.dst, ()), key=lambda each: each.metric)
     if exact and exact[0].dev == wanted.dev:
         return
     if exact:
@@ -235,7 +261,8 @@ def _audit_route(view: View, peer: Expected, wanted: DeviceRoute) -> Iterator[Au
             wanted=Entries(),
         )
         return
-    wider = [each for each in rivals if _covers(each.dst, wanted.dst) and each.dev != wanted.dev]
+    rivals = (each for listed in present.rivals.values() for each in listed)
+    wider = [each for each in rivals if each.dev != wanted.dev and _covers(each.dst, wanted.dst)]
     code = FaultCode.POD_ROUTE_ESCAPED if wider else FaultCode.POD_ROUTE_MISSING
     tail = tuple(f"packets to it follow {each.dst} into {each.dev}" for each in wider[:1])
     yield _finding(

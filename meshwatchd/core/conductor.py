@@ -288,6 +288,8 @@ class Conductor:
         verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
+        if verdict.fault is not FaultCode.NONE and self.context.unrest.is_on(self.watch.remote, now):
+            return
         changed = self.verdicts.update(verdict, now)
         if changed is not None:
             stated, previous = changed
@@ -342,7 +344,7 @@ class Conductor:
             yield from self._hold(decision.reason, now)
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
-            if self.context.partner(decision.target) is not None:
+            if self.context.partner(decision.target, now) is not None:
                 yield from self.agreement.propose(decision.target, decision.reason, now)
 
     def _undoing(self, now: int) -> Move | None:
@@ -367,6 +369,8 @@ class Conductor:
     def _decide(self, now: int) -> Decision:
         if self.watch.is_deaf(now):
             return Stay("this node does not hear its own reflector: nobody is accused on its word")
+        if self.context.unrest.is_on(self.watch.remote, now):
+            return Stay("the mesh's own agent is rewriting it at this moment")
         return self._undoing(now) or decide(self._situation(now), self.context.damper, now)
 
     def _situation(self, now: int) -> Situation:

@@ -14,6 +14,7 @@ from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.planner import Planner
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.storm import Storm
+from meshwatchd.core.unrest import Unrest
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.core.views import PeerViews
 from meshwatchd.model.events import CoordinationKind
@@ -37,6 +38,7 @@ class PairContext:
     Attributes:
         orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        unrest: whether the mesh is being rewritten at this moment.
         explain: gives a verdict the name of what was found on this node, where that is its cause.
     """
 
@@ -51,6 +53,7 @@ class PairContext:
     views: PeerViews
     is_enforcing: bool
     sizes: SizeWatch
+    unrest: Unrest = field(default_factory=Unrest)
     explain: Callable[[Verdict], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
@@ -78,12 +81,32 @@ class PairContext:
         """
         return target if not target.is_primary else self.mover.active
 
-    def partner(self, target: Path) -> NodeName | None:
-        """The relay to agree with on a move, or None when this node has no say."""
+    def partner(self, target: Path, now: int) -> NodeName | None:
+        """The relay to agree with on a move, or None when this node has no say.
+
+        A relay that is dead agrees to nothing: the way home from its path is agreed with the mesh's own leader instead,
+        by what is left of its path, or by the other leader where nothing is.
+        """
         path = self.agreement_path(target)
-        if path.is_primary or self.local_node not in path.relays:
+        if path.is_primary:
             return None
-        return path.relay_in(self.watch.remote)
+        far, home = path.relay_in(self.watch.remote), target.relay_in(self.watch.remote)
+        if self.local_node in path.relays:
+            return home if target.is_primary and self.views.is_lost(far, now) else far
+        is_orphaned = target.is_primary and all(self.views.is_lost(name, now) for name in path.relays)
+        return home if is_orphaned and self.local_node in target.relays else None
+
+    def stands_in(self, target: Path, left: Path, sender: NodeName, now: int) -> bool:
+        """Whether this leader answers for the dead relay of its location whose path is left for the mesh's own."""
+        relay = left.relay_in(self.planner.topology.local.location)
+        return (
+            target.is_primary
+            and not left.is_primary
+            and self.local_node in target.relays
+            and self.local_node != relay
+            and self.views.is_lost(relay, now)
+            and sender in (target.relay_in(self.watch.remote), left.relay_in(self.watch.remote))
+        )
 
     def neighbours(self) -> Iterator[NodeName]:
         """The other nodes of this node's location."""

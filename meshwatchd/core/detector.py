@@ -133,7 +133,8 @@ class Cusum:
 
     def _add(self, half: float, quarter: float, now: int) -> None:
         if self.tripped_by is not None:
-            self._recover(half if self.tripped_by is HALF else quarter)
+            # By value: an engine that a journal brings back has arms of its own.
+            self._recover(half if self.tripped_by == HALF else quarter)
             return
         if self._half == 0.0:
             self._doubted_half = now

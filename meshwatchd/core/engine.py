@@ -27,6 +27,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.storm import Storm
 from meshwatchd.core.takeover import Takeover
+from meshwatchd.core.unrest import HERE, Unrest
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile
@@ -35,6 +36,7 @@ from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
     KeyMismatched,
+    MeshUnsettled,
     ObjectReasserted,
     OrderEnded,
     OrderGiven,
@@ -84,6 +86,7 @@ class Engine:
         self.views = views.PeerViews()
         self.takeover = Takeover(self, Recogniser(settings, node, profiles))
         self.findings = FindingBook(settings, node)
+        self.unrest = Unrest()
         self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
@@ -118,7 +121,7 @@ class Engine:
             self._is_told = self._is_told and isinstance(event, ev.RequestReceived) and not outputs
         if outputs and not self._is_told:
             self._is_told = True
-            outputs.extend(self._announce())
+            outputs.extend(self._announce(now))
             if any(isinstance(output, MEMORABLE) for output in outputs):
                 outputs.append(SaveState(state=self.memory.gather(self.conductors.values(), now)))
         return outputs
@@ -152,11 +155,13 @@ class Engine:
                 for error in event.errors:
                     yield PlanRefused(pair=-1, reason=error)
             case ev.ObjectLost():
-                yield from self._lost(event)
+                yield from self._lost(event, now)
             case ev.FindingsReported():
                 yield from self.findings.report(event.findings, now)
             case ev.RepairDone():
                 yield from self.findings.repaired(event, now)
+            case ev.MeshStirred():
+                yield from self.stirred(event.what, now, is_rebuilding=event.is_rebuilding)
             case ev.AgentLost():
                 self.takeover.is_agent_new = True
                 self.findings.agent_lost()
@@ -274,7 +279,7 @@ class Engine:
             self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self.by_path.get(event.path, ()):
-                conductor.watch.note_heard(event.peer, event.layer, now)
+                conductor.watch.note_heard(event.peer, event.layer, event.path, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is not None and message.target == self.node and message.pair in self.conductors:
@@ -290,6 +295,13 @@ class Engine:
         if banner.active != self._banner.active:
             banner = self._readable(banner)
         self.views.note(peer, banner, now)
+        if banner.view_up >= HERE and self.topology is not None:
+            mesh, home = self.topology.mesh, self.topology.local.location
+            where = next((node.location for node in mesh.nodes if node.name == peer), "")
+            if self.unrest.heard(peer, banner, now, location=where, home=home):
+                self._spread(now)
+        elif self.unrest.has_hearsay:
+            self.unrest.unsaid(peer)
         outputs: list[Output] = []
         is_doubtful = bool(banner.view_known & ~banner.view_up)
         for conductor in self.conductors.values():
@@ -301,6 +313,25 @@ class Engine:
                     outputs += self.conductors[active.pair].told(peer, active, now)
         return outputs
 
+    def stirred(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
+        """The mesh's own agent changes something on this node: whoever hears of it keeps still."""
+        if self.unrest.stirred(now, is_rebuilding=is_rebuilding):
+            self._spread(now)
+            yield MeshUnsettled(what=what)
+
+    def _spread(self, now: int) -> None:
+        """Let everybody know who can be reached past the tunnel: the banner goes with each of these probes."""
+        near = self.schedule.select(layer=Layer.UNDERLAY)
+        beyond = [
+            session
+            for conductor in self.conductors.values()
+            for path in conductor.watch.paths
+            if not path.is_primary
+            for session in conductor.watch.group(path).sessions
+        ]
+        self.schedule.confirm((*near, *beyond), now, rounds=1)
+        self._is_told = False
+
     def _readable(self, banner: ev.Banner) -> ev.Banner:
         """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others."""
         strange = [
@@ -310,11 +341,13 @@ class Engine:
         ]
         return views.without(banner, strange) if strange else banner
 
-    def _announce(self) -> Iterator[Output]:
+    def _announce(self, now: int) -> Iterator[Output]:
         legs: dict[tuple[int, views.View], Leg] = {}
         for conductor in self.conductors.values():
             legs |= conductor.watch.legs()
         up, known = views.encode(legs)
+        bits = self.unrest.bits(now)
+        up, known = up | bits, known | bits
         active = tuple(conductor.active for conductor in self.conductors.values())
         is_drained = self.memory.orders.is_draining
         banner = ev.Banner(view_up=up, view_known=known, active=active, is_admin_down=is_drained)
@@ -324,7 +357,7 @@ class Engine:
 
     # -- kernel state ------------------------------------------------------------------------------------------
 
-    def _lost(self, event: ev.ObjectLost) -> Iterator[Output]:
+    def _lost(self, event: ev.ObjectLost, now: int) -> Iterator[Output]:
         """Standing objects are the agent's to put back; an override is ours, and may have been removed on purpose."""
         if self.takeover.planner is None:
             return
@@ -332,7 +365,7 @@ class Engine:
         if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
             yield ObjectReasserted(what=event.what)
         for conductor in self.conductors.values():
-            yield from conductor.execution.reassert(event.what)
+            yield from conductor.execution.reassert(event.what, now)
 
     def use_paths(self, now: int) -> None:
         """Probe the paths that carry traffic as what they are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from meshwatchd.model.outputs import (
     PlanRefused,
 )
 from meshwatchd.model.plan import Switch
-from meshwatchd.model.settings import MS
+from meshwatchd.model.settings import MINUTE, MS
 from meshwatchd.model.topology import Path
 
 VERIFY_NS = 150 * MS
@@ -30,6 +31,14 @@ VERIFY_DELAY_NS = 15 * MS
 """Probes sent earlier than this after the move may have met a node that had not moved yet."""
 
 VERIFY_ATTEMPTS = 3
+
+MAX_REASSERTS = 5
+"""In a minute. A fight between two programs is worse for traffic than either of their routes."""
+
+HINT = (
+    "somebody else rules here: if systemd-networkd runs, set ManageForeignRoutes=no and "
+    "ManageForeignRoutingPolicyRules=no in networkd.conf"
+)
 
 ORDERLY = (Reason.OPERATOR, Reason.PINNED, Reason.DRAINED, Reason.TOO_SMALL, Reason.ROLLED_BACK, Reason.NONE)
 """Moves that no fault of the path that is left has caused, or of which only the outcome is known: they are no flap."""
@@ -44,6 +53,8 @@ class Execution:
     def __init__(self, context: PairContext) -> None:
         self._context = context
         self._attempts = 0
+        self._reasserts: deque[int] = deque(maxlen=MAX_REASSERTS)
+        self._has_yielded = False
         self.banned_until: dict[int, int] = {}
 
     def begin(self, intent: Intent, now: int) -> Iterator[Output]:
@@ -104,7 +115,7 @@ class Execution:
         context, mover = self._context, self._context.mover
         mover.generation = proposal.generation + 1
         undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)
-        partner = context.partner(proposal.target)
+        partner = context.partner(proposal.target, now)
         if partner is not None:
             yield from context.say(CoordinationKind.NOTICE, partner, undo, now, over=proposal.target)
 
@@ -121,11 +132,25 @@ class Execution:
         if not path.is_primary:
             self.banned_until[path.number] = now + self._context.damper.hold_down_ns(now)
 
-    def reassert(self, what: str) -> Iterator[Output]:
-        """Somebody removed a rule; when it is the override in use, put it back at once."""
+    def reassert(self, what: str, now: int) -> Iterator[Output]:
+        """Somebody removed a rule; when it is the override in use, put it back at once.
+
+        Who removes it again and again does it on purpose: after MAX_REASSERTS within a minute it is left alone until
+        the minute is over, and told as refused with the usual culprit's remedy.
+        """
         context, mover = self._context, self._context.mover
         lost = tuple(rule for rule in context.planner.override(mover.active) if rule.render() in what)
-        if lost and context.is_enforcing:
+        if not lost or not context.is_enforcing:
+            return
+        while self._reasserts and now - self._reasserts[0] >= MINUTE:
+            self._reasserts.popleft()
+            self._has_yielded = False
+        if len(self._reasserts) >= MAX_REASSERTS:
+            if not self._has_yielded:
+                self._has_yielded = True
+                yield PlanRefused(pair=context.watch.index, reason=f"{what} was removed too often and is left; {HINT}")
+        else:
+            self._reasserts.append(now)
             yield ObjectReasserted(what=what)
             yield ApplySwitch(pair=context.watch.index, generation=mover.generation, switch=Switch(add=lost))
 

@@ -129,6 +129,10 @@ class Expectations:
         self._vtep = {each.lladdr: each.dst for each in present.forwarding}
         self._was_lladdr = {each.address: each.lladdr for each in self._was.neighbours}
         self._was_vtep = {each.lladdr: each.dst for each in self._was.forwarding}
+        self._behind: dict[str, list[str]] = {}
+        for lladdr, dst in self._vtep.items():
+            self._behind.setdefault(dst, []).append(lladdr)
+        self._routed = {each.via for each in present.routes}
         self._present = present
 
     def peers(self) -> tuple[Expected, ...]:
@@ -144,19 +148,22 @@ class Expectations:
         used = {each.via: None for each in (*self._present.routes, *self._was.routes) if each.via}
         traces = {*self._lladdr, *self._was_lladdr, *used}
         mine = {each.overlay_ip: None for each in self._mesh.node if each.overlay_ip in traces and self._is_ours(each)}
-        gone = [gateway for gateway in used if self._is_removed(gateway)]
+        gone = {gateway for gateway in used if self._is_removed(gateway)}
         return {gateway: None for gateway in (*used, *mine) if gateway not in gone}
 
     def _is_removed(self, gateway: str) -> bool:
         """A peer that no mesh knows and of which nothing is left has been removed by flannel itself."""
         if gateway in self._nodes or gateway in self._lladdr:
             return False
-        is_routed = any(each.via == gateway for each in self._present.routes)
+        is_routed = gateway in self._routed
         return not is_routed and self._was_lladdr.get(gateway, "") not in self._vtep and bool(self._lladdr)
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location."""
-        if self._mesh.profile != "kilo":
+        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location.
+
+        A node that goes by its WireGuard address is none of Kilo's: there flannel stands on the tunnel.
+        """
+        if self._mesh.profile != "kilo" or node.wireguard_ip == node.node_ip:
             return True
         home = next((each.location for each in self._mesh.node if each.name == self._local), None)
         return node.location == home
@@ -216,7 +223,7 @@ class Expectations:
             return now, f"neighbour and FDB agree on {now}", False
         if was:
             return was, f"while all was well it was {was}", False
-        behind = [mac for mac, dst in self._vtep.items() if dst == vtep]
+        behind = self._behind.get(vtep, [])
         if len(behind) == 1:
             return behind[0], f"the FDB has {behind[0]} behind {vtep}", False
         return now, f"the neighbour says {now}" if now else "", False

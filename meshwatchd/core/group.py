@@ -12,19 +12,23 @@ healthy leg must not condemn the leg. An outcome costs the same however many ses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from meshwatchd.core.detector import MISS_NATS, TRIP_NATS, Cusum
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.witnesses import Witnesses
 from meshwatchd.model.ids import SessionId
-from meshwatchd.model.settings import Timers
+from meshwatchd.model.settings import SECOND, Timers
 
 ISOLATED_NATS = MISS_NATS
 """Below this a session is innocent; while one is, a silent neighbour stands accused alone."""
 
 DISTURBED_NATS = 3 * MISS_NATS
 """From here on a group is not called good; one or two misses do not restart the wait to restore."""
+
+SILENT_NS = 1 * SECOND
+"""A node behind a condemned leg that has answered nothing for so long, while another answers, is dead itself:
+with its misses the leg would stay condemned for as long as the node is dead."""
 
 STALLED_NATS = TRIP_NATS / 2
 """A suspicion that got this far and was cleared was a stall: the leg is given more time from then on."""
@@ -142,6 +146,13 @@ class _Class:
         self._fallen.clear()
         return True
 
+    def exclude_down(self, peers: Container[str]) -> None:
+        """Sessions that are down and lead to one of these nodes have no say until they are answered."""
+        for index in [index for index in self._fallen if self.sessions[index].plan.peer in peers]:
+            del self._fallen[index]
+            self.alone[index] = None
+            self._count(self.sessions[index], -1)
+
     def _count(self, session: Session, by: int) -> None:
         for test in self.tests:
             test.count(session.plan.peer, by)
@@ -254,6 +265,8 @@ class Group:
             self._has_known_answer |= kind is self._known
             return
         kind.update(session)
+        if self.is_down and outcome is Outcome.HIT:
+            self._set_aside_silent(now)
         if session.is_proven and index not in kind.alone:
             if kind is self._known and outcome is Outcome.HIT and session.history[-1] >= self.suspect_since:
                 self._has_known_answer = True
@@ -319,6 +332,15 @@ class Group:
             if kind.isolate():
                 self._all.restart()
                 self._fresh.restart()
+
+    def _set_aside_silent(self, now: int) -> None:
+        """Behind a condemned leg somebody answers: who does not, in any flow, has a fault of its own besides."""
+        heard: dict[str, int] = {}
+        for session in (*self.sessions, *self.controls):
+            heard[session.plan.peer] = max(heard.get(session.plan.peer, 0), session.last_heard)
+        silent = [peer for peer, at in heard.items() if now - at >= SILENT_NS]
+        for kind in (self._new, self._known) if silent else ():
+            kind.exclude_down(silent)
 
     def _doubt(self, now: int, *, is_doubtful: bool) -> None:
         if is_doubtful:

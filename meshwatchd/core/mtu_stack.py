@@ -91,7 +91,7 @@ class Stack:
         is_crossing = path.relay_in(here) != topology.local_node, path.relay_in(there) != plan.peer
         tunnel = (self.wireguard, self.wireguard_device) if path.is_primary else (self.standby, self.standby)
         inside = [overlay, (self.ipip, self.ipip)]
-        return [tunnel, *(inside if any(is_crossing) else ())]
+        return [tunnel, *(inside if any(is_crossing) or topology.is_overlay_direct else ())]
 
 
 FRAGMENT_BYTES = 300
@@ -102,11 +102,9 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     """The sizes as this node's devices have them."""
     topology, settings = planner.topology, planner.settings
     wireguard, overlay = snapshot.link(topology.wireguard_device), snapshot.link(topology.overlay_device)
-    below = _with_address(snapshot, topology.local.node_ip)
-    underlay = _mtu(below)
-    # Where nodes are known by their WireGuard address, nothing tells what is below the tunnel.
-    is_known = below is not None and below.name != topology.wireguard_device
-    below_tunnel = underlay - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if is_known else 0
+    underlay = _mtu(_with_address(snapshot, topology.local.node_ip))
+    carrier = _mtu(_below_tunnel(snapshot, planner))
+    below_tunnel = carrier - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if carrier else 0
     tunnel_mtu = _mtu(wireguard) or settings.standby.mtu
     tunnel = _least(tunnel_mtu, below_tunnel)
     is_over_tunnel = _is_over_tunnel(snapshot, planner)
@@ -137,6 +135,14 @@ def _misfit(layer: Layer, link: Link | None, below: int, *, is_used: bool) -> tu
     if link is None or not is_used or not below or link.mtu_bytes <= below:
         return ()
     return (Misfit(layer, link.name, link.mtu_bytes, below),)
+
+
+def _below_tunnel(snapshot: Snapshot, planner: Planner) -> Link | None:
+    """The device under the tunnel: with the node's own address, or, where the tunnel has that, the way out."""
+    found = _with_address(snapshot, planner.topology.local.node_ip)
+    if found is None or found.name != planner.topology.wireguard_device:
+        return found
+    return next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
 
 
 def _with_address(snapshot: Snapshot, address: str) -> Link | None:

@@ -82,6 +82,8 @@ class PairWatch:
             if path.is_primary and local.location not in path.locations
         )
         self._is_overlay_direct = topology.is_overlay_direct
+        remote = topology.mesh.members(self.remote) if topology.is_overlay_direct else ()
+        self._beside = frozenset(address for node in remote for address in (node.node_ip, node.wireguard_ip))
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
         self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
@@ -148,8 +150,10 @@ class PairWatch:
         """The group that judges a path."""
         return self.groups[path.number]
 
-    def note_heard(self, peer: str, layer: Layer, now: int) -> None:
-        """A fresh probe of a peer arrived here."""
+    def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
+        """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
+        if path not in (self.primary.number, NO_PATH):
+            return
         self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
 
     def groups_of(self, session: Session) -> Iterable[Group]:
@@ -223,7 +227,7 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since, self._behind(active)),
+            answering_canaries=self.side.answering_canaries(since, partial(self._refutes, self._behind(active))),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
@@ -252,6 +256,13 @@ class PairWatch:
         if active != self.primary:
             return frozenset()
         return frozenset(session.plan.peer for session in self.group(self.primary).sessions)
+
+    def _refutes(self, behind: frozenset[NodeName], plan: SessionPlan) -> bool:
+        """Whether a canary that answers proves what probes of the path say to be wrong.
+
+        Where the overlay stands on the tunnel, node addresses are reached without it: a kubelet there proves nothing.
+        """
+        return plan.peer in behind and plan.destination not in self._beside
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""

@@ -205,6 +205,8 @@ class Repairs:
         """When `advance` has something to do; None while it has not."""
         if self._under_way is not None:
             return self._under_way.since + ANSWER_NS
+        if not self._work:
+            return None  # asked several times for each packet, and nearly always so
         waiting = [work.not_before for work in self._work.values() if self._may(work) and work.not_before]
         return min(waiting, default=None)
 

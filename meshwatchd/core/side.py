@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from meshwatchd.core.evidence import KUBELET_PORT
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
-from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
 
 NEVER_ANSWERED = 10
@@ -57,15 +57,15 @@ class SideIssues:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
         return tuple(_place(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
 
-    def answering_canaries(self, since: int, among: frozenset[NodeName]) -> tuple[str, ...]:
-        """Canaries on some nodes that have answered every question since an instant, SURE_ANSWERS of them at least.
+    def answering_canaries(self, since: int, counts: Callable[[SessionPlan], bool]) -> tuple[str, ...]:
+        """Of the canaries that count, those that have answered every question since an instant, several of them.
 
         With no instant: those that answer at all, wherever they are.
         """
         if not since:
             return tuple(_place(s.plan)[0] for s in self.canaries if not is_silent(s))
-        counts = [(session, session.since(since)) for session in self.canaries if session.plan.peer in among]
-        return tuple(_place(s.plan)[0] for s, (hits, misses) in counts if hits >= SURE_ANSWERS and not misses)
+        outcomes = [(session, session.since(since)) for session in self.canaries if counts(session.plan)]
+        return tuple(_place(s.plan)[0] for s, (hits, misses) in outcomes if hits >= SURE_ANSWERS and not misses)
 
 
 def is_silent(session: Session) -> bool:

@@ -21,6 +21,7 @@ from meshwatchd.core.parting import Legacy
 from meshwatchd.core.planner import Planner
 from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.core.reconfigure import differences, is_same, number
+from meshwatchd.core.unrest import rewritten
 from meshwatchd.core.verdicts import VerdictKeeper
 from meshwatchd.model.events import SwitchApplied, SwitchFailed
 from meshwatchd.model.mesh_profile import Unrecognised
@@ -70,6 +71,7 @@ class Takeover:
         self._rejected = ""
         self._surroundings: Surroundings | None = None
         self._waiting: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
 
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
@@ -77,9 +79,15 @@ class Takeover:
             # The kernel answers at once, and about the paths as they are.
             self._waiting = snapshot
             return
+        before, self._snapshot = self._snapshot, snapshot
+        change = "" if before is None else rewritten(before, snapshot, self._recogniser.settings.mesh)
+        if change and self._engine.topology is not None:
+            yield from self._engine.stirred(change, now, is_rebuilding=True)
         topology = self._recogniser.recognise(snapshot)
         if isinstance(topology, Unrecognised):
-            yield from self._reject(topology.reason)
+            # In the middle of a change something may be missing for a moment; what is known stays in force.
+            if self._engine.topology is None or not self._engine.unrest.bits(now):
+                yield from self._reject(topology.reason)
             return
         if snapshot.collisions:
             what = tuple(collision.what for collision in snapshot.collisions)
@@ -184,6 +192,7 @@ class Takeover:
             rng=self._engine.rng,
             views=self._engine.views,
             is_enforcing=is_acting,
+            unrest=self._engine.unrest,
             explain=self._engine.findings.explain,
             sizes=self._engine.sizes,
             orders=self._engine.memory.orders,

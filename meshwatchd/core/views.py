@@ -60,6 +60,9 @@ KEY_REPEAT_NS = MINUTE
 """How often the same is told again while it goes on."""
 
 
+LOST_NS = 1 * SECOND
+"""Several probes of the slowest kind, in each of which a live daemon would have spoken."""
+
 DRAIN_MEMORY_NS = 60 * MINUTE
 """A drained node that is silent is being worked on; after so long its silence is worth a look all the same."""
 
@@ -75,6 +78,10 @@ class PeerViews:
     def note(self, peer: str, banner: Banner, now: int) -> None:
         """Keep what a peer says."""
         self._latest[peer] = (banner, now)
+
+    def is_lost(self, peer: str, now: int) -> bool:
+        """Whether a peer's daemon has not been heard for so long that nothing can be agreed with it."""
+        return now - self._latest.get(peer, (None, 0))[1] >= LOST_NS
 
     def is_admin_down(self, peer: str, now: int) -> bool:
         """Whether a peer's last word was that it is taken out of service."""

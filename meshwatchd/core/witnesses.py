@@ -74,7 +74,7 @@ class Witnesses:
             arm: the one that tripped.
             nodes: how many nodes are behind the leg and not known to be dead themselves.
         """
-        refuters = self._refuters_of_half if arm is HALF else self._refuters_of_quarter
+        refuters = self._refuters_of_half if arm == HALF else self._refuters_of_quarter
         return 0 < min(nodes, MIN_ACCUSERS) <= self._accusers and refuters == 0
 
     def _add(self, peer: str, half: float, quarter: float, misses: int) -> None:

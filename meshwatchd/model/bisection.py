@@ -14,6 +14,22 @@ from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import NodeName
 
 
+class BisectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs that tell where exactly packets die: `meshwatchctl bisect NODE`, and by itself when an overlay is blamed.
+
+    A run sends some forty packets to one node and watches two devices for a second or two. It changes nothing.
+
+    Attributes:
+        on_verdict: run when a verdict names an overlay layer of this node's location.
+        pause: between two runs that nobody asked for.
+        timeout: the longest that a run may take, loading included.
+    """
+
+    on_verdict: bool = True
+    pause: str = "1min"
+    timeout: str = "3s"
+
+
 class Place(StrEnum):
     """Where packets die, in the order in which a packet meets the places; `local` is the node that bisects."""
 

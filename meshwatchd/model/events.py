@@ -67,6 +67,7 @@ class Reason(StrEnum):
     STALE = "stale"
     NOT_GOOD = "not-good"
     ROLLED_BACK = "rolled-back"
+    CHANGING = "changing"
     DRAINED = "drained"
     PINNED = "pinned"
     PAUSED = "paused"
@@ -229,6 +230,18 @@ class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     error: str = ""
 
 
+class MeshStirred(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """Somebody has just changed the mesh's own WireGuard device: told at once, ahead of the snapshot that shows it.
+
+    Attributes:
+        what: as a sentence.
+        is_rebuilding: it was made or brought up; else it went down or away.
+    """
+
+    what: str
+    is_rebuilding: bool
+
+
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """The agent process is gone; the runtime restarts it."""
 
@@ -290,6 +303,7 @@ Event = (
     | SwitchApplied
     | SwitchFailed
     | ObjectLost
+    | MeshStirred
     | FindingsReported
     | RepairDone
     | AgentLost

@@ -6,6 +6,7 @@ import msgspec
 
 from meshwatchd.model.events import (
     FindingsReported,
+    MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
@@ -58,12 +59,23 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
 ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame
 
 
+AgentEvent = (
+    SnapshotReceived
+    | Provisioned
+    | ObjectLost
+    | MeshStirred
+    | OperatorRequested
+    | StateRestored
+    | FindingsReported
+    | RepairDone
+)
+"""What the agent has for the engine."""
+
+
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """An event the agent has for the engine."""
 
-    event: (
-        SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
-    )
+    event: AgentEvent
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):

@@ -14,8 +14,9 @@ from meshwatchd.model.audit_facts import (
     RepairUndone,
     RepairVerified,
 )
+from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
-from meshwatchd.model.faults import Verdict
+from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
@@ -159,6 +160,12 @@ class TopologyChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact
     kept: int
     begun: int
     ended: int
+
+
+class MeshUnsettled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The mesh's own agent is rewriting it, as in a change of leader: nobody is accused, nothing is moved meanwhile."""
+
+    what: str
 
 
 class OverrideRetired(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
@@ -433,13 +440,33 @@ class TunnelKeyChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
     after: str
 
 
+class PathBisected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """A bisection told where packets to a node die; as in `bisection.BisectResult`.
+
+    Attributes:
+        pair: whose verdict asked for it; -1 for an operator.
+        fault: that verdict's.
+    """
+
+    pair: int
+    fault: str
+    peer: NodeName
+    place: Place
+    candidates: tuple[Place, ...]
+    direction: Direction
+    flows: Flows
+    because: tuple[str, ...]
+    duration_ns: int
+
+
 TunnelFact = EndpointMoved | AllowedIpsMoved | HandshakeStale | HandshakeRenewed | TunnelPeersChanged | TunnelKeyChanged
-"""What the agent states of WireGuard devices; all other facts are the engine's."""
+"""What the agent states of WireGuard devices; all other facts but PathBisected are the engine's."""
 
 Fact = (
     DaemonStarted
     | TopologyChanged
     | OverrideRetired
+    | MeshUnsettled
     | TopologyRejected
     | DaemonReady
     | SessionChanged
@@ -455,6 +482,7 @@ Fact = (
     | FailoverAdvised
     | PlanRefused
     | OverrideAdopted
+    | PathBisected
     | OrderGiven
     | OrderEnded
     | PathSuppressed

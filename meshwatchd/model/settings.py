@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from meshwatchd.model.bisection import BisectSettings
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
@@ -323,6 +324,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metrics: MetricsSettings = MetricsSettings()
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
+    bisect: BisectSettings = BisectSettings()
     mesh: MeshSettings = MeshSettings()
 
 

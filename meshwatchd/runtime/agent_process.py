@@ -37,16 +37,16 @@ from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
-    FindingsReported,
+    MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
-    RepairDone,
     SnapshotReceived,
     StateRestored,
 )
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
+    AgentEvent,
     AliveFrame,
     EventFrame,
     FactFrame,
@@ -58,7 +58,7 @@ from meshwatchd.model.frames import (
     ToAgent,
 )
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import ConfigReloaded, ReplyOperator
+from meshwatchd.model.outputs import ConfigReloaded, ReplyOperator, SessionSuspected
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
@@ -71,6 +71,7 @@ from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
+from meshwatchd.runtime.prover import Prover
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
 from meshwatchd.wire.auth import MeshSecret
@@ -97,11 +98,6 @@ CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
 
 EXIT_OK, EXIT_FAILURE = 0, 1
-
-
-EngineEvent = (
-    SnapshotReceived | Provisioned | ObjectLost | OperatorRequested | StateRestored | FindingsReported | RepairDone
-)
 
 
 class Agent:
@@ -139,6 +135,8 @@ class Agent:
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
         self._config = config
+        self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
+        self.bisect = self._prover.bisect
         self._discovery = self._discover(secrets) if secrets and settings.discovery.enabled else None
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
@@ -150,6 +148,7 @@ class Agent:
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
+        self._is_doubtful = asyncio.Event()
         self._reported: set[str] = set()
         self._ended = asyncio.Event()
 
@@ -213,8 +212,10 @@ class Agent:
             self._stay_alive(),
             self._watch(),
             self._report_losses(),
+            self._report_stirs(),
             self._work(),
             self._audit(),
+            *self._prover.duties(),
             self._poll_tunnels(),
             self._read_sources(),
             self._serve_control(),
@@ -285,12 +286,15 @@ class Agent:
                     self._log.warning("state.unwritten", error=problem)
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
+                self._prover.take(fact)
                 if isinstance(fact, ConfigReloaded):
                     self._reload_secrets()
+                if isinstance(fact, SessionSuspected):
+                    self._is_doubtful.set()
             case _:
                 assert_never(frame)
 
-    def _send(self, event: EngineEvent) -> None:
+    def _send(self, event: AgentEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
     def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
@@ -338,6 +342,7 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
+                self._auditor.hear(self._discovery.hellos())
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -355,6 +360,12 @@ class Agent:
                 self._reported.add(lost.text)
                 self._send(ObjectLost(what=lost.text))
                 self._has_work.set()
+
+    async def _report_stirs(self) -> None:
+        """Tell the engine at once: what the mesh's own agent does must not be taken for a fault."""
+        while True:
+            stirred = await self._mirror.stirs.get()
+            self._send(MeshStirred(what=stirred.what, is_rebuilding=stirred.is_rebuilding))
 
     async def _work(self) -> None:
         """The only place from which the kernel is changed, one thing at a time."""
@@ -417,14 +428,21 @@ class Agent:
                 self._mirror.is_dirty.set()
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
-            await asyncio.sleep(max(interval_s, POLL_PAUSE * (time.monotonic() - started_s)))
+            pause_s = POLL_PAUSE * (time.monotonic() - started_s)
+            # WireGuard tells nobody of a new peer: a far leader's change shows here alone, and is wanted at once.
+            await asyncio.sleep(min(pause_s, interval_s))
+            self._is_doubtful.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, pause_s) - min(pause_s, interval_s))
 
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
             is_news, rejected = await self._own_view.refresh()
-            if is_news and self._discovery is not None:
-                self._discovery.look_again()
+            if self._discovery is not None:
+                self._auditor.hear(self._discovery.hellos())
+                if is_news:
+                    self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)

@@ -37,6 +37,9 @@ GOOD_AFTER_NS = 10 * SECOND
 LOOK_NS = 5 * SECOND
 """How often is looked without a reason: the good state has to be told from what has just come."""
 
+LOOK_PAUSE = 200
+"""On a node of a large mesh a look takes half a second: without a reason it may take half a percent of the time."""
+
 STATE_FILE = "overlay-good.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -91,6 +94,7 @@ class Auditor:
         self._candidate: tuple[GoodState, int] | None = None
         self._good = self._load()
         self._news = asyncio.Event()
+        self._pause_ns = LOOK_NS
         self._repairs: asyncio.Queue[Repair] = asyncio.Queue()
 
     @property
@@ -133,7 +137,9 @@ class Auditor:
                 async with asyncio.timeout(self._wait_ns() / SECOND):
                     await self._news.wait()
             self._news.clear()
+            began = self._clock()
             self.look()
+            self._pause_ns = max(LOOK_NS, LOOK_PAUSE * (self._clock() - began))
 
     async def repair(self) -> None:
         """Carry out what is asked for, one after the other."""
@@ -176,7 +182,7 @@ class Auditor:
     def _wait_ns(self) -> int:
         now = self._clock()
         due = self._confirmation.deadline(now)
-        return LOOK_NS if due is None else max(0, min(LOOK_NS, due - now))
+        return self._pause_ns if due is None else max(0, min(self._pause_ns, due - now))
 
     # --- the good state ---
 

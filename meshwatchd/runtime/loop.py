@@ -100,6 +100,7 @@ class Loop:
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
         self._reload, self._settle_down = reload, settle
         self._journal = journal
+        self._is_asked = False
         self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
         self._rested_ns = 0
@@ -172,13 +173,13 @@ class Loop:
 
     def _tick(self) -> bool:
         """Give the core the time it asked for; True when it asks for the same instant again."""
-        due_ns, now_ns = self._engine.deadline(), monotonic_ns()
+        due_ns, now_ns = self._deadline(), monotonic_ns()
         if due_ns is None or due_ns > now_ns:
             return False
         self._inbox.append(Tick())
         self._settle()
         self._effects.expire(now_ns)
-        is_stuck = self._engine.deadline() == due_ns
+        is_stuck = self._deadline() == due_ns
         self._counters["loop-ticks-stuck"] += is_stuck
         return is_stuck
 
@@ -204,7 +205,8 @@ class Loop:
         now_ns = monotonic_ns()
         outputs = self._engine.handle(event, now_ns)
         if self._journal is not None:
-            self._journal.note(event, now_ns, outputs)
+            self._journal.note(event, now_ns, outputs, is_asked=self._is_asked)
+            self._is_asked = False
         # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits for the settling.
         if outputs:
             for output in outputs:
@@ -243,6 +245,10 @@ class Loop:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
             self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
 
+    def _deadline(self) -> int | None:
+        self._is_asked = True
+        return self._engine.deadline()
+
     def _keep_journal(self, now_ns: int) -> None:
         if self._journal is not None:
             self._journal.keep(self._engine, now_ns)
@@ -258,7 +264,7 @@ class Loop:
 
     def _arm(self, pause_ns: int = 0) -> None:
         due = [self._housekeeping_ns, self._status_due_ns]
-        engine_ns, agent_ns = self._engine.deadline(), self._agent.deadline()
+        engine_ns, agent_ns = self._deadline(), self._agent.deadline()
         if engine_ns is not None:
             due.append(engine_ns if not pause_ns else max(engine_ns, monotonic_ns() + pause_ns))
         if agent_ns is not None:

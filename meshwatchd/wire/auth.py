@@ -35,6 +35,7 @@ _BLOCK_BYTES: Final = 64
 _SALT: Final = b"meshwatchd mesh secret"
 _LABEL_PAIR: Final = b"meshwatchd stamp v1"
 _LABEL_HELLO: Final = b"meshwatchd hello v1"
+_LABEL_TAP: Final = b"meshwatchd tap v1"
 _LABEL_KEY_ID: Final = b"meshwatchd key id v1"
 MAX_SECRETS: Final = 2
 
@@ -112,6 +113,11 @@ def derive_hello_key(secret: bytes) -> bytes:
     lost: every node holds the secret that all keys of pairs are derived from.
     """
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_HELLO, _HASH_BYTES)
+
+
+def derive_tap_key(secret: bytes) -> bytes:
+    """The 32-byte key of questions for taps: one for the whole mesh, like that of hellos."""
+    return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_TAP, _HASH_BYTES)
 
 
 class KeyRole(StrEnum):

@@ -200,11 +200,16 @@ def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
 
 
 def _without_defaults(value: msgspec.Struct) -> dict[str, object]:
-    """A struct as a map of what differs from its defaults; a hello has thirty fields, and most say nothing."""
+    """A struct as a map of what differs from its defaults; a hello has thirty fields, and most say nothing.
+
+    Defaults are those of the last fields, as for a function's arguments (msgspec.Struct.__struct_defaults__).
+    """
+    names, defaults = value.__struct_fields__, value.__struct_defaults__
+    required = len(names) - len(defaults)
     told: dict[str, object] = {}
-    for field in msgspec.structs.fields(value):
-        content = getattr(value, field.name)
-        if field.default is not msgspec.NODEFAULT and content == field.default:
+    for index, name in enumerate(names):
+        content = getattr(value, name)
+        if index >= required and content == defaults[index - required]:
             continue
-        told[field.name] = _without_defaults(content) if isinstance(content, msgspec.Struct) else content
+        told[name] = _without_defaults(content) if isinstance(content, msgspec.Struct) else content
     return told

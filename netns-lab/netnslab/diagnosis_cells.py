@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -66,6 +66,49 @@ def trials() -> tuple[Trial, ...]:
     found.append(Trial(topology="flannel-wg", fault="wireguard-blocked", make=_of_network("wireguard-blocked", "d1")))
     found.append(Trial(topology="flannel-wg", fault="leader-dead", make=_of_network("leader-dead", "d1")))
     return tuple(sorted(found, key=lambda each: TOPOLOGIES.index(each.topology)))
+
+
+OF_ONE_PEER = ("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "neighbour-wrong-mac", "pod-route-missing")
+OF_THE_DEVICE = ("overlay-device-missing", "overlay-device-down", "overlay-emptied", "pod-route-escaped")
+OF_THE_TUNNEL = (
+    *("wireguard-key-mismatch", "wireguard-no-handshake", "wireguard-no-data", "wireguard-endpoint-moved"),
+    *("allowed-ips-stolen", "one-way-break"),
+)
+
+COMPANIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "leader-dead": ("victim", "local-fault"),
+        **dict.fromkeys(OF_ONE_PEER, ("others", "overlay-black-hole")),
+        **dict.fromkeys(OF_THE_DEVICE, ("others", "overlay-black-hole")),
+        **dict.fromkeys(OF_THE_TUNNEL, ("others", "wireguard-blocked")),
+    }
+)
+"""What is said by those who see a fault from its other side, if they name the same culprit.
+
+The dead leader hears nobody. Whose own entries are well knows that nothing comes back through the victim's overlay or
+tunnel, and not why: the reason is in the victim's kernel.
+"""
+
+
+def companions_of(fault: str, *, victim: str, nodes: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Node and code of what is right to be said beside a fault's own code."""
+    if fault not in COMPANIONS:
+        return ()
+    who, code = COMPANIONS[fault]
+    return tuple((node, code) for node in nodes if (node == victim) == (who == "victim"))
+
+
+PATIENCE_S = 22.0
+"""Time for the right name where the catalogue itself waits for less."""
+
+LONG_PATIENCE_S = 50.0
+"""Silence of a tunnel is told after three handshakes in vain, or 15 s without data, by counters read now and then."""
+
+
+def patience_s(fault: str) -> float:
+    """How long to wait for a fault's own name."""
+    is_slow = fault in OF_THE_TUNNEL or fault in ("keepalive-missing", "conntrack-invalid", "offload-fault")
+    return LONG_PATIENCE_S if is_slow and fault != "one-way-break" else PATIENCE_S
 
 
 def settings_for(topology: Topology) -> Settings:

@@ -28,6 +28,7 @@ def dump(node: Inhabitant) -> Mapping[str, str]:
         "overlay": _lines(node, "ip", "-d", "link", "show", "type", "vxlan"),
         "addresses": _lines(node, "ip", "-o", "-4", "address", without=("valid_lft",)),
         "routes": _lines(node, "ip", "-d", "-N", "route", "show", "table", "all", without=("broadcast",)),
+        "learned": _learned(node),
         "rules": _lines(node, "ip", "-d", "-N", "rule"),
         "neighbours": _lines(node, "ip", "neigh", "show", "nud", "permanent"),
         "fdb": _fdb(node),
@@ -115,6 +116,12 @@ def _wireguard(node: Inhabitant) -> str:
         else:
             lines.append(" ".join(fields))
     return "\n".join(sorted(lines))
+
+
+def _learned(node: Inhabitant) -> str:
+    """Addresses towards which the kernel has learned a smaller MTU; what expires is not compared."""
+    text = node.run(["ip", "-o", "-4", "route", "show", "cache"]).stdout
+    return "\n".join(sorted(line.split()[0] for line in text.splitlines() if " mtu " in line))
 
 
 def _sysctls(node: Inhabitant) -> str:

@@ -55,6 +55,7 @@ class StateFault:
     def __init__(self, scene: Scene, kind: str) -> None:
         self.kind = kind
         self.node = scene.victim.name
+        self.peer = scene.peer.name
         self.expected = ExpectedVerdict(fault=kind, layer=_layer_of(kind), node=self.node)
         self._scene = scene
         self._lab = scene.lab

@@ -195,13 +195,14 @@ def pod_route_escaped(scene: Scene) -> Change:
 def mtu_misconfigured(scene: Scene) -> Change:
     """The device below was made smaller, and flannel.1 takes what it does not carry: big packets are cut in pieces.
 
-    The kernel refuses a VXLAN device bigger than what is below it, but does not look again when that shrinks.
+    The kernel refuses a VXLAN device bigger than what is below it, but does not look again when that shrinks. It
+    remembers the smaller size for ten minutes, towards each address that met it: healing makes it forget.
     """
     lower = scene.flannel.lower_device
     right = int(scene.here.run(["cat", f"/sys/class/net/{lower}/mtu"], check=True).stdout)
     return Change(
         do=(scene.step("ip", f"link set {lower} mtu {right - SHRUNK_BYTES}"),),
-        undo=(scene.step("ip", f"link set {lower} mtu {right}"),),
+        undo=(scene.step("ip", f"link set {lower} mtu {right}", "route flush cache"),),
     )
 
 

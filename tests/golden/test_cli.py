@@ -11,6 +11,7 @@ import pytest
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.interface import ExplainReply, MtuReply, OperateReply, TopologyReply
 from meshwatchd.cli.render import render_status
+from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
@@ -25,6 +26,7 @@ from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
 from meshwatchd.profiles.compose import look
+from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
@@ -119,6 +121,10 @@ PAGES = {
     "topology-full": _topology(FULL),
     "topology-plain": _topology(PLAIN, is_reasoned=True),
     "topology-none": _topology(NOWHERE, is_reasoned=True),
+    "bisect-well": render_bisection(WELL, paint_nothing),
+    "bisect-fdb": render_bisection(RESULT, paint_nothing),
+    "bisect-new-flows": render_bisection(ONE_SIDED, paint_nothing),
+    "bisect-two-sided": render_bisection(TWO_SIDED, paint_nothing),
     "mtu-healthy": _sized(HEALTHY_SIZES),
     "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),

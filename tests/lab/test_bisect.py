@@ -25,13 +25,20 @@ OVERLAY, LOWER = "flannel.1", "eth0"
 
 
 @pytest.fixture(scope="module")
-def mesh(tmp_path_factory) -> Iterator[Lab]:
+def built(tmp_path_factory) -> Iterator[tuple[Lab, Daemons]]:
     """Daemons on every node; they only look on, so that nothing moves while we look for packets."""
     directory = tmp_path_factory.mktemp("bisect")
-    settings = {"daemon": {"mode": "observe"}}
+    settings: dict[str, dict[str, object]] = {"daemon": {"mode": "observe"}, "bisect": {"on_verdict": False}}
     with Lab.up("kilo-flannel") as lab, Daemons(lab, directory, settings=settings) as daemons:
         daemons.wait_ready(timeout_s=READY_S)
-        yield lab
+        yield lab, daemons
+
+
+@pytest.fixture
+def mesh(built) -> Lab:
+    """The lab alone."""
+    lab: Lab = built[0]
+    return lab
 
 
 def bisect(lab: Lab, node: str, peer: str) -> dict[str, Any]:
@@ -113,6 +120,18 @@ def test_a_run_leaves_nothing_behind(mesh):
     assert 0 == done.returncode, done.stderr
     assert "local-netfilter" == json.loads(done.stdout)["place"]
     assert before == state()
+
+
+def test_an_operator_asks_the_daemon(built):
+    """The agent starts the process; the answer is a page for people, and an event."""
+    mesh, daemons = built
+    with nft(mesh.node("b3"), "ip", "output", "udp dport 8472 drop"):
+        shown = daemons.control("b3", "bisect", "b1")
+
+    assert 2 == shown.returncode, shown.stderr
+    assert "netfilter" in shown.stdout.splitlines()[0]
+    (event,) = [event for event in daemons.events(since_ns=0) if event.name == "path.bisected"]
+    assert ("b3", "b1", "local-netfilter") == (event.node, event.fields["peer"], event.fields["place"])
 
 
 def test_fdb_entry_deleted(mesh):
@@ -241,14 +260,42 @@ def test_filter_on_the_way_in(mesh):
     assert ("local-ingress", "inbound") == verdict(result)[:2], result["because"]
 
 
-def test_black_hole_below_the_nic(mesh):
-    """All overlay packets of the leader die at the switch: they were handed to the driver, and known flows die too."""
+@pytest.mark.parametrize(("node", "peer", "direction"), [("b1", "b3", "outbound"), ("b3", "b1", "inbound")])
+def test_black_hole_below_the_nic(mesh, node, peer, direction):
+    """All overlay packets of the leader die at the switch: handed to the driver here, never seen by the taps there."""
     with faults.overlay_black_hole(mesh, "b1"):
-        result = bisect(mesh, "b1", "b3")
+        result = bisect(mesh, node, peer)
 
-    assert ("wire", "all") == (result["place"], result["flows"]), result["because"]
+    assert ("wire", direction, "all") == verdict(result), result["because"]
+    assert (["wire"], True) == (result["candidates"], result["is_two_sided"])
     assert (12, 12, 0) == tuple(series(result, "kernel")[key] for key in ("at_overlay", "at_lower", "echoed"))
     assert 4 == series(result, "underlay")["echoed"]
+
+
+def test_without_the_peers_taps_every_place_beyond_the_nic_is_named(mesh):
+    """Its agent cannot be asked: the same fault, the same place first, and what cannot be told apart from it."""
+    with faults.overlay_black_hole(mesh, "b1"), nft(mesh.node("b3"), "ip", "input", "udp dport 18616 drop"):
+        result = bisect(mesh, "b1", "b3")
+
+    assert ("wire", False) == (result["place"], result["is_two_sided"]), result["because"]
+    assert ["wire", "peer-ingress", "peer-overlay", "peer-egress"] == result["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "rule", "expected"),
+    [
+        ("input", "udp dport 8472 drop", ("peer-ingress", "outbound")),
+        ("input", f"iif {OVERLAY} udp dport 18618 drop", ("peer-overlay", "outbound")),
+        ("output", "udp dport 8472 drop", ("peer-egress", "inbound")),
+    ],
+)
+def test_filters_of_the_peer(mesh, hook, rule, expected):
+    """Between its NIC and its overlay device, behind that, and on its answers' way out."""
+    with nft(mesh.node("b1"), "ip", hook, rule):
+        result = bisect(mesh, "b3", "b1")
+
+    assert expected == verdict(result)[:2], result["because"]
+    assert [expected[0]] == result["candidates"]
 
 
 def test_new_flows_die_below_the_nic(mesh):
@@ -259,8 +306,9 @@ def test_new_flows_die_below_the_nic(mesh):
         results = {node: bisect(mesh, node, peer) for node, peer in (("b1", "b3"), ("b3", "b1"))}
         fault.heal()
 
+    assert ("wire", "outbound", "new") == verdict(results["b1"]), results["b1"]["because"]
+    assert ("wire", "inbound", "new") == verdict(results["b3"]), results["b3"]["because"]
     for result in results.values():
-        assert ("wire", "new") == (result["place"], result["flows"]), result["because"]
-        assert 0 == series(result, "crafted")["echoed"] == series(result, "framed")["echoed"]
+        assert series(result, "crafted")["echoed"] <= 1
         known = result["known_flows"]
         assert known["sent"] == known["answered"] > 0

@@ -28,6 +28,12 @@ def _status(mesh, node):
     return json.loads(mesh.daemons.control(node, "--json", "status").stdout)
 
 
+def _origin(mesh, node):
+    """Where a node knows its mesh from, and how many nodes it has; None while it does not answer."""
+    status = mesh.daemons.status(node)
+    return status and (status["knowledge"]["origin"], status["knowledge"]["nodes"])
+
+
 def test_all_nodes_find_the_same_mesh(mesh):
     """Names, relays and their order are those of one mesh, and all of it was told by hellos."""
     mesh.settle()
@@ -67,9 +73,7 @@ def test_a_daemon_that_starts_alone_knows_the_mesh(mesh):
     mesh.daemons.stop()
     mesh.daemons.start("b3")
     try:
-        status = wait_until(lambda: mesh.daemons.status("b3"), timeout_s=20, what="a status of b3")
-        knowledge = status["knowledge"]
-        assert ("cache", 6) == (knowledge["origin"], knowledge["nodes"])
+        wait_until(lambda: _origin(mesh, "b3") == ("cache", 6), timeout_s=20, what="b3 to remember the mesh")
     finally:
         for node in EVERYBODY[:5]:
             mesh.daemons.start(node)

@@ -18,7 +18,16 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, LocationName, NodeName
 from meshwatchd.model.plan import Provision, Route, Rule
-from meshwatchd.model.settings import MS, SECOND, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.settings import (
+    MS,
+    SECOND,
+    DaemonSettings,
+    MeshSettings,
+    Mode,
+    MtuSettings,
+    PolicySettings,
+    Settings,
+)
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Location, Node
 from tests.sim.faults import Fault, Leg
@@ -167,6 +176,7 @@ class ChangingWorld(World):
         self.switches = []
         self.replies = []
         self.sent = 0
+        self.journals = {}
         self._heap = []
         self._count = 0
         self.mesh = mesh_of(places)
@@ -175,7 +185,8 @@ class ChangingWorld(World):
         self.leaders: dict[str, str] = {location.name: location.leader for location in everybody.location}
         policy = PolicySettings(hold_down="5s", wait_to_restore="2s")
         self.settings = {
-            name: Settings(daemon=DaemonSettings(node=name, mode=mode), policy=policy) for name in self.addresses
+            name: Settings(daemon=DaemonSettings(node=name, mode=mode), policy=policy, mtu=MtuSettings(enabled=False))
+            for name in self.addresses
         }
         self.kernels: dict[str, Kernel] = {name: Kernel() for name in self.addresses}
         self.known: dict[str, MeshSettings | None] = dict.fromkeys(self.addresses)
@@ -202,6 +213,10 @@ class ChangingWorld(World):
         self.addresses |= {node.name: node for node in self.mesh.node}
         for name in sorted({node.name for node in (*before.node, *self.mesh.node)}):
             self._post(after_ns + self.rng.randrange(1, within_ns), name, Learn(self.mesh))
+
+    def stir(self, name: str, *, is_rebuilding: bool) -> None:
+        """Kilo touches kilo0 on a node; its agent hears of it from the kernel."""
+        self._post(2 * MS, name, ev.MeshStirred(what="kilo0 was touched", is_rebuilding=is_rebuilding))
 
     def snapshot(self, name: str) -> Snapshot:
         """What the agent of a node tells."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from meshwatchd.core.planner import Planner
+from meshwatchd.model.ids import LocationName
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.topology import Path
 from tests.sim.faults import Leg
@@ -15,17 +16,16 @@ LOOP = Leg("forward", "loop", "loop")
 """Ends the way of a packet that would circle; nothing is delivered at the end of it."""
 
 
+_Tables = tuple[tuple[Path, frozenset[str], frozenset[Rule]], ...]
+
+
 class Routes:
     """The forwarding of all nodes; only the overrides change while the world runs."""
 
-    def __init__(self, planners: dict[str, Planner], rules: Callable[[str], set[Rule]]) -> None:
-        self._rules = rules
-        self._location = {name: planner.topology.local.location for name, planner in planners.items()}
-        self._primary = {name: planner.topology.local_paths()[0] for name, planner in planners.items()}
-        self._paths = {
-            name: {path.number: (path, *_table(planner, path)) for path in planner.topology.local_paths()}
-            for name, planner in planners.items()
-        }
+    def __init__(self, planner_of: Callable[[str], Planner], rules: Callable[[str], Container[Rule]]) -> None:
+        self._planner_of, self._rules = planner_of, rules
+        self._tables: dict[tuple[str, str], _Tables] = {}
+        self._location: dict[str, str] = {}
         self._selected: dict[tuple[str, str, int], tuple[Leg, ...]] = {}
 
     def walk(self, source: str, target: str, wanted: int | None) -> tuple[Leg, ...]:
@@ -49,25 +49,40 @@ class Routes:
         return (*legs, LOOP)
 
     def _hop(self, here: str, target: str, wanted: int | None) -> Leg:
+        if not self._location:
+            nodes = self._planner_of(here).topology.mesh.nodes
+            self._location = {node.name: node.location for node in nodes}
         if self._location[here] == self._location[target]:
             return Leg("overlay", here, target)
         path = self._path_at(here, target, wanted)
-        relay = path.relay_in(self._location[here])
+        relay = path.relay_in(LocationName(self._location[here]))
         if relay == here:
-            return Leg("tunnel", here, path.relay_in(self._location[target]), path.number)
+            return Leg("tunnel", here, path.relay_in(LocationName(self._location[target])), path.number)
         return Leg("overlay", here, relay)
 
     def _path_at(self, here: str, target: str, wanted: int | None) -> Path:
+        remote = self._location[target]
+        if (here, remote) not in self._tables:
+            self._tables[here, remote] = _tables(self._planner_of(here), remote)
+        tables = self._tables[here, remote]
         rules = self._rules(here)
-        for path, destinations, override in self._paths[here].values():
-            is_chosen = path.number == wanted if wanted is not None else not rules.isdisjoint(override)
+        for path, destinations, override in tables:
+            is_chosen = path.number == wanted if wanted is not None else any(rule in rules for rule in override)
             if is_chosen and target in destinations:
                 return path
-        return self._primary[here]
+        return tables[0][0]
+
+
+def _tables(planner: Planner, remote: str) -> _Tables:
+    """The paths to one location, the mesh's own first, each with the nodes it reaches and its override."""
+    paths = (path for path in planner.topology.local_paths() if remote in path.locations)
+    return tuple((path, *_table(planner, path)) for path in paths)
 
 
 def _table(planner: Planner, path: Path) -> tuple[frozenset[str], frozenset[Rule]]:
     destinations = {route.dst for route in planner.routes(path)}
-    nodes = planner.topology.mesh.nodes
-    reached = frozenset(node.name for node in nodes if f"{node.node_ip}/32" in destinations)
+    remote = path.other_location(planner.topology.local.location)
+    reached = frozenset(
+        node.name for node in planner.topology.mesh.members(remote) if f"{node.node_ip}/32" in destinations
+    )
     return reached, frozenset(planner.override(path))

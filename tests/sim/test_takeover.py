@@ -185,3 +185,60 @@ def test_a_mesh_that_is_not_told_any_more_stays_what_it_was():
 
     assert [] == world.facts(out.TopologyRejected, node="a3")
     assert world.nodes["a3"].conductor.watch.group(world.nodes["a3"].conductor.watch.primary).is_good
+
+
+def _break_tunnel(world: ChangingWorld, duration_ns: int) -> None:
+    """Kilo's tunnel passes nothing for a while, as while a device is made anew and shakes hands."""
+    until = world.now + duration_ns
+    leaders = set(world.leaders.values())
+    world.faults.append(
+        lambda leg, _flow, _rng: world.now < until and leg.kind == "tunnel" and {leg.source, leg.target} <= leaders
+    )
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kilo_that_starts_again_is_no_fault(seed, is_told):
+    """kilo0 of b1 is made anew within 0.2 s: nobody is accused, nothing moves. The same silence untold is a fault."""
+    world = settled_world(seed=seed)
+    began = world.now
+    _break_tunnel(world, 200 * MS)
+    if is_told:
+        world.stir("b1", is_rebuilding=False)
+    world.run(200 * MS)
+    if is_told:
+        world.stir("b1", is_rebuilding=True)
+    world.run(3 * SECOND)
+
+    moves = world.facts(out.FailoverApplied, since=began)
+    assert is_told == (not moves and not world.accusations(since=began)), world.story(since=began)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_leader_change_by_kilo_is_followed_within_three_seconds_and_is_no_fault(seed):
+    """Routes and devices change at once and the tunnel shakes hands; the daemons know 2 to 2.5 s later who leads."""
+    world = settled_world(seed=seed)
+    began = world.now
+    world.change(B2_LEADS, after_ns=2 * SECOND)
+    _break_tunnel(world, 300 * MS)
+    world.stir("b1", is_rebuilding=False)
+    world.stir("b2", is_rebuilding=True)
+
+    assert world.run_until(lambda: _leaders(world) == {"b2", "a1"}, limit_ns=3 * SECOND), world.story(since=began)
+    world.run(4 * SECOND)
+    assert set() == world.accusations(since=began), world.story(since=began)
+    assert [] == world.facts(out.FailoverApplied, since=began), world.story(since=began)
+    assert [] == world.loses(world.crossings("cloud", "onprem"))
+
+
+def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_all_the_same():
+    """Kilo takes kilo0 down and does not come back: after 0.4 s patience is over."""
+    world = settled_world()
+    began = world.now
+    _break_tunnel(world, 60 * SECOND)
+    world.stir("b1", is_rebuilding=False)
+
+    moved = world.run_until(lambda: bool(world.facts(out.FailoverApplied, since=began)), limit_ns=SECOND)
+    assert moved, world.story(since=began)
+    assert world.now - began >= 390 * MS
+    assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
+from meshwatchd.core.planner import Planner
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
@@ -22,12 +25,13 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
-from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings, Settings
-from meshwatchd.profiles import PROFILES
+from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.topology import Topology
+from meshwatchd.profiles import KILO, PROFILES
 from tests.sim.faults import Ends, Fault, Leg
 from tests.sim.routes import LOOP, Routes
 from tests.sim.sizes import SizeRequest, SizeTraffic
-from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
 NETLINK_NS = 50_000
@@ -137,6 +141,9 @@ class World:
         modes: of single nodes.
         policy: of every node.
         adjust: makes more of every node's settings.
+        mesh: another mesh than the lab's.
+        engines: nodes that run a daemon; the others answer, and their kernels follow the last of these in their
+            location.
     """
 
     def __init__(
@@ -147,8 +154,13 @@ class World:
         modes: Mapping[str, Mode] | None = None,
         policy: PolicySettings | None = None,
         adjust: Adjust = _as_it_is,
+        mesh: MeshSettings | None = None,
+        engines: Sequence[str] = (),
     ) -> None:
         self.seed = seed
+        self.mesh = mesh or declared_mesh()
+        self.locations = {str(node.name): str(node.location) for node in self.mesh.node}
+        self.names = tuple(engines or sorted(self.locations))
         self.rng = random.Random(seed)
         self.now = 1000 * SECOND
         self.faults: list[Fault] = []
@@ -159,11 +171,18 @@ class World:
         self.journals: dict[str, Journal] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._count = 0
+        self.loops: list[str] = []
         self.settings = {
-            name: adjust(settings_for(name, mode=(modes or {}).get(name, mode), policy=policy)) for name in NAMES
+            name: adjust(
+                msgspec.structs.replace(
+                    settings_for(name, mode=(modes or {}).get(name, mode), policy=policy), mesh=self.mesh
+                )
+            )
+            for name in self.names
         }
-        self.routes = Routes({name: planner_of(name) for name in NAMES}, lambda name: self.nodes[name].rules)
-        self.nodes = {name: SimNode(name, self._engine(name)) for name in NAMES}
+        self._planners: dict[str, Planner] = {}
+        self.routes = Routes(self._planner_of, self._rules_of)
+        self.nodes = {name: SimNode(name, self._engine(name)) for name in self.names}
         self.sizes = SizeTraffic(passes=self._passes, way=self._way, rng=random.Random(seed))
         for node in self.nodes.values():
             self._post(self.rng.randrange(50 * MS), node.name, Boot())
@@ -236,7 +255,7 @@ class World:
 
     def verdicts(self) -> dict[str, str]:
         """What every node says."""
-        return {name: self.verdict(name) for name in NAMES}
+        return {name: self.verdict(name) for name in self.names}
 
     def accusations(self, *, since: int = 0, node: str | None = None) -> set[tuple[str, str]]:
         """Every (fault, culprit) that was stated, but for verdicts that accuse nobody."""
@@ -266,7 +285,31 @@ class World:
                 lines.append(f"{(at - 1000 * SECOND) / MS:10.1f} ms  {node}  {type(fact).__name__} {fields}")
         return "\n".join(lines)
 
+    def walk(self, source: str, target: str) -> tuple[Leg, ...]:
+        """The way of real traffic by the kernel state of every hop; its last leg is LOOP where it would circle."""
+        return self._walk(source, target, None)
+
     # -- machinery ---------------------------------------------------------------------------------------------
+
+    def _planner_of(self, name: str) -> Planner:
+        if name not in self._planners:
+            settings = msgspec.structs.replace(settings_for(name), mesh=self.mesh)
+            topology = KILO.recognise(snapshot_of(name, mesh=self.mesh), self.mesh, NodeName(name))
+            assert isinstance(topology, Topology), topology
+            self._planners[name] = Planner(topology, settings)
+        return self._planners[name]
+
+    def _rules_of(self, name: str) -> Container[Rule]:
+        """A kernel's overrides; those of a node without a daemon are as a daemon would have them."""
+        if name in self.nodes:
+            return self.nodes[name].rules
+        planner = self._planner_of(name)
+        fellows = [each for each in self.names if self.locations[each] == self.locations[name]]
+        if not fellows:
+            return ()
+        fellow = fellows[-1]
+        active = (conductor.mover.active for conductor in self.nodes[fellow].engine.conductors.values())
+        return {rule for path in active for rule in planner.override(path)}
 
     def _engine(self, name: str) -> Engine:
         return Engine(
@@ -290,7 +333,10 @@ class World:
     def _step(self) -> None:
         while self._heap and self._heap[0][0] <= self.now:
             _, _, name, delivery = heapq.heappop(self._heap)
-            self._deliver(self.nodes[name], delivery)
+            if name in self.nodes:
+                self._deliver(self.nodes[name], delivery)
+            elif isinstance(delivery, Request):
+                self._answer(name, ev.Banner(), 1, delivery)
         for node in self.nodes.values():
             if node.due is not None and node.due <= self.now and node.is_running and node.held is None:
                 self._feed(node, ev.Tick())
@@ -300,7 +346,7 @@ class World:
             case Boot():
                 node.is_running = True
                 self._feed(node, ev.StateRestored(state=node.state))
-                self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules)))
+                self._feed(node, ev.SnapshotReceived(snapshot=snapshot_of(node.name, rules=node.rules, mesh=self.mesh)))
             case Wake(late_ns):
                 held, node.held = node.held or [], None
                 for late in held:
@@ -326,7 +372,7 @@ class World:
     def _feed(self, node: SimNode, event: ev.Event) -> None:
         outputs = node.engine.handle(event, self.now)
         if node.name in self.journals:
-            self.journals[node.name].note(event, self.now, outputs)
+            self.journals[node.name].note(event, self.now, outputs, is_asked=True)
         for output in outputs:
             self._effect(node, output)
         node.due = node.engine.deadline()
@@ -364,15 +410,26 @@ class World:
         if node.refusal:
             self._post(NETLINK_NS, node.name, ev.SwitchFailed(**key, error=node.refusal))
             return
+        before = set(node.rules)
         node.rules |= set(command.switch.add)
         node.rules -= set(command.switch.delete)
         node.changes += 1
-        intent = node.conductor.mover.intent
+        conductor, change = node.engine.conductors[command.pair], command.switch
+        intent = conductor.mover.intent
         assert intent is not None, "a change is made with an intent"
-        is_good = node.conductor.watch.group(intent.target).is_good
-        change = command.switch
+        is_good = conductor.watch.group(intent.target).is_good
+        inverse = change.inverse()
+        assert node.rules - set(inverse.delete) | set(inverse.add) == before, f"{change} cannot be undone"
         self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason))
+        self._note_loops()
         self._post(NETLINK_NS, node.name, ev.SwitchApplied(**key))
+
+    def _note_loops(self) -> None:
+        """At every instant of every move: no packet between two daemons' nodes circles."""
+        for source in self.names:
+            for target in self.names:
+                if self.locations[source] != self.locations[target] and self._walk(source, target, None)[-1] is LOOP:
+                    self.loops.append(f"{self.now}: {source} to {target}")
 
     def _send(self, node: SimNode, probe: out.SendProbe) -> None:
         self.sent += 1
@@ -383,22 +440,8 @@ class World:
             self._post(self._delay(legs), plan.peer, request)
 
     def _reflect(self, node: SimNode, request: Request) -> None:
+        self._answer(node.name, node.banner, node.engine.epoch, request)
         plan, probe = request.plan, request.probe
-        legs = tuple(
-            leg._replace(source=leg.target, target=leg.source) for leg in reversed(self._legs(request.sender, plan))
-        )
-        if plan.layer is Layer.EFFECTIVE:
-            legs = self._walk(node.name, request.sender, None)
-        if self._passes(legs, plan.flow, _ends(plan, probe)):
-            delay = self._delay(legs)
-            reply = ev.ReplyReceived(
-                session=probe.session,
-                seq=probe.seq,
-                rtt_ns=self.now + delay - request.sent_at,
-                peer_epoch=node.engine.epoch,
-                banner=node.banner if plan.canary is None else ev.Banner(),
-            )
-            self._post(delay, request.sender, Reply(request.epoch, reply))
         if plan.canary is not None:
             return
         event = ev.RequestReceived(
@@ -412,6 +455,24 @@ class World:
             coordination=probe.coordination,
         )
         self._feed(node, event)
+
+    def _answer(self, name: str, banner: ev.Banner, epoch: int, request: Request) -> None:
+        plan, probe = request.plan, request.probe
+        legs = tuple(
+            leg._replace(source=leg.target, target=leg.source) for leg in reversed(self._legs(request.sender, plan))
+        )
+        if plan.layer is Layer.EFFECTIVE:
+            legs = self._walk(name, request.sender, None)
+        if self._passes(legs, plan.flow, _ends(plan, probe)):
+            delay = self._delay(legs)
+            reply = ev.ReplyReceived(
+                session=probe.session,
+                seq=probe.seq,
+                rtt_ns=self.now + delay - request.sent_at,
+                peer_epoch=epoch,
+                banner=banner if plan.canary is None else ev.Banner(),
+            )
+            self._post(delay, request.sender, Reply(request.epoch, reply))
 
     def _delay(self, legs: tuple[Leg, ...]) -> int:
         return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
@@ -428,7 +489,7 @@ class World:
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
         """The way of what crosses locations: where there is an IPIP device, each overlay leg carries IPIP."""
         legs = self.routes.walk(source, target, path)
-        if not self.settings[source].mesh.ipip_device:
+        if not self.settings[self.names[0]].mesh.ipip_device:
             return legs
         wrapped = ((leg, leg._replace(kind="ipip")) if leg.kind == "overlay" else (leg,) for leg in legs)
         return tuple(leg for pair in wrapped for leg in pair)

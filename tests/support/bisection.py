@@ -6,7 +6,7 @@ import socket
 
 import msgspec
 
-from meshwatchd.bisect.kernel import NUD_PERMANENT, Device, Forwarding, Hop, Neighbour
+from meshwatchd.adapters.tap.questions import NUD_PERMANENT, Device, Forwarding, Hop, Neighbour
 from meshwatchd.bisect.leg import Leg, find_leg
 from meshwatchd.bisect.observation import DeviceState, Entry, Finding, Observation
 from meshwatchd.model.bisection import KnownFlows, PeerCounts, SeriesCounts, SeriesName

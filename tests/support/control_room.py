@@ -10,10 +10,13 @@ from pathlib import Path
 
 from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
+from tests.support.example_bisection import RESULT
 
 
 class Backend:
@@ -25,6 +28,8 @@ class Backend:
         self.store = EventStore()
         self.asked: list[tuple[OperatorVerb, str, int | None, bool]] = []
         self.requests: list[OperatorRequested] = []
+        self.bisected: list[str] = []
+        self.bisection: BisectResult | MeshwatchError = RESULT
         self.reply = ReplyOperator(request=1, is_accepted=True, text="moves", operations=("ip rule add pref 5460",))
 
     def status(self) -> Status | None:
@@ -34,6 +39,13 @@ class Backend:
     def view(self) -> LocalView | None:
         """The view that was put in."""
         return self.seen
+
+    async def bisect(self, peer: str) -> BisectResult:
+        """Remember who was asked about and give the prepared result, or the prepared failure."""
+        self.bisected.append(peer)
+        if isinstance(self.bisection, MeshwatchError):
+            raise self.bisection
+        return self.bisection
 
     def events(self) -> EventStore:
         """The store that was filled."""

@@ -83,12 +83,20 @@ def with_canaries(settings: Settings, *canaries: Canary) -> Settings:
     return msgspec.structs.replace(settings, probe=msgspec.structs.replace(settings.probe, canary=canaries))
 
 
-def snapshot_of(name: str, *, rules: Iterable[Rule] = (), collisions: tuple[ForeignObject, ...] = ()) -> Snapshot:
+def snapshot_of(
+    name: str,
+    *,
+    rules: Iterable[Rule] = (),
+    collisions: tuple[ForeignObject, ...] = (),
+    mesh: MeshSettings | None = None,
+) -> Snapshot:
     """What the node's kernel shows while the mesh runs."""
-    own = next(node for node in declared_mesh().node if node.name == name)
+    mesh = mesh or declared_mesh()
+    own = next(node for node in mesh.node if node.name == name)
+    leads = any(location.leader == name for location in mesh.location)
     links = (
         Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=(own.node_ip,)),
-        Link(name="kilo0", index=5, kind="wireguard", is_up=name in LEADERS, mtu_bytes=1420),
+        Link(name="kilo0", index=5, kind="wireguard", is_up=leads, mtu_bytes=1420),
         Link(name="flannel.1", index=6, kind="vxlan", is_up=True, mtu_bytes=1450, addresses=(own.overlay_ip,)),
         Link(name="tunl0", index=7, kind="ipip", is_up=True, mtu_bytes=1480),
     )

@@ -93,7 +93,9 @@ def _tell_deeds(events: Sequence[Event], current: int | None, pair: PairStatus) 
     """What happened in this incident: from the fault that began it to the present."""
     start = _incident_start(events, current, pair)
     told = [
-        Deed(at_ns=_instant(event), text=text) for event in events[start:] if (text := _tell(event, pair)) is not None
+        Deed(at_ns=_instant(event), text=text)
+        for event in events[start:]
+        if (text := _tell_bisection(event) or _tell(event, pair)) is not None
     ]
     yield from told[-MAX_DEEDS:]
 
@@ -143,6 +145,26 @@ def _tell(event: Event, pair: PairStatus) -> str | None:
             return f"found path {relays} in use at start and kept it"
         case _:
             return None
+
+
+def _tell_bisection(event: Event) -> str | None:
+    """Where a bisection found packets to die, in a sentence; None for other events."""
+    if event.get("event") != "path.bisected":
+        return None
+    return f"bisected the way to {event.get('peer')}: packets die at {_places(event)}; {_first_reason(event)}"
+
+
+def _places(event: Event) -> str:
+    """The place, and the others that the evidence allows."""
+    candidates = event.get("candidates")
+    others = [str(each) for each in candidates[1:]] if isinstance(candidates, Sequence) else []
+    place = str(event.get("place"))
+    return f"{place} (or {', '.join(others)})" if others else place
+
+
+def _first_reason(event: Event) -> str:
+    because = event.get("because")
+    return str(because[0]) if isinstance(because, Sequence) and because else "no evidence was recorded"
 
 
 def _operations(event: Event) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.mtu import SizeStatus
@@ -478,5 +479,6 @@ error NotReady (reason: string)
 error NotAnswered (reason: string)
 
 error TooManyClients (limit: int)
-""",
+"""
+    + BISECTION,
 }

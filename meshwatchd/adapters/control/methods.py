@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control import interface
+from meshwatchd.adapters.control import bisection, interface
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.varlink import (
     EXPECTED_MORE,
@@ -27,6 +27,7 @@ from meshwatchd.adapters.control.varlink import (
     encode_reply,
 )
 from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
@@ -55,6 +56,10 @@ class ControlBackend(Protocol):
 
     def events(self) -> EventStore:
         """The events kept."""
+        ...
+
+    async def bisect(self, peer: str) -> BisectResult:
+        """Find out where packets to a node die; raises MeshwatchError."""
         ...
 
     async def operate(self, request: OperatorRequested) -> ReplyOperator:
@@ -100,6 +105,8 @@ class Methods:
             case "io.meshwatch.Control.Topology":
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._topology())
+            case "io.meshwatch.Control.Bisect":
+                return self._bisect(_decode(call, bisection.BisectParameters), uid)
             case "io.meshwatch.Control.Mtu":
                 return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
             case "io.meshwatch.Control.Events":
@@ -108,6 +115,18 @@ class Methods:
                 return self._operate(_request(_VERBS[call.method], call), uid)
             case _:
                 raise VarlinkError(METHOD_NOT_FOUND, method=method)
+
+    def _bisect(self, parameters: bisection.BisectParameters, uid: int) -> AsyncIterator[bytes]:
+        if uid != 0:
+            raise VarlinkError(PERMISSION_DENIED)
+        return self._await_bisection(parameters.node)
+
+    async def _await_bisection(self, node: str) -> AsyncIterator[bytes]:
+        try:
+            result = await self._backend.bisect(node)
+        except MeshwatchError as error:
+            raise VarlinkError(interface.NOT_ANSWERED, reason=str(error)) from error
+        yield encode_reply(bisection.BisectReply(result=result))
 
     def _status(self) -> Status:
         status = self._backend.status()

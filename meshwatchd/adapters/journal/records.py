@@ -7,6 +7,9 @@ Ticks, answers and requests are nearly all there is, so they have fixed forms:
     REPLY     session (2), sequence number (4), nanoseconds to the answer (4), number of banner and epoch (2)
     REQUEST   number of the sender and its flow (2), number of the banner (2)
 
+Added to the kind is ASKED where the engine was asked for its deadline since the event before: being asked tidies up its
+heap, and with it the order in which things due at one instant are looked at.
+
 What they number, and every other event, is a msgpack array with its length (4) in front. So is what does not fit, such
 as an answer after seconds. Banners, epochs and senders change rarely; each gets its number when it first comes.
 """
@@ -25,6 +28,8 @@ from meshwatchd.model.outputs import Output, SendProbe
 
 TICK, REPLY, REQUEST, EVENT, OUTPUTS, BANNER, SENDER = range(7)
 
+ASKED: Final = 0x80
+
 _HEAD: Final = struct.Struct("<BI")
 _REPLY: Final = struct.Struct("<BIHIIH")
 _REQUEST: Final = struct.Struct("<BIHH")
@@ -37,10 +42,16 @@ _MAX_GAP: Final = 0xFFFF_FFFF
 
 
 class Input(NamedTuple):
-    """An event and the instant at which the engine was given it; `said` is what it decided, probes left out."""
+    """An event and the instant at which the engine was given it.
+
+    Attributes:
+        is_asked: the engine was asked for its deadline since the event before.
+        said: what it decided, probes left out.
+    """
 
     at_ns: int
     event: ev.Event
+    is_asked: bool
     said: tuple[Output, ...]
 
 
@@ -57,28 +68,30 @@ class RecordEncoder:
         self._banners: dict[tuple[int, int], tuple[int, ev.Banner]] = {}
         self._senders: dict[tuple[object, ...], int] = {}
 
-    def encode(self, event: ev.Event, now_ns: int, outputs: list[Output], into: bytearray) -> None:
+    def encode(
+        self, event: ev.Event, now_ns: int, outputs: list[Output], into: bytearray, *, is_asked: bool = True
+    ) -> None:
         """Append the record of an event and, where anything but probes came of it, of what was said."""
-        kind = type(event)
+        kind, flag = type(event), ASKED if is_asked else 0
         since = now_ns - self._last_ns
         if kind is ev.ReplyReceived or kind is ev.RequestReceived or kind is ev.Tick:
             try:
-                into += self._short(event, since, into)
+                into += self._short(event, since, flag, into)
             except struct.error:
-                self._long(EVENT, self._bridge(since, into), event, into)
+                self._long(EVENT | flag, self._bridge(since, into), event, into)
         else:
-            self._long(EVENT, self._bridge(since, into), event, into)
+            self._long(EVENT | flag, self._bridge(since, into), event, into)
         self._last_ns = now_ns
         for output in outputs:
             if type(output) is not SendProbe:
                 self._long(OUTPUTS, 0, [each for each in outputs if type(each) is not SendProbe], into)
                 break
 
-    def _short(self, event: ev.Event, since: int, into: bytearray) -> bytes:
+    def _short(self, event: ev.Event, since: int, flag: int, into: bytearray) -> bytes:
         """The fixed form; raises struct.error for what does not fit in it."""
         if isinstance(event, ev.ReplyReceived):
             banner = self._banner(event.banner, event.peer_epoch, into)
-            return _REPLY.pack(REPLY, since, event.session, event.seq, event.rtt_ns, banner)
+            return _REPLY.pack(REPLY | flag, since, event.session, event.seq, event.rtt_ns, banner)
         if isinstance(event, ev.RequestReceived):
             if event.coordination is not None:
                 raise struct.error
@@ -86,8 +99,8 @@ class RecordEncoder:
             number = self._senders.get(sender)
             if number is None:
                 number = self._sender(sender, into)
-            return _REQUEST.pack(REQUEST, since, number, self._banner(event.banner, 0, into))
-        return _HEAD.pack(TICK, since)
+            return _REQUEST.pack(REQUEST | flag, since, number, self._banner(event.banner, 0, into))
+        return _HEAD.pack(TICK | flag, since)
 
     def _bridge(self, since: int, into: bytearray) -> int:
         """A gap that 4 bytes cannot hold is told in steps; returns what is left of it."""
@@ -137,9 +150,10 @@ class _Decoder:
         self._senders: dict[int, dict[str, Any]] = {}
 
     def decode(self, content: bytes) -> Iterator[Input]:
-        waiting: tuple[int, ev.Event] | None = None
-        for kind, since, fields in _records(content):
+        waiting: tuple[int, ev.Event, bool] | None = None
+        for head, since, fields in _records(content):
             self._at_ns += since
+            kind = head & ~ASKED
             if kind == BANNER:
                 number, epoch, banner = fields
                 self._banners[number] = epoch, msgspec.convert(banner, ev.Banner)
@@ -152,7 +166,7 @@ class _Decoder:
             else:
                 if waiting is not None:
                     yield Input(*waiting, ())
-                waiting = self._at_ns, self._event(kind, fields)
+                waiting = self._at_ns, self._event(kind, fields), bool(head & ASKED)
         if waiting is not None:
             yield Input(*waiting, ())
 
@@ -188,13 +202,13 @@ def _records(content: bytes) -> Iterator[tuple[int, int, Any]]:
     """Kind, nanoseconds and the rest of each record that is complete."""
     position, end = 0, len(content)
     while position < end:
-        form = _FIXED.get(content[position], _LONG)
+        form = _FIXED.get(content[position] & ~ASKED, _LONG)
         if position + form.size > end:
             return
         kind, since, *rest = form.unpack_from(content, position)
         position += form.size
-        if kind not in _FIXED:
-            if kind > SENDER:
+        if form is _LONG:
+            if kind & ~ASKED > SENDER:
                 raise ValueError(f"byte {position}: kind {kind}")
             if position + rest[0] > end:
                 return

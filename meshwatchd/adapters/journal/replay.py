@@ -56,6 +56,8 @@ def replay(checkpoint: Path) -> Iterator[Replayed]:
     """
     header, engine = load(checkpoint)
     for given in _inputs(checkpoint.with_suffix(".events"), header):
+        if given.is_asked:
+            engine.deadline()
         outputs = engine.handle(given.event, given.at_ns)
         says = tuple(output for output in outputs if not isinstance(output, SendProbe))
         if says or given.said:

@@ -60,10 +60,10 @@ class Journal:
         self._checkpoint(engine, now_ns)
         self._forget_old()
 
-    def note(self, event: Event, now_ns: int, outputs: list[Output]) -> None:
-        """One event that the engine has handled, and what it said."""
+    def note(self, event: Event, now_ns: int, outputs: list[Output], *, is_asked: bool) -> None:
+        """One event that the engine has handled, what it said, and whether it was asked for its deadline before."""
         if self._encoder is not None:
-            self._encoder.encode(event, now_ns, outputs, self._buffer)
+            self._encoder.encode(event, now_ns, outputs, self._buffer, is_asked=is_asked)
             if len(self._buffer) >= BUFFER_BYTES:
                 self.flush()
 

@@ -17,13 +17,14 @@ once in AUDIT_NS in any case.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import re
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink import compact, message, objects, tables
 from meshwatchd.adapters.netlink.compact import Packed
@@ -63,6 +64,13 @@ class Lost:
     device: str | None = None
 
 
+class Stirred(NamedTuple):
+    """The mesh's own WireGuard device was changed; as in `MeshStirred`."""
+
+    what: str
+    is_rebuilding: bool
+
+
 class Mirror:
     """Snapshots of the kernel, and word of what changed.
 
@@ -76,6 +84,7 @@ class Mirror:
     Attributes:
         is_dirty: set whenever a new snapshot may differ from the last one.
         is_in_sync: everything has been read, and no notification was lost since.
+        stirs: changes of the mesh's own WireGuard device, in order.
         losses: removals of marked objects, in order; our own removals are among them.
     """
 
@@ -116,6 +125,8 @@ class Mirror:
         self.is_in_sync = False
         self.is_dirty = asyncio.Event()
         self._is_reading = asyncio.Lock()
+        self.stirs: asyncio.Queue[Stirred] = asyncio.Queue(MAX_PENDING_LOSSES)
+        self._mesh_device = mesh.wireguard_device
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
     def open(self, monitor: NotificationSource | None = None) -> None:
@@ -342,9 +353,21 @@ class Mirror:
         after = None if is_gone else objects.unpack_link(key, values[0])
         if before is not None:
             self._leave(before, after)
+        if self.is_in_sync and self._mesh_device in {link.name for link in (before, after) if link is not None}:
+            self._stir(before, after)
         self._name_devices()
         if self._view.shows(after or objects.unpack_link(key, values[0])):
             self.is_dirty.set()
+
+    def _stir(self, before: Link | None, after: Link | None) -> None:
+        """The mesh's WireGuard device came, went, or changed its flag; its MTU and the like are nobody's business."""
+        was_up, is_up = before is not None and before.is_up, after is not None and after.is_up
+        if was_up is is_up and before is not None and after is not None:
+            return
+        is_rebuilding = after is not None and (before is None or is_up)
+        word = "was made or brought up" if is_rebuilding else "went down or away"
+        with contextlib.suppress(asyncio.QueueFull):
+            self.stirs.put_nowait(Stirred(f"{self._mesh_device} {word}", is_rebuilding))
 
     def _leave(self, before: Link, after: Link | None) -> None:
         """What goes along with a device that is deleted, goes down or changes its name."""

@@ -6,11 +6,11 @@ from random import Random
 
 import msgspec
 
+from meshwatchd.adapters.tap.filter import Wanted
+from meshwatchd.adapters.tap.taps import Taps
 from meshwatchd.bisect.conclude import Gathered, Ledger, conclude
-from meshwatchd.bisect.filter import Wanted
 from meshwatchd.bisect.probes import Probes
 from meshwatchd.bisect.stack import read_stack
-from meshwatchd.bisect.taps import Taps
 from meshwatchd.model.bisection import DeviceCounters, Place
 from meshwatchd.wire import MeshKeys
 from tests.support.bisection import FLANNEL, FakeKernel, leg

@@ -7,8 +7,8 @@ import socket
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from meshwatchd.adapters.tap.decode import read_datagram
 from meshwatchd.bisect.craft import Inner, Outer, inner_frame, inner_packet, ipip_packet, vxlan_frame, vxlan_packet
-from meshwatchd.bisect.decode import read_datagram
 
 INNER = Inner(
     source="10.244.6.0",

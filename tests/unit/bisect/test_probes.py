@@ -8,8 +8,8 @@ from random import Random
 import msgspec
 import pytest
 
+from meshwatchd.adapters.tap.marks import FIRST_SSID
 from meshwatchd.bisect.leg import Leg
-from meshwatchd.bisect.marks import FIRST_SSID
 from meshwatchd.bisect.probes import Probes
 from meshwatchd.model.bisection import SeriesName
 from meshwatchd.model.ids import Layer, NodeName

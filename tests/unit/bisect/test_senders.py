@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from meshwatchd.bisect.kernel import Device
+from meshwatchd.adapters.tap.questions import Device
 from meshwatchd.bisect.probes import Probe
 from meshwatchd.bisect.senders import FIRST_OUTER_PORT, Senders
 from meshwatchd.bisect.stack import Stack, read_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.bisect.kernel import NUD_PERMANENT, Forwarding, Hop, Neighbour
+from meshwatchd.adapters.tap.questions import NUD_PERMANENT, Forwarding, Hop, Neighbour
 from meshwatchd.bisect.observation import DeviceState, Entry
 from meshwatchd.bisect.stack import (
     judge_device,

@@ -70,4 +70,4 @@ def test_permission_has_an_exit_status_of_its_own(tmp_path):
     """A script can tell it from a daemon that is down."""
     with control_room(tmp_path / "control.sock", Backend(), uid=1000) as room:
         code, text = _refusal(room.path, "io.meshwatch.Control.Failover")
-    assert (77, "only root may move traffic; use sudo, or --dry-run to look only") == (code, text)
+    assert (77, "only root may do that; use sudo, or --dry-run to look only") == (code, text)

@@ -24,7 +24,7 @@ def journal(tmp_path):
 
     def noted(event):
         outputs = feed(event)
-        journal.note(event, bench.now, outputs)
+        journal.note(event, bench.now, outputs, is_asked=True)
         return outputs
 
     bench.feed = noted  # type: ignore[method-assign]
@@ -49,7 +49,7 @@ def test_the_same_decisions_are_told_and_exit_0(journal, run):
 def test_another_decision_is_shown_beside_that_of_then(journal, run):
     """And the exit status says so."""
     bench, writer, folder = journal
-    writer.note(Tick(), bench.now, [FailoverHeld(pair=0, reason="never said")])
+    writer.note(Tick(), bench.now, [FailoverHeld(pair=0, reason="never said")], is_asked=True)
     writer.close()
     status, text, _ = run("replay", str(folder))
     assert 1 == status

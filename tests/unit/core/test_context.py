@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.mover import Intent
-from meshwatchd.model.events import CoordinationKind, Reason
-from meshwatchd.model.ids import Layer
+from meshwatchd.core.views import LOST_NS
+from meshwatchd.model.events import Banner, CoordinationKind, Reason
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import Mode
 from tests.support.bench import ready
 from tests.support.lab_mesh import settings_for
@@ -27,7 +28,7 @@ def test_the_two_relays_of_a_path_agree_on_it(name, partners):
     bench = ready(name)
     context = bench.conductor.context
 
-    assert partners == [context.partner(path) for path in context.watch.paths]
+    assert partners == [context.partner(path, bench.now) for path in context.watch.paths]
     assert name == context.local_node
 
 
@@ -37,7 +38,7 @@ def test_failback_is_agreed_by_those_who_hold_the_overrides():
     context = bench.conductor.context
     context.mover.active = context.watch.paths[3]
 
-    assert "a2" == context.partner(context.watch.primary)
+    assert "a2" == context.partner(context.watch.primary, bench.now)
 
 
 def test_neighbours_are_the_rest_of_the_location():
@@ -72,3 +73,45 @@ def test_who_only_observes_answers_over_what_there_is():
 
 def _where(plan):
     return plan.layer, plan.path, plan.peer
+
+
+def _silent(bench, *names):
+    """As if these had not been heard for a second."""
+    for name in names:
+        bench.engine.views.note(name, Banner(), bench.now - LOST_NS)
+
+
+def test_the_way_home_from_a_dead_relay_is_agreed_with_the_leader():
+    """A dead relay agrees to nothing: what is left of its path asks the mesh's own leader over there."""
+    bench = ready("a1")
+    context = bench.conductor.context
+    context.mover.active = context.watch.paths[1]
+    assert "b2" == context.partner(context.watch.primary, bench.now)
+    _silent(bench, "b2")
+    assert "b1" == context.partner(context.watch.primary, bench.now)
+
+
+def test_with_both_relays_dead_the_leaders_agree():
+    """And nobody else: a3 has no say in any case."""
+    for name, partner in (("a1", "b1"), ("b1", "a1"), ("a3", None)):
+        bench = ready(name)
+        context = bench.conductor.context
+        context.mover.active = context.watch.paths[3]
+        _silent(bench, "a2")
+        assert None is context.partner(context.watch.primary, bench.now)
+        _silent(bench, "b2")
+        assert partner == context.partner(context.watch.primary, bench.now)
+
+
+def test_a_leader_answers_for_its_dead_relay_and_for_no_other():
+    """b1 for b2, to those who may ask, on the way home only."""
+    bench = ready("b1")
+    context = bench.conductor.context
+    home, left = context.watch.paths[0], context.watch.paths[3]
+    assert not context.stands_in(home, left, NodeName("a2"), bench.now)
+    _silent(bench, "b2")
+    assert context.stands_in(home, left, NodeName("a2"), bench.now)
+    assert context.stands_in(home, left, NodeName("a1"), bench.now)
+    assert not context.stands_in(home, left, NodeName("a3"), bench.now)
+    assert not context.stands_in(context.watch.paths[2], left, NodeName("a2"), bench.now)
+    assert not context.stands_in(home, home, NodeName("a1"), bench.now)

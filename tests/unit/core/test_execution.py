@@ -176,3 +176,23 @@ def test_an_override_that_somebody_removed_is_put_back():
 
     assert [] == other.said(ApplySwitch)
     assert [] == other.said(ObjectReasserted)
+
+
+def test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it():
+    """Five times a second: put back five times, then told once with a remedy, and tried again a minute later."""
+    bench = ready("a1")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    (rule,) = bench.conductor.context.planner.override(bench.conductor.mover.active)
+    lost = ObjectLost(what=f"rule {rule.render()}")
+    since = bench.now
+    for _ in range(20):
+        bench.feed(lost)
+        bench.run(200 * MS)
+
+    assert 5 == len(bench.said(ApplySwitch, since=since))
+    (refused,) = bench.said(PlanRefused, since=since)
+    assert "ManageForeignRoutingPolicyRules=no" in refused.reason
+    bench.run(60 * SECOND)
+    later = bench.now
+    bench.feed(lost)
+    assert 1 == len(bench.said(ApplySwitch, since=later))

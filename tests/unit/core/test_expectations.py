@@ -99,3 +99,25 @@ def test_what_is_kept_as_good_is_what_stands_still():
     assert HELD == kept.entries == entries_of(seen, DEVICE)
     assert (DEVICE, mac(0), "boot") == (kept.device, kept.lladdr, kept.boot)
     assert WireGuardPeer(public_key="p", endpoint="e:1") == kept.wireguard[0].peers[0]
+
+
+@pytest.mark.parametrize(("wireguard_ip", "is_flannels"), [("192.168.50.11", True), ("10.4.0.2", False), (None, False)])
+def test_under_kilos_profile_another_location_is_flannels_where_nodes_go_by_the_tunnels_address(
+    wireguard_ip, is_flannels
+):
+    """K3s over wg0, each node a location of its own; under Kilo the routes to other locations are Kilo's."""
+    declared = mesh(3, profile="kilo")
+    nodes = tuple(
+        msgspec.structs.replace(node, location=node.name, wireguard_ip=wireguard_ip if node.name == "n1" else None)
+        for node in declared.node
+    )
+    peers = Expectations(
+        device=DEVICE,
+        present=changed(HELD, routes=()),
+        mesh=msgspec.structs.replace(declared, node=nodes),
+        node=LOCAL,
+        hellos={},
+        good=None,
+    ).peers()
+
+    assert is_flannels == (HELD.routes[0] in [peer.route for peer in peers])

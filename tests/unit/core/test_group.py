@@ -320,3 +320,28 @@ def _verdict(group):
         group.is_about_new_flows,
         [session.plan.session for session in group.isolated()],
     )
+
+
+def test_a_leg_that_recovers_is_not_held_down_by_a_node_that_has_died_meanwhile():
+    """b2's misses speak of b2 once it has been silent for a second, in every flow, while b3 answers."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=10)
+    assert leg.group.is_down
+    for _ in range(2_000):
+        leg.probe(hits=["b3"], misses=["b2"])
+        leg.probe(hits=["b3"], misses=["b2"], known=True)
+        if leg.group.is_good:
+            break
+
+    assert (False, True) == (leg.group.is_down, leg.group.is_good)
+    assert [leg.sessions["b2"]] == list(leg.group.isolated())
+
+
+def test_a_leg_that_loses_new_flows_stays_condemned_while_known_ones_pass():
+    """However long b2's new flows are silent: its known ones say that it lives."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=10)
+    for _ in range(1_500):
+        leg.probe(misses=["b2", "b3"])
+        leg.probe(hits=["b2", "b3"], known=True)
+    assert leg.group.is_down

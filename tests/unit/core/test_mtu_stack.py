@@ -10,8 +10,17 @@ from meshwatchd.core.mtu_layout import measured
 from meshwatchd.core.mtu_stack import FRAGMENT_BYTES, Misfit, read_stack
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.snapshot import Forwarding, Link, WireGuardPeer, WireGuardState
-from tests.support.lab_mesh import planner_of, settings_for, snapshot_of, topology_of, with_ipip
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, WireGuardPeer, WireGuardState
+from tests.support.lab_mesh import (
+    direct_settings,
+    direct_snapshot,
+    direct_topology,
+    planner_of,
+    settings_for,
+    snapshot_of,
+    topology_of,
+    with_ipip,
+)
 
 
 def _with(name, **mtus):
@@ -126,6 +135,31 @@ def test_probes_that_test_fragments_are_longer_than_the_underlay_takes():
 
     assert (1500 + FRAGMENT_BYTES,) * 2 == read_stack(snapshot_of("b3"), planner).expected(plan, planner)
     assert (9216,) * 2 == read_stack(_with("b3", eth0=9000), planner).expected(plan, planner)
+
+
+def test_under_a_tunnel_that_has_the_nodes_own_address_is_the_way_out():
+    """K3s over wg0: node-ip is wg0's, which fits eth0 or does not; paths carry what flannel.1 does."""
+    planner = Planner(direct_topology("n1"), direct_settings("n1"))
+    wg0, flannel = direct_snapshot().links
+    snapshot = msgspec.structs.replace(
+        direct_snapshot(),
+        links=(
+            Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=("192.168.8.11",)),
+            msgspec.structs.replace(wg0, addresses=("10.8.0.1",)),
+            msgspec.structs.replace(flannel, addresses=("10.42.1.0",)),
+        ),
+        default_routes=(DeviceRoute(dst="0.0.0.0/0", dev="eth0", table=254, protocol=3, via="192.168.8.1"),),
+        forwarding=(Forwarding(dev="flannel.1", lladdr="02:00:00:00:00:02", dst="10.8.0.2"),),
+    )
+
+    stack = read_stack(snapshot, planner)
+    assert (1420, 1420, 1370, ()) == (stack.underlay, stack.wireguard, stack.overlay, stack.misfits)
+    sizes = _sizes("n1", snapshot, planner)
+    assert (1370, 1370) == sizes[Layer.RELAY, 0, "n2"]
+    assert (1420, 1420) == sizes[Layer.WIREGUARD, 0, "n2"]
+    narrow = msgspec.structs.replace(snapshot.links[0], mtu_bytes=1400)
+    small = msgspec.structs.replace(snapshot, links=(narrow, *snapshot.links[1:]))
+    assert Misfit(Layer.WIREGUARD, "wg0", 1420, 1340) in read_stack(small, planner).misfits
 
 
 def test_nodes_that_are_known_by_their_wireguard_address_have_no_misfit():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.detector import MISS_NATS
+from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.pair import RECENT_NS, VIEW_SETTLE_NS, leg
 from meshwatchd.core.session import Outcome
 from meshwatchd.core.views import KEY_NEWS_NS, View, encode
@@ -232,7 +234,7 @@ def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
     bench = ready("a3")
     watch, since = bench.conductor.watch, bench.now + 10 * SECOND
     for at in (*range(bench.now, since, 300 * MS), *range(since, since + 3 * SECOND, gap_ms * MS)):
-        watch.note_heard("a1", Layer.OVERLAY, at)
+        watch.note_heard("a1", Layer.OVERLAY, NO_PATH, at)
 
     assert expected is watch._inbound(since, since + 3 * SECOND)
     assert UNKNOWN is watch._inbound(since, since + 500 * MS)
@@ -249,3 +251,28 @@ def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, ex
     bench.hear("n3", None, Banner(view_up=up, view_known=known))
 
     assert expected is bench.engine.conductors[0]._evidence(bench.now).remote_view_leader
+
+
+@pytest.mark.parametrize(("path", "expected"), [(0, ALIVE), (1, UNKNOWN)])
+def test_what_arrives_by_a_standby_is_no_sign_of_life_of_the_tunnel(path, expected):
+    """A blocked tunnel was called a break of one direction, since the far nodes' probes came in over standby links."""
+    bench = ready("a1")
+    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    for at in range(bench.now, since + 3 * SECOND, 300 * MS):
+        for peer in ("b2", "b3"):
+            watch.note_heard(peer, Layer.RELAY, path, at)
+
+    assert expected is watch._inbound(since, since + 3 * SECOND)
+
+
+def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
+    """Its address is wg0's; a pod's canary crosses flannel.1 as the probes of the path do."""
+    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
+    bench.run(2 * SECOND)
+    watch = bench.engine.conductors[0].watch
+    behind = watch._behind(watch.primary)
+    (one, *_) = (plan for plan in bench.plans.values() if plan.peer == "n2")
+
+    assert not watch._refutes(behind, msgspec.structs.replace(one, destination="10.8.0.2"))
+    assert watch._refutes(behind, msgspec.structs.replace(one, destination="10.42.2.7"))
+    assert not watch._refutes(behind, msgspec.structs.replace(one, peer=NodeName("n3"), destination="10.42.3.7"))

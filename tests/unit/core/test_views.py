@@ -9,6 +9,7 @@ from meshwatchd.core.views import (
     DRAIN_MEMORY_NS,
     KEY_NEWS_NS,
     KEY_REPEAT_NS,
+    LOST_NS,
     VIEW_PAIRS,
     PeerViews,
     View,
@@ -96,3 +97,12 @@ def test_a_drained_peer_may_be_silent_for_an_hour():
     assert not views.is_admin_down("b2", 11 + DRAIN_MEMORY_NS)
     views.note("b2", Banner(), 20)
     assert not views.is_admin_down("b2", 20)
+
+
+def test_who_has_not_been_heard_for_a_second_is_lost():
+    """And who has never been."""
+    views = PeerViews()
+    assert views.is_lost("b2", LOST_NS)
+    views.note("b2", Banner(), 10)
+    assert not views.is_lost("b2", 9 + LOST_NS)
+    assert views.is_lost("b2", 10 + LOST_NS)

@@ -3,7 +3,7 @@
 from typing import cast
 
 from netnslab import state_faults
-from netnslab.diagnosis_cells import TOPOLOGIES, settings_for, trials
+from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, trials
 from netnslab.topology_file import load
 
 
@@ -38,3 +38,18 @@ def test_nothing_is_enforced_where_nobody_relays():
     """Repairs would heal what is to be diagnosed; under Kilo only enforcing makes standby links."""
     assert "observe" == settings_for(load("flannel-wg"))["daemon"]["mode"]
     assert "daemon" not in settings_for(load("kilo-flannel"))
+
+
+def test_only_those_on_the_other_side_may_say_something_else():
+    """The dead leader itself; and whose own state is well, what does not come back from the victim."""
+    nodes = ("c1", "d1")
+
+    assert (("c1", "local-fault"),) == companions_of("leader-dead", victim="c1", nodes=nodes)
+    assert (("d1", "wireguard-blocked"),) == companions_of("one-way-break", victim="c1", nodes=nodes)
+    assert (("d1", "overlay-black-hole"),) == companions_of("fdb-entry-missing", victim="c1", nodes=nodes)
+    assert () == companions_of("mtu-black-hole", victim="c1", nodes=nodes)
+
+
+def test_tunnels_are_waited_for_longer():
+    """Their silence is told after handshakes in vain; probes find a one-way break themselves."""
+    assert patience_s("wireguard-no-handshake") > patience_s("one-way-break") == patience_s("fdb-entry-missing")

@@ -50,6 +50,23 @@ def test_another_code_beside_it_is_not_right():
     assert "undetermined" == judged.given
 
 
+def test_what_the_other_side_must_say_is_no_other_blame():
+    """The dead leader says that it hears nobody; the same word from somebody else is blame."""
+    standing = [
+        Told(node="a", fault="leader-dead", culprit="c1", source="verdict"),
+        Told(node="c1", fault="local-fault", culprit="c1", source="verdict"),
+    ]
+    common = {"topology": "t", "expected": "leader-dead", "node": "c1", "culprit": "c1", "injected_ns": 0}
+
+    for companions, is_right in (((("c1", "local-fault"),), True), ((("a", "local-fault"),), False), ((), False)):
+        judged = judge(**common, history=(), standing=standing, calm_ms=1.0, companions=companions)  # type: ignore[arg-type]
+        assert is_right == judged.is_right
+
+    elsewhere = [Told(node="c1", fault="local-fault", culprit="d1", source="verdict"), *standing[:1]]
+    judged = judge(**common, history=(), standing=elsewhere, calm_ms=1.0, companions=(("c1", "local-fault"),))  # type: ignore[arg-type]
+    assert not judged.is_right
+
+
 def test_silence_is_a_diagnosis_too():
     """Nobody said anything, so nothing can be right."""
     judged = cell(())

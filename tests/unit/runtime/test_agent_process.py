@@ -10,12 +10,15 @@ from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import EventFrame, FactFrame, OperatorReplyFrame, StatusFrame
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import AgentRestarted, ReplyOperator
+from meshwatchd.model.outputs import AgentRestarted, ReplyOperator, VerdictChanged
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.status import Status
 from meshwatchd.runtime import link
 from meshwatchd.runtime.agent_process import EXIT_FAILURE, Agent, main
 from meshwatchd.runtime.logging import make_log
+from tests.support.example_bisection import RESULT
+from tests.support.lab_mesh import declared_mesh
+from tests.unit.core.test_proof import verdict
 
 STATUS = Status(
     at_ns=1,
@@ -100,6 +103,34 @@ def test_an_operators_request_goes_to_the_engine_and_its_answer_back(settings):
     wanted = OperatorRequested(request=1, verb=OperatorVerb.FAILOVER, location="cloud", to_rank=None, is_dry_run=True)
     assert EventFrame(event=wanted) == frame
     assert "no standby is good" == answer.text
+
+
+def test_a_verdict_on_an_overlay_is_proven_and_the_place_becomes_an_event(settings):
+    """The engine's fact wakes the duty; its process gets the mesh, and its result is an event of that pair."""
+    asked = []
+
+    async def spawn(peer, mesh):
+        asked.append((peer, mesh))
+        return msgspec.json.encode(RESULT)
+
+    async def scenario(agent, engine):
+        agent._prover._bisections._spawn = spawn
+        fact = VerdictChanged(verdict=verdict(), previous="none")
+        engine.send(FactFrame(at_ns=1, fact=fact))
+        agent._receive()
+        async with asyncio.TaskGroup() as group:
+            duty = group.create_task(agent._prover._bisections.prove_verdicts())
+            batch = await agent.events().read_next(agent.events().last_seq, limit=9)
+            duty.cancel()
+        return batch[-1], await agent.bisect("b2")
+
+    declared = msgspec.structs.replace(settings, mesh=declared_mesh())
+    told, by_hand = with_agent(declared, scenario)
+
+    assert ["b1", "b2"] == [peer for peer, _mesh in asked]
+    assert {msgspec.json.encode(declared_mesh())} == {mesh for _peer, mesh in asked}
+    assert ("path.bisected", 0, "local-fdb") == (told["event"], told["pair"], told["place"])
+    assert RESULT == by_hand
 
 
 def test_the_end_of_the_link_is_the_end_of_the_agent(settings):

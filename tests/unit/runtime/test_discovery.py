@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from meshwatchd.adapters.hello import cache
 from meshwatchd.model.discovery import Candidate
+from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import (
     MINUTE,
     MS,
@@ -82,6 +84,12 @@ class WirePort:
     def arrive(self, datagram, source):
         """A datagram is here."""
         self._waiting.append((datagram, source))
+
+    async def open(self):
+        """As HelloPort.open()."""
+
+    def close(self):
+        """As HelloPort.close()."""
 
     def deliver(self):
         """Hand over what has arrived."""
@@ -447,3 +455,36 @@ def test_answers_to_one_address_are_few(stage):
 
     assert 1 >= Counter(stage.wire.sent)["a1", hellos.view("b1").node_ip] - before["a1", hellos.view("b1").node_ip]
     assert 99 <= a1.counters["hello-unanswered"]
+
+
+def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
+    """A wrong mode of one file must not hide a node; somebody else is the backup."""
+    stage.start()
+
+    def refuse():
+        raise ConfigError(
+            "/var/lib/meshwatchd/standby.key", "standby.private_key_file", "is open to everybody", "chmod"
+        )
+
+    stage.nodes["a2"].discovery._make_key = refuse
+    stage.play(20 * SECOND)
+
+    assert stage.are_agreed()
+    assert ("a3",) == stage.meshes()[0].location[0].standbys
+    assert "is open to everybody" in str(stage.nodes["a2"].log.named("hello.rejected")[0]["reason"])
+
+
+def test_what_is_known_is_written_when_the_agent_ends(stage):
+    """A node that is stopped seconds after it has learned something starts with it."""
+    stage.start("a1", "b1").play(5 * SECOND)
+    a1 = stage.nodes["a1"].discovery
+
+    async def end_at_once():
+        async with asyncio.timeout(0.01):
+            await a1.run()
+
+    with contextlib.suppress(TimeoutError):
+        asyncio.run(end_at_once())
+    kept, problem = cache.load(stage.nodes["a1"].folder, "a1")
+    assert "" == problem
+    assert ["b1"] == [peer.name for peer in kept.peers] if kept is not None else []

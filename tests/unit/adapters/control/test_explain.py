@@ -70,6 +70,14 @@ def test_the_deeds_are_those_of_this_incident():
         ),
         (event("plan.refused", 5, reason="EEXIST"), "a change was refused: EEXIST"),
         (event("override.adopted", 5, rank=3), "found path b2-a2 in use at start and kept it"),
+        (
+            event("path.bisected", 5, peer="b2", place="local-fdb", candidates=["local-fdb"], because=["no entry"]),
+            "bisected the way to b2: packets die at local-fdb; no entry",
+        ),
+        (
+            event("path.bisected", 5, peer="b2", place="wire", candidates=["wire", "peer-ingress"], because=[]),
+            "bisected the way to b2: packets die at wire (or peer-ingress); no evidence was recorded",
+        ),
         (event("override.adopted", 5, rank=9), "found path of rank 9 in use at start and kept it"),
     ],
 )

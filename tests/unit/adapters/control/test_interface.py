@@ -9,6 +9,15 @@ import pytest
 
 from meshwatchd.adapters.control.explain import Deed, Explanation
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
+from meshwatchd.model.bisection import (
+    BisectResult,
+    DeviceCounters,
+    KnownFlows,
+    PeerCounts,
+    SeriesCounts,
+    Tables,
+    TapReport,
+)
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.mtu import SizeStatus
@@ -39,6 +48,13 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Candidate": Candidate,
     "DeviceLayer": DeviceLayer,
     "View": LocalView,
+    "Bisection": BisectResult,
+    "Series": SeriesCounts,
+    "PeerSeries": PeerCounts,
+    "KnownFlows": KnownFlows,
+    "Tables": Tables,
+    "Tap": TapReport,
+    "DeviceCounters": DeviceCounters,
     "Size": SizeStatus,
 }
 

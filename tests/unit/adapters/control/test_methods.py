@@ -18,6 +18,7 @@ from meshwatchd.model.events import OperatorVerb
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator
 from tests.support.control_room import Backend
+from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
 
 ROOT, SOMEBODY = 0, 1000
@@ -111,6 +112,27 @@ def test_acting_is_for_root_alone():
         backend, "io.meshwatch.Control.Failover", uid=SOMEBODY
     )
     assert [] == backend.asked
+
+
+def test_bisecting_is_for_root_alone_and_names_the_node():
+    """It makes the node send packets by hand; the result is the agent's own."""
+    backend = Backend()
+
+    assert ("org.varlink.service.PermissionDenied", {}) == refusal(
+        backend, "io.meshwatch.Control.Bisect", {"node": "b1"}, uid=SOMEBODY
+    )
+    (reply,) = ask(backend, "io.meshwatch.Control.Bisect", {"node": "b1"})
+    assert ["b1"] == backend.bisected
+    assert msgspec.json.decode(msgspec.json.encode(RESULT)) == _parameters(reply)["result"]
+
+
+def test_a_bisection_that_fails_gives_its_reason():
+    """No such node, no answer of the process: an error, and the connection goes on."""
+    backend = Backend()
+    backend.bisection = ControlError(3, "there is no node x9 in this mesh")
+
+    name, parameters = refusal(backend, "io.meshwatch.Control.Bisect", {"node": "x9"})
+    assert (interface.NOT_ANSWERED, {"reason": "there is no node x9 in this mesh"}) == (name, parameters)
 
 
 def test_looking_at_what_would_be_done_is_for_everybody():

@@ -46,7 +46,9 @@ def _written(given, said=()):
 
 def test_every_event_comes_back_with_its_instant():
     """The frequent kinds by their short forms, all others as they are."""
-    assert [(100 + 7 * place, event, ()) for place, event in enumerate(GIVEN)] == list(decode(_written(GIVEN), 100))
+    assert [(100 + 7 * place, event, True, ()) for place, event in enumerate(GIVEN)] == list(
+        decode(_written(GIVEN), 100)
+    )
 
 
 def test_what_was_said_comes_back_without_probes():
@@ -86,8 +88,10 @@ def test_what_does_not_fit_the_short_form_takes_the_long_one():
     late = ev.ReplyReceived(session=SessionId(3), seq=2**40, rtt_ns=5_000_000_000, peer_epoch=1, banner=BANNER)
     encoder, content = RecordEncoder(0), bytearray()
     encoder.encode(late, 60_000_000_000, [], content)
-    encoder.encode(ev.Tick(), 130_000_000_000, [], content)
-    assert [(60_000_000_000, late, ()), (130_000_000_000, ev.Tick(), ())] == list(decode(bytes(content), 0))
+    encoder.encode(ev.Tick(), 130_000_000_000, [], content, is_asked=False)
+    assert [(60_000_000_000, late, True, ()), (130_000_000_000, ev.Tick(), False, ())] == list(
+        decode(bytes(content), 0)
+    )
 
 
 def test_garbage_is_no_journal():

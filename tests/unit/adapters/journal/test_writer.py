@@ -21,7 +21,7 @@ class Journalled(Bench):
         """Note what is fed."""
         outputs = super().feed(event)
         if self.journal is not None:
-            self.journal.note(event, self.now, outputs)
+            self.journal.note(event, self.now, outputs, is_asked=True)
         return outputs
 
 
@@ -68,7 +68,7 @@ def test_the_ring_is_bounded(tmp_path):
     bench, journal = _bench(tmp_path, max_bytes=1)
     for _ in range(2 * SEGMENTS):
         for _ in range(BUFFER_BYTES // 4):
-            journal.note(Tick(), bench.now, [])
+            journal.note(Tick(), bench.now, [], is_asked=True)
         journal.keep(bench.engine, bench.now)
     journal.close()
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
-from meshwatchd.bisect.filter import Wanted
-from meshwatchd.bisect.kernel import Device
-from meshwatchd.bisect.marks import Sightings
-from meshwatchd.bisect.tap import Seen, Tap, open_tap
+from meshwatchd.adapters.tap.filter import Wanted
+from meshwatchd.adapters.tap.marks import Sightings
+from meshwatchd.adapters.tap.questions import Device
+from meshwatchd.adapters.tap.tap import Seen, Tap, open_tap
 from meshwatchd.model.bisection import KnownFlows, PeerCounts, SeriesName, TapReport
 from meshwatchd.model.errors import KernelError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from meshwatchd.bisect.decode import Datagram
-from meshwatchd.bisect.marks import FIRST_SSID, Mark, Sightings, first_sequence, read_mark
-from meshwatchd.bisect.tap import Seen
+from meshwatchd.adapters.tap.decode import Datagram
+from meshwatchd.adapters.tap.marks import FIRST_SSID, Mark, Sightings, first_sequence, read_mark
+from meshwatchd.adapters.tap.tap import Seen
 from meshwatchd.model.bisection import KnownFlows, SeriesName
 from meshwatchd.wire import ProbeSpec
 from tests.support.wire_pair import B1_ADDRESS, answer, request

@@ -25,7 +25,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from meshwatchd.bisect.decode import (
+from meshwatchd.adapters.tap.decode import (
     ETH_P_ARP,
     ETH_P_IP,
     ETHERNET_BYTES,

@@ -8,8 +8,8 @@ import struct
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from meshwatchd.bisect.filter import SNAP_BYTES
-from meshwatchd.bisect.tap import MAX_PACKETS, PACKET_OUTGOING, Tap
+from meshwatchd.adapters.tap.filter import SNAP_BYTES
+from meshwatchd.adapters.tap.tap import MAX_PACKETS, PACKET_OUTGOING, Tap
 
 CHECKSUM_LEFT_TO_DEVICE, SEGMENTS_LEFT_TO_DEVICE, FINISHED = 0x8, 0x100, 0x80
 

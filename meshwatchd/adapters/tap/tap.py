@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from meshwatchd.bisect.decode import ETHERNET_BYTES, Datagram, read_datagram
-from meshwatchd.bisect.filter import SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.adapters.tap.decode import ETHERNET_BYTES, Datagram, read_datagram
+from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, attach, tap_program
 from meshwatchd.model.bisection import TapReport
 
 ETH_P_ALL: Final = 0x0003

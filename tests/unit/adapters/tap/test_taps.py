@@ -8,8 +8,8 @@ import socket
 import msgspec
 import pytest
 
-from meshwatchd.bisect.filter import Wanted
-from meshwatchd.bisect.taps import Taps, count_peer
+from meshwatchd.adapters.tap.filter import Wanted
+from meshwatchd.adapters.tap.taps import Taps, count_peer
 from meshwatchd.model.bisection import KnownFlows, PeerCounts, SeriesName
 from meshwatchd.model.errors import KernelError
 from tests.support.bisection import ETH0, FLANNEL, PORT

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from meshwatchd.adapters.netlink.message import encode_attribute as attribute
-from meshwatchd.bisect.kernel import NUD_PERMANENT, Kernel, Neighbour, read_device, read_hop, read_queue
+from meshwatchd.adapters.tap.questions import NUD_PERMANENT, Kernel, Neighbour, read_device, read_hop, read_queue
 
 
 def test_a_vxlan_device_is_read_with_its_tunnel_and_counters():

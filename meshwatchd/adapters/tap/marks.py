@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from meshwatchd.bisect.decode import Datagram
-from meshwatchd.bisect.filter import PROBE_PORTS
-from meshwatchd.bisect.tap import Seen
+from meshwatchd.adapters.tap.decode import Datagram
+from meshwatchd.adapters.tap.filter import PROBE_PORTS
+from meshwatchd.adapters.tap.tap import Seen
 from meshwatchd.model.bisection import KnownFlows, SeriesName
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 

@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.layers.vxlan import VXLAN
 
-from meshwatchd.bisect.filter import PROBE_PORTS, SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.adapters.tap.filter import PROBE_PORTS, SNAP_BYTES, Wanted, attach, tap_program
 
 PORT, VXLAN_PORT = 18618, 8472
 PEER, VTEP, OTHER = "10.244.4.0", "10.2.0.11", "10.244.9.9"

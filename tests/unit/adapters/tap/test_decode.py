@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
 
-from meshwatchd.bisect.decode import Datagram, Wrapping, read_datagram
+from meshwatchd.adapters.tap.decode import Datagram, Wrapping, read_datagram
 
 VXLAN_PORT = 8472
 addresses = st.ip_addresses(v=4)

@@ -1,0 +1,39 @@
+"""`meshwatchctl bisect`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from meshwatchd.adapters.control.bisection import BisectParameters, BisectReply
+from meshwatchd.cli.client import Client
+from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.render_bisect import render_bisection
+from meshwatchd.model.bisection import Place
+
+EXIT_DEAD = 2
+PATIENCE_S = 90.0
+"""A run waits for the one before it, and each may take half a minute by `bisect.timeout`."""
+
+
+@click.command("bisect")
+@click.argument("node")
+@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, as with the option of meshwatchctl itself.")
+@click.pass_obj
+def bisect(terminal: Terminal, *, node: str, is_json: bool) -> int:
+    """Tell where exactly packets to NODE die: which table, device, filter or queue, the wire, or the peer.
+
+    Taps two devices and sends some forty packets, for a second or two; changes nothing. Root only.
+
+    Exit status: 0 nothing dies, 2 something does.
+    """
+    client = Client(terminal.socket, timeout_s=PATIENCE_S)
+    reply = client.call("io.meshwatch.Control.Bisect", BisectParameters(node=node))
+    result = msgspec.json.decode(reply, type=BisectReply).result
+    if is_json or terminal.is_json:
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+    else:
+        sys.stdout.write(render_bisection(result, terminal.paint))
+    return 0 if result.place is Place.NOWHERE else EXIT_DEAD

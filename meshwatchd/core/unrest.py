@@ -1,0 +1,113 @@
+"""The mesh's own agent at work: Kilo changing leaders or starting again is no fault, and silence meanwhile none either.
+
+A leader that dies leaves every kernel as it was; Kilo rewrites it. That tells the two apart:
+
+    kilo0 goes down or vanishes                     TRANSIENT_NS: an agent that starts again makes it anew in 0.2 s
+    kilo0 comes up, its peers or Kilo's routes      CHANGE_NS: a leader change is settled by its second handshake, and
+    become others                                   by then the mesh has been taken over as it is
+
+Who sees it tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so that a relay's
+word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts nobody proposes,
+nobody grants, and no verdict is stated. It ends after MAX_NS whatever goes on: who rewrites for longer is broken.
+"""
+
+from __future__ import annotations
+
+from meshwatchd.model.events import Banner
+from meshwatchd.model.settings import MS, SECOND, MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+
+TRANSIENT_NS = 400 * MS
+CHANGE_NS = 2500 * MS
+MAX_NS = 5 * SECOND
+CALM_NS = 10 * SECOND
+"""After so much calm another episode may begin."""
+
+HEARSAY_NS = 600 * MS
+"""A peer's word counts for so long unless it is repeated, as each of its packets does, or taken back."""
+
+KILO_PROTOCOL = 4
+"""RTPROT_STATIC: Kilo's routes (kilo.md 3.0)."""
+
+HERE = 1 << 30
+NEARBY = 1 << 31
+"""Bits of the banner's masks that no pair of locations uses."""
+
+
+class Unrest:
+    """What is known of rewriting in progress, here and elsewhere."""
+
+    def __init__(self) -> None:
+        self._until = 0
+        self._began = -CALM_NS
+        self._last = -CALM_NS
+        self._nearby: dict[str, int] = {}
+        self._elsewhere: dict[str, tuple[str, int]] = {}
+
+    def stirred(self, now: int, *, is_rebuilding: bool) -> bool:
+        """An object of the mesh's own agent was changed on this node; whether that is news.
+
+        Args:
+            now: nanoseconds.
+            is_rebuilding: something came into being, or another took its place; else something only went.
+        """
+        if now - self._last >= CALM_NS:
+            self._began = now
+        self._last = now
+        was_on = now < self._until
+        lasts_ns = CHANGE_NS if is_rebuilding else TRANSIENT_NS
+        self._until = max(self._until, min(now + lasts_ns, self._began + MAX_NS))
+        return not was_on and now < self._until
+
+    def heard(self, peer: str, banner: Banner, now: int, *, location: str, home: str) -> bool:
+        """A peer's banner has one of the bits; whether its location is this node's and that is news."""
+        if location != home:
+            self._elsewhere[peer] = location, now + HEARSAY_NS
+            return False
+        if not banner.view_up & HERE:
+            return False
+        was_on = self._is_nearby(now)
+        self._nearby[peer] = now + HEARSAY_NS
+        return not was_on
+
+    def unsaid(self, peer: str) -> None:
+        """A peer's banner has none of the bits: it is over there."""
+        self._nearby.pop(peer, None)
+        self._elsewhere.pop(peer, None)
+
+    @property
+    def has_hearsay(self) -> bool:
+        """Whether a peer has said anything that is not taken back."""
+        return bool(self._nearby or self._elsewhere)
+
+    def is_on(self, remote: str, now: int) -> bool:
+        """Whether silence between this node's location and another accuses nobody at this moment."""
+        if now < self._until or self._is_nearby(now):
+            return True
+        return any(location == remote and now < until for location, until in self._elsewhere.values())
+
+    def bits(self, now: int) -> int:
+        """What the banner says of it."""
+        return (HERE if now < self._until else 0) | (NEARBY if self._is_nearby(now) else 0)
+
+    def _is_nearby(self, now: int) -> bool:
+        return any(now < until for until in self._nearby.values())
+
+
+def rewritten(before: Snapshot, after: Snapshot, mesh: MeshSettings) -> str:
+    """What of the mesh's own agent a later snapshot shows made anew; empty for nothing, and for what only went."""
+    device = mesh.wireguard_device
+    old, new = before.link(device), after.link(device)
+    if new is not None and (old is None or old.index != new.index or (new.is_up and not old.is_up)):
+        return f"{device} was made or brought up"
+    peers = [{p.public_key for s in each.wireguard if s.device == device for p in s.peers} for each in (before, after)]
+    if peers[0] and peers[1] - peers[0]:
+        return f"{device} has other peers"
+    if before.is_bounded or after.is_bounded:
+        return ""
+    ways = [
+        {(r.dst, r.table): (r.dev, r.via) for r in each.device_routes if r.protocol == KILO_PROTOCOL}
+        for each in (before, after)
+    ]
+    moved = [key for key, way in ways[1].items() if ways[0].get(key, way) != way]
+    return f"routes to {moved[0][0]} and {len(moved) - 1} more lead another way" if moved else ""

@@ -1,0 +1,78 @@
+"""Proof in the agent: bisections of its own, and taps for those of its peers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+from meshwatchd.config.load import DEFAULT_PATH
+from meshwatchd.model.bisection import BisectResult
+from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.outputs import Fact, PathBisected, VerdictChanged
+from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.runtime.bisecting import Bisections, Log, Spawn, make_spawn
+from meshwatchd.runtime.tap_listener import TapListener
+
+
+class Sink(Protocol):
+    """Where facts go."""
+
+    def consume(self, frame: FactFrame) -> object:
+        """Keep and log a fact."""
+        ...
+
+
+class Prover:
+    """What the agent has of it.
+
+    Args:
+        settings: the daemon's.
+        config: the file they came from.
+        snapshot: the last one shown to the engine.
+        sinks, log: where facts and failures go.
+        spawn: for tests.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        config: Path | None,
+        *,
+        snapshot: Callable[[], Snapshot | None],
+        sinks: Sink,
+        log: Log,
+        spawn: Spawn | None = None,
+    ) -> None:
+        self._settings, self._snapshot, self._sinks = settings, snapshot, sinks
+        run = spawn or make_spawn(config or DEFAULT_PATH, settings.bisect)
+        self._bisections = Bisections(run, settings, mesh=self.mesh, tell=self._tell, log=log)
+        self._listener = TapListener(settings, mesh=self.mesh, log=log)
+
+    def take(self, fact: Fact) -> None:
+        """Look whether a fact of the engine deserves proof."""
+        if isinstance(fact, VerdictChanged):
+            self._bisections.consider(fact.verdict)
+
+    async def bisect(self, peer: str) -> BisectResult:
+        """Find out where packets to a node die.
+
+        Raises:
+            BisectError: it could not be found out.
+        """
+        return await self._bisections.run(peer)
+
+    def duties(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """What goes on for ever."""
+        return self._bisections.prove_verdicts(), self._listener.serve()
+
+    def mesh(self) -> MeshSettings:
+        """The mesh as it is known: found out, or as declared."""
+        snapshot = self._snapshot()
+        found = snapshot.mesh if snapshot is not None else None
+        return found or self._settings.mesh
+
+    def _tell(self, fact: PathBisected) -> None:
+        self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))

@@ -1,0 +1,149 @@
+"""The socket of the tap desk, UDP port probe.port - 2, and what it is made of on a real node."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from meshwatchd.adapters.tap.filter import Wanted
+from meshwatchd.adapters.tap.questions import Kernel
+from meshwatchd.adapters.tap.taps import Taps
+from meshwatchd.config.keys import read_mesh_key
+from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
+from meshwatchd.model.topology import Node
+from meshwatchd.runtime.tap_desk import TapDesk
+from meshwatchd.wire.auth import KeyRole, MeshSecret
+from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapKeys
+
+RETRY_S: Final = 30.0
+TURN_S: Final = 0.2
+"""Between readings of open taps: their buffers hold what passes in many times that."""
+KEYS_S: Final = 5.0
+"""How long keys are used before the files are read again: a rotation is followed within that."""
+FALLBACK_VXLAN_PORT: Final = 8472
+
+
+class Log(Protocol):
+    """What of a structlog logger is used."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line of level warning."""
+        ...
+
+
+class TapListener:
+    """Hears questions and answers them, for as long as it is served.
+
+    Args:
+        settings: the daemon's.
+        mesh: as it is known at the moment.
+        log: for a port that cannot be had.
+        desk: for tests.
+    """
+
+    def __init__(
+        self, settings: Settings, *, mesh: Callable[[], MeshSettings], log: Log, desk: TapDesk | None = None
+    ) -> None:
+        self._port = settings.probe.port + PORT_OFFSET
+        self._log = log
+        self._desk = desk or TapDesk(
+            settings.daemon.node,
+            mesh=mesh,
+            keys=KeyFiles(settings.auth).read,
+            open_taps=lambda asker, ssid: open_taps(asker, ssid, mesh().overlay_device, settings.probe.port),
+        )
+
+    async def serve(self) -> None:
+        """Listen for ever; a port that is taken is tried again."""
+        while True:
+            try:
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as opened:
+                    opened.bind(("", self._port))
+                    await self._serve(opened)
+            except OSError as error:
+                self._log.warning("taps.unheard", port=self._port, error=error.strerror or str(error))
+            await asyncio.sleep(RETRY_S)
+
+    async def _serve(self, opened: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(opened, self._receive, opened)
+        try:
+            while True:
+                await asyncio.sleep(TURN_S if self._desk.is_open else 5 * TURN_S)
+                self._desk.read()
+        finally:
+            loop.remove_reader(opened)
+            self._desk.close()
+
+    def _receive(self, opened: socket.socket) -> None:
+        try:
+            datagram, asker = opened.recvfrom(MAX_BYTES + 1)
+            answer = self._desk.take(datagram)
+            if answer is not None:
+                opened.sendto(answer, asker)
+        except OSError:
+            # An ICMP error about an earlier answer, or a way back that is gone: the asker asks again.
+            return
+
+
+class KeyFiles:
+    """The mesh keys as the files have them, read again every few seconds at most.
+
+    Args:
+        auth: names the files.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, auth: AuthSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._auth, self._clock = auth, clock
+        self._keys: TapKeys | None = None
+        self._until_s = float("-inf")
+
+    def read(self) -> TapKeys | None:
+        """The keys; None where there are none that can be used."""
+        if self._clock() >= self._until_s:
+            self._until_s = self._clock() + KEYS_S
+            try:
+                self._keys = read_keys(self._auth)
+            except (ConfigError, ValueError):
+                self._keys = None
+        return self._keys
+
+
+def read_keys(auth: AuthSettings) -> TapKeys:
+    """The keys of tap exchanges.
+
+    Raises:
+        ConfigError, ValueError: a file cannot be used, or both together cannot.
+    """
+    secrets = [MeshSecret(secret=read_mesh_key(Path(auth.key_file)))]
+    if auth.accepted_key_file:
+        accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
+        secrets.append(MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY))
+    return TapKeys(secrets)
+
+
+def open_taps(asker: Node, ssid: int, overlay_device: str, port: int) -> Taps:
+    """Taps for another node's probes: on the overlay device, and on the one that leads to that node.
+
+    Raises:
+        KernelError: no CAP_NET_RAW, or the kernel does not answer.
+    """
+    try:
+        with Kernel() as kernel:
+            devices = kernel.devices()
+            hop = kernel.hop(socket.inet_aton(asker.node_ip))
+    except OSError as error:
+        raise KernelError("ask for devices", error.errno or 0, str(error)) from error
+    overlay = next((device for device in devices.values() if device.name == overlay_device), None)
+    wanted = Wanted(
+        addresses=(socket.inet_aton(asker.node_ip), socket.inet_aton(asker.overlay_ip)),
+        port=port,
+        vxlan_port=(overlay.port if overlay is not None else 0) or FALLBACK_VXLAN_PORT,
+    )
+    return Taps(overlay, devices.get(hop.index), wanted, ssid=ssid)

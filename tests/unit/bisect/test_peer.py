@@ -1,0 +1,150 @@
+"""The asker's side: an answer, none, and what is no answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+import pytest
+
+from meshwatchd.bisect.peer import PATIENCE_S, UdpPeerTaps
+from meshwatchd.model.bisection import PeerCounts, SeriesName
+from meshwatchd.wire.auth import MeshSecret
+from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from tests.unit.bisect.test_probes import way
+
+KEYS = TapKeys([MeshSecret(secret=bytes(range(32)))])
+COUNTS = (PeerCounts(name=SeriesName.KERNEL, at_lower=12),)
+Answer = Callable[[TapMessage], bytes | None]
+
+
+class Agent:
+    """The asked node's agent on loopback.
+
+    Args:
+        answer: to each question; None is silence.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.heard: list[TapMessage] = []
+        self._answer = answer
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1] - PORT_OFFSET
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
+            waker.sendto(b"", self._socket.getsockname())
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self):
+        while True:
+            data, asker = self._socket.recvfrom(MAX_BYTES)
+            if not data:
+                return
+            question = decode(data, KEYS)
+            assert isinstance(question, TapMessage)
+            self.heard.append(question)
+            answer = self._answer(question)
+            if answer is not None:
+                self._socket.sendto(answer, asker)
+
+
+def good(question: TapMessage, **changes: object) -> bytes:
+    """What an agent answers."""
+    kind = TapKind.READY if question.kind is TapKind.BEGIN else TapKind.COUNTS
+    content = TapContent(sender=question.content.target, target=question.content.sender, counts=COUNTS)
+    return encode(
+        msgspec.structs.replace(TapMessage(kind=kind, nonce=question.nonce, content=content), **changes), KEYS
+    )
+
+
+def ask(agent: Agent) -> tuple[PeerCounts, ...]:
+    """One exchange."""
+    with UdpPeerTaps(KEYS, Random(1)) as taps:
+        taps.begin(way(agent.port), 0xC005)
+        return taps.counts()
+
+
+def test_counts_come_from_who_was_asked():
+    """By name, with the session; first the taps, then what they saw."""
+    with Agent(good) as agent:
+        assert COUNTS == ask(agent)
+
+    assert [TapKind.BEGIN, TapKind.COLLECT] == [each.kind for each in agent.heard]
+    assert ("a1", "b1", 0xC005) == (
+        agent.heard[0].content.sender,
+        agent.heard[0].content.target,
+        agent.heard[0].content.ssid,
+    )
+
+
+def test_a_lost_datagram_is_repeated():
+    """The first of each kind."""
+    seen: set[TapKind] = set()
+
+    def forgetful(question: TapMessage) -> bytes | None:
+        if question.kind in seen:
+            return good(question)
+        seen.add(question.kind)
+        return None
+
+    with Agent(forgetful) as agent:
+        assert COUNTS == ask(agent)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: None,
+        lambda _: b"noise",
+        lambda question: good(question, nonce=question.nonce ^ 1),
+        lambda question: good(question, kind=TapKind.COLLECT),
+        lambda question: encode(question, KEYS),
+    ],
+)
+def test_what_is_no_answer_is_waited_out(answer):
+    """Silence, noise, another exchange's, a wrong kind, our own words: one-sided, and not for long."""
+    began_s = time.monotonic()
+    with Agent(answer) as agent:
+        assert () == ask(agent)
+
+    assert time.monotonic() - began_s < 10 * PATIENCE_S
+    assert {TapKind.BEGIN} == {each.kind for each in agent.heard}
+
+
+def test_nobody_listens():
+    """An ICMP error, at once or with the second datagram."""
+    with Agent(good) as agent:
+        port = agent.port
+    with UdpPeerTaps(KEYS, Random(1)) as taps:
+        taps.begin(way(port), 1)
+
+        assert () == taps.counts()
+
+
+def test_without_an_underlay_nobody_is_asked():
+    """Behind a tunnel there is no way around it."""
+    with Agent(good) as agent, UdpPeerTaps(KEYS, Random(1)) as taps:
+        taps.begin(msgspec.structs.replace(way(agent.port), underlay_destination=""), 1)
+
+        assert () == taps.counts()
+    assert [] == agent.heard
+
+
+def test_a_source_address_that_is_gone_is_no_crash():
+    """The NIC lost its address: one-sided."""
+    with UdpPeerTaps(KEYS, Random(1)) as taps:
+        taps.begin(msgspec.structs.replace(way(9), underlay_source="192.0.2.77"), 1)
+
+        assert () == taps.counts()
