@@ -208,7 +208,8 @@ class _Court:
             )
 
     def _poisoned(self) -> Iterator[SizeFinding]:
-        for session in self._watch.sessions:
+        # The lowest first: VXLAN hands on to its inner routes what its outer route has learned.
+        for session in sorted(self._watch.sessions, key=lambda each: each.plan.layer):
             is_ours = session.plan.path in (self._active.number, NO_PATH)
             if is_ours and is_poisoned(session, self._watch):
                 yield SizeFinding(
