@@ -330,10 +330,17 @@ class Conductor:
         if self.is_ready:
             return
         is_late = now - self._started > START_GRACE_NS
-        is_proven = all(session.is_proven for session in self.context.schedule.select())
+        is_proven = self._are_standbys_probed() and all(s.is_proven for s in self.context.schedule.select())
         if is_proven or (is_late and self.watch.group(self.watch.primary).is_proven):
             self.is_ready = True
             yield DaemonReady(pair=self.watch.index)
+
+    def _are_standbys_probed(self) -> bool:
+        """Whether there is nothing to wait for before the sessions tell whether this node could move traffic."""
+        planner, watch = self.context.planner, self.watch
+        return not self.context.is_enforcing or all(
+            watch.group(path).sessions or not planner.probes_path(path) for path in watch.paths
+        )
 
     def _act(self, now: int) -> Iterator[Output]:
         if not self.context.is_enforcing:

@@ -41,7 +41,6 @@ from meshwatchd.model.outputs import (
     OrderEnded,
     OrderGiven,
     Output,
-    PlanRefused,
     SaveState,
     SessionChanged,
     SetBanner,
@@ -152,8 +151,7 @@ class Engine:
             case ev.Stalled():
                 yield from self._stalled(event, now)
             case ev.Provisioned():
-                for error in event.errors:
-                    yield PlanRefused(pair=-1, reason=error)
+                yield from self.takeover.provisioned(event, now)
             case ev.ObjectLost():
                 yield from self._lost(event, now)
             case ev.FindingsReported():

@@ -8,7 +8,7 @@ A mesh that is not known yet is waited for: nothing is probed, and what is missi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from meshwatchd.core.conductor import Conductor
@@ -23,7 +23,7 @@ from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.core.reconfigure import differences, is_same, number
 from meshwatchd.core.unrest import rewritten
 from meshwatchd.core.verdicts import VerdictKeeper
-from meshwatchd.model.events import SwitchApplied, SwitchFailed
+from meshwatchd.model.events import Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -33,13 +33,15 @@ from meshwatchd.model.outputs import (
     EnsureProvision,
     Output,
     OverrideAdopted,
+    PlanRefused,
+    SessionPlan,
     TopologyChanged,
     TopologyRejected,
 )
 from meshwatchd.model.plan import Switch
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.model.topology import Topology
+from meshwatchd.model.topology import PathKey, Topology
 
 if TYPE_CHECKING:
     from meshwatchd.core.engine import Engine
@@ -60,12 +62,15 @@ class Takeover:
         planner: of the mesh of the moment, None while there is none.
         is_agent_new: the agent was started anew and has not been told what shall stand.
         held: devices and tables that had to stay as they are when standing objects were asked for last.
+        standing: standby paths whose links and selectors are in place. Until then a probe of one goes by the mesh's own
+            path, and its answer says that a path is good that does not exist.
     """
 
     def __init__(self, engine: Engine, recogniser: Recogniser) -> None:
         self.planner: Planner | None = None
         self.is_agent_new = False
         self.held: tuple[frozenset[str], frozenset[int]] | None = None
+        self.standing: frozenset[PathKey] = frozenset()
         self._engine = engine
         self._recogniser = recogniser
         self._rejected = ""
@@ -109,12 +114,14 @@ class Takeover:
         was_acting = self._surroundings is not None and self._surroundings.is_acting
         return self._engine.settings.daemon.mode is Mode.ENFORCE and (was_acting or not snapshot.collisions)
 
-    def _begin(self, topology: Topology, snapshot: Snapshot, now: int) -> Iterator[Output]:
+    def _begin(
+        self, topology: Topology, snapshot: Snapshot, now: int, *, is_provided: bool = False
+    ) -> Iterator[Output]:
         """Take over a mesh; all that is the same as before goes on."""
         assert self._surroundings is not None, "a mesh is seen somewhere"
         is_acting, before, known = self._surroundings.is_acting, self._engine.topology, self._engine.schedule.sessions
         self.planner = planner = Planner(topology, self._recogniser.settings)
-        plans = lay_out(planner, has_standby=is_acting, device_indices=self._surroundings.devices)
+        plans = self._lay_out(planner, is_acting=is_acting, devices=self._surroundings.devices)
         plans, kept = number(
             plans, topology.mesh, (each.plan for each in known), None if before is None else before.mesh
         )
@@ -157,9 +164,28 @@ class Takeover:
                 yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
         if before is None:
             yield from self._adopt(snapshot, now)
-        if is_acting:
+        if is_acting and not is_provided:
             yield from self.provide(now, is_due=True)
         self._engine.use_paths(now)
+
+    def _lay_out(self, planner: Planner, *, is_acting: bool, devices: Mapping[str, int]) -> tuple[SessionPlan, ...]:
+        paths = planner.topology.local_paths()
+        self.standing &= frozenset(path.key for path in paths)
+        probed = {NO_PATH, *(path.number for path in paths if path.is_primary or path.key in self.standing)}
+        plans = lay_out(planner, has_standby=is_acting, device_indices=devices)
+        return tuple(plan for plan in plans if plan.path in probed)
+
+    def provisioned(self, event: Provisioned, now: int) -> Iterator[Output]:
+        """The standing objects are in place, or what of them the kernel will have: standby paths can be probed."""
+        for error in event.errors:
+            yield PlanRefused(pair=-1, reason=error)
+        topology, snapshot = self._engine.topology, self._snapshot
+        if topology is None or snapshot is None or self._surroundings is None or not self._surroundings.is_acting:
+            return
+        standing = frozenset(path.key for path in topology.local_paths() if not path.is_primary)
+        if standing != self.standing:
+            self.standing = standing
+            yield from self._begin(topology, snapshot, now, is_provided=True)
 
     def _conduct(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
         """A conductor for each pair; one that is there already goes on with the paths that the pair has."""

@@ -138,6 +138,8 @@ class Bench:
                         banner=self.banners.get(plan.peer, ev.Banner()),
                     ),
                 )
+        elif isinstance(output, out.EnsureProvision):
+            self._later(0, ev.Provisioned(is_complete=True))
         elif isinstance(output, out.ApplySwitch):
             if self.kernel:
                 self._later(0, ev.SwitchFailed(pair=output.pair, generation=output.generation, error=self.kernel))
