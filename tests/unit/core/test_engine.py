@@ -73,10 +73,38 @@ def test_the_first_dump_starts_everything_in_order():
     ] == _kinds(outputs)
     assert sizes.plans
     assert planner_of("a2").provision() == ensured.provision
-    assert len(configured.sessions) == started.sessions > 20
+    assert len(configured.sessions) == started.sessions > 10
     relays = engine.conductors[0].watch.relays_print
     assert (ev.ActivePath(pair=0, rank=0, generation=0, relays=relays),) == banner.banner.active
     assert engine.deadline() is not None
+
+
+@pytest.mark.parametrize("errors", [(), ("mw2: no module",)])
+def test_standby_paths_are_probed_when_their_links_and_selectors_stand(errors):
+    """Before, their probes would go by the mesh's own path, and say that a path is good which does not exist."""
+    engine = _engine()
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a2")), NOW)
+    (early,) = [output for output in outputs if isinstance(output, out.ConfigureSessions)]
+    outputs = engine.handle(ev.Provisioned(is_complete=not errors, errors=errors), NOW + SECOND)
+    (late,) = [output for output in outputs if isinstance(output, out.ConfigureSessions)]
+
+    assert {0} == {plan.path for plan in early.sessions if plan.layer is Layer.RELAY}
+    assert {0, 1, 2, 3} == {plan.path for plan in late.sessions if plan.layer is Layer.RELAY}
+    assert set(early.sessions) <= set(late.sessions)
+    assert out.EnsureProvision not in _kinds(outputs)
+    assert out.ConfigureSessions not in _kinds(engine.handle(ev.Provisioned(is_complete=True), NOW + SECOND))
+
+
+def test_a_node_is_not_ready_before_its_standby_paths_are_probed():
+    """Whatever the sessions say that there are."""
+    bench = Bench("a2")
+    bench._due.clear()
+    bench.run(5 * SECOND)
+    assert [] == bench.said(out.DaemonReady)
+
+    bench.feed(ev.Provisioned(is_complete=True))
+    bench.run(5 * SECOND)
+    assert 1 == len(bench.said(out.DaemonReady))
 
 
 def test_the_same_dump_again_changes_nothing():

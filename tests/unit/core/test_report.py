@@ -50,8 +50,11 @@ def test_in_health_every_path_is_good():
 
 
 def test_paths_have_the_state_their_groups_have():
-    """Unknown at first, suspect at the first misses, down in the end; what is never used from here is unwatched."""
-    assert ["unknown"] * 4 == _states(Bench("a2"))
+    """Unwatched before they stand, unknown at first, suspect at the first misses, down in the end."""
+    bench = Bench("a2")
+    assert ["unknown", *["unwatched"] * 3] == _states(bench)
+    bench.run(0)
+    assert ["unknown"] * 4 == _states(bench)
     bench = ready("a2")
     bench.silent = primary_is_silent
     bench.run_until_suspected()

@@ -120,7 +120,7 @@ def test_one_miss_calls_those_who_will_have_to_agree_while_misses_are_rare(budge
     bench.conductor.suspicion._budget = budget
     since = bench.now
     victim = iter(range(1))
-    bench.silent = lambda plan: _is_hard(plan) and next(victim, None) is not None
+    bench.silent = lambda plan: _is_hard(plan) and plan.flow is FlowClass.FRESH and next(victim, None) is not None
     bench.run_until_suspected()
     bench.run(CALL_ROUNDS * CALL_GAP_NS)
     asked = [(plan.layer, plan.path, plan.peer) for plan in _confirms(bench, since)]
