@@ -61,6 +61,9 @@ ADVICE_PAUSE_NS = 60 * SECOND
 BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
 
+DIAGNOSIS_GAP_NS = 10 * MS
+"""Between two attempts to name what is wrong."""
+
 
 class Conductor:
     """All that happens to one pair on one node, in the order it is looked at."""
@@ -81,11 +84,18 @@ class Conductor:
         self._undo_until = 0
         self._flaps: dict[int, int] = {}
         self._reviewed_at = now
+        self._diagnosed_at = -DIAGNOSIS_GAP_NS
+        self._diagnosed_down = 0
         self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
         self.parting: Parting | None = None
         self._lingering: tuple[str, ...] = ()
         self._lingers_until = 0
         self._assign_groups()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the path in use is in doubt, or about to be left."""
+        return self.suspicion.is_raised or self.mover.state in (MoveState.PROPOSING, MoveState.APPLYING)
 
     @property
     def active(self) -> ActivePath:
@@ -219,7 +229,8 @@ class Conductor:
         if self.suspicion.is_raised:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
-        yield from self._diagnose(now)
+        if self._is_diagnosis_due(now):
+            yield from self._diagnose(now)
         yield from self._get_ready(now)
         if self.parting is not None:
             yield from self.parting.press(now)
@@ -281,6 +292,19 @@ class Conductor:
                 if damper.is_suppressed(path.relays, now) and not was_suppressed:
                     penalty = int(damper.penalty(path.relays, now))
                     yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
+
+    def _is_diagnosis_due(self, now: int) -> bool:
+        """A name is for people, and costs more than everything else of a review: in a burst there is one a millisecond.
+
+        Traffic moves without it. What a path was condemned for is looked at once more at that instant.
+        """
+        down_since = self.watch.group(self.mover.active).down_since
+        due = self._diagnosed_at + DIAGNOSIS_GAP_NS
+        if now < due and down_since == self._diagnosed_down:
+            self.next_review = min(self.next_review, due)
+            return False
+        self._diagnosed_at, self._diagnosed_down = now, down_since
+        return True
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)

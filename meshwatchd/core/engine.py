@@ -190,7 +190,10 @@ class Engine:
         outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
         if (self.findings.deadline() or now + 1) <= now:
             outputs += self.findings.advance(now)
-        outputs += self.sizes.advance(now)
+        if not self.sizes.is_due(now) or not any(each.is_busy for each in self.conductors.values()):
+            outputs += self.sizes.advance(now)
+        else:
+            self.sizes.wait(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
             outputs += self._changed(session, before)

@@ -43,6 +43,9 @@ PACKETS_SHARE = 40
 MAX_TRIALS = 8
 """At once: each is 1.5 Mbit/s for less than a tenth of a second."""
 
+BUSY_NS = 50 * MS
+"""Between looks at whether there is something more urgent to ask than sizes."""
+
 SETTLE_NS = 700 * MS
 """After the first black hole: by then all other sessions have looked, and been tried where they missed."""
 
@@ -106,6 +109,14 @@ class SizeWatch:
     def deadline(self) -> int | None:
         """When `advance` is due; None while nothing is measured."""
         return self._due if self.sessions else None
+
+    def is_due(self, now: int) -> bool:
+        """Whether `advance` has something to do."""
+        return bool(self.sessions) and now >= self._due
+
+    def wait(self, now: int) -> None:
+        """Sizes can wait while it is decided whether a path carries anything."""
+        self._due = now + BUSY_NS
 
     def advance(self, now: int) -> list[SendSizeProbe | SizeMeasured]:
         """Everything that is due."""

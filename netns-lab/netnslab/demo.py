@@ -72,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--config",
         choices=("minimal", "full"),
-        default="full",
-        help="what the daemons are told: the mode and the key's path, or the whole mesh (default)",
+        default="minimal",
+        help="what the daemons are told: the mode and the key's path (default), or the whole mesh",
     )
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for logs and records")
     return parser

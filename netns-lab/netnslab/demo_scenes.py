@@ -50,7 +50,7 @@ class Plan:
     memory_s: int = 60
     leader: str = "b1"
     rate: int = 200
-    config: str = "full"
+    config: str = "minimal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
