@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from meshwatchd.model.outputs import (
+from meshwatchd.model.outputs import TunnelFact
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.status import TunnelStatus
+from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
     EndpointMoved,
     HandshakeRenewed,
     HandshakeStale,
-    TunnelFact,
     TunnelKeyChanged,
     TunnelPeersChanged,
 )
-from meshwatchd.model.settings import SECOND
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
-from meshwatchd.model.status import TunnelStatus
 
 STALE_NS = 195 * SECOND
 """REJECT_AFTER_TIME of the WireGuard paper (section 6.1) and three attempts, five seconds apart."""

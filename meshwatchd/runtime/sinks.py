@@ -36,14 +36,12 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
-    AllowedIpsMoved,
     ClockStalled,
     CollisionFound,
     ConfigRefused,
     ConfigReloaded,
     DaemonReady,
     DaemonStarted,
-    EndpointMoved,
     Fact,
     FailoverAdvised,
     FailoverApplied,
@@ -51,8 +49,6 @@ from meshwatchd.model.outputs import (
     FailoverProposed,
     FailoverRolledBack,
     FailoverVerified,
-    HandshakeRenewed,
-    HandshakeStale,
     KeyMismatched,
     MeshUnsettled,
     ObjectReasserted,
@@ -69,13 +65,19 @@ from meshwatchd.model.outputs import (
     SuspicionCleared,
     TopologyChanged,
     TopologyRejected,
-    TunnelKeyChanged,
-    TunnelPeersChanged,
     VerdictChanged,
 )
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR
+from meshwatchd.model.tunnel_facts import (
+    AllowedIpsMoved,
+    EndpointMoved,
+    HandshakeRenewed,
+    HandshakeStale,
+    TunnelKeyChanged,
+    TunnelPeersChanged,
+)
 
 
 class EventKind(NamedTuple):

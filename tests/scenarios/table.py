@@ -250,7 +250,7 @@ SCENARIOS = (
         "interface renamed or its address changed",
         (
             "unit/adapters/netlink/test_mirror.py::test_a_renamed_device_of_ours_is_lost_under_its_old_name",
-            "unit/adapters/netlink/test_mirror.py::test_a_removed_address_makes_routes_unsure_and_they_are_read_again_once",
+            "unit/adapters/netlink/test_mirror.py::test_after_a_removed_address_routes_are_read_again_once",
         ),
     ),
     Scenario(
@@ -280,9 +280,7 @@ SCENARIOS = (
     Scenario(
         44,
         "WireGuard handshake blocked",
-        (
-            "unit/core/test_tunnels.py::test_a_stale_handshake_is_told_once_while_something_is_sent_and_its_renewal_once",
-        ),
+        ("unit/core/test_tunnels.py::test_a_stale_handshake_and_its_renewal_are_told_once",),
         open="told; nothing is moved ahead of the expiry",
     ),
     Scenario(

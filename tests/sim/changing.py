@@ -31,8 +31,9 @@ from meshwatchd.model.settings import (
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Location, Node
 from tests.sim.faults import Fault, Leg
+from tests.sim.parts import Boot, SimNode, Switched
 from tests.sim.routes import LOOP, MAX_HOPS
-from tests.sim.world import NETLINK_NS, Boot, SimNode, Switched, World
+from tests.sim.world import NETLINK_NS, World
 
 PROVISION_NS = 20 * MS
 """From the engine's word to standing objects: the agent is another process, and makes devices."""
@@ -182,6 +183,9 @@ class ChangingWorld(World):
         self.mesh = mesh_of(places)
         everybody = mesh_of({**places, **(later or {})})
         self.addresses: dict[str, Node] = {node.name: node for node in everybody.node}
+        self.locations = {str(node.name): str(node.location) for node in everybody.node}
+        self.names = tuple(sorted(self.addresses))
+        self.loops = []
         self.leaders: dict[str, str] = {location.name: location.leader for location in everybody.location}
         policy = PolicySettings(hold_down="5s", wait_to_restore="2s")
         self.settings = {

@@ -12,7 +12,7 @@ from meshwatchd.model.faults import FaultCode, Verdict
 from meshwatchd.model.settings import MS, SECOND
 from tests.sim import faults
 from tests.sim.changing import LAB, ChangingWorld, settled_world
-from tests.sim.world import Told
+from tests.sim.parts import Told
 
 B2_LEADS = {"cloud": ("b2", "b1", "", "b3"), "onprem": LAB["onprem"]}
 WITH_EDGE = {**LAB, "edge": ("c1", "c2", "", "c3")}

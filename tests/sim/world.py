@@ -9,26 +9,23 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
 from meshwatchd.adapters.journal.writer import Journal
-from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
 from meshwatchd.core.planner import Planner
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
-from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizePlan
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizePlan
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import KILO, PROFILES
 from tests.sim.faults import Ends, Fault, Leg
+from tests.sim.parts import Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake
 from tests.sim.routes import LOOP, Routes
 from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
@@ -38,91 +35,6 @@ NETLINK_NS = 50_000
 
 SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
 """Verdicts that accuse nobody."""
-
-
-class Told(NamedTuple):
-    """A fact, who stated it and when."""
-
-    at: int
-    node: str
-    fact: out.Fact
-
-
-class Switched(NamedTuple):
-    """A change of override in a node's kernel, and whether the node's own probes spoke for it at that instant."""
-
-    at: int
-    node: str
-    add: tuple[Rule, ...]
-    delete: tuple[Rule, ...]
-    is_target_good: bool
-    reason: ev.Reason
-
-
-class Request(NamedTuple):
-    """A probe on its way."""
-
-    sender: str
-    epoch: int
-    probe: out.SendProbe
-    plan: out.SessionPlan
-    banner: ev.Banner
-    sent_at: int
-
-
-class Reply(NamedTuple):
-    """An answer on its way; it means nothing to a process that did not send the probe."""
-
-    epoch: int
-    event: ev.ReplyReceived | SizeAnswered
-
-
-class Wake(NamedTuple):
-    """A stalled process runs again."""
-
-    late_ns: int
-
-
-class Boot(NamedTuple):
-    """The agent of a new process has dumped the kernel."""
-
-
-Delivery = Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
-
-
-@dataclass
-class SimNode:
-    """One node: its engine and the kernel state that matters.
-
-    Attributes:
-        is_running: whether the daemon is; a node without one still forwards.
-        held: what arrived while the process was stalled; None while it is not.
-        refusal: what its kernel says to every change; empty for a kernel that does as it is told.
-        changes: how often its overrides were changed.
-        due: the engine's deadline as of its last event.
-        sizes: the paths whose size it measures.
-        counts: how many size probes of each session its reflector has answered.
-        state: what the daemon keeps in its state directory.
-    """
-
-    name: str
-    engine: Engine
-    rules: set[Rule] = field(default_factory=set)
-    banner: ev.Banner = field(default_factory=ev.Banner)
-    plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
-    sizes: dict[int, SizePlan] = field(default_factory=dict)
-    counts: dict[tuple[str, int], int] = field(default_factory=dict)
-    is_running: bool = True
-    held: list[Delivery] | None = None
-    refusal: str = ""
-    changes: int = 0
-    due: int | None = None
-    state: PolicyState = field(default_factory=PolicyState)
-
-    @property
-    def conductor(self) -> Conductor:
-        """What the engine knows of the lab's only pair."""
-        return self.engine.conductors[0]
 
 
 Adjust = Callable[[Settings], Settings]

@@ -192,8 +192,10 @@ def check_moves(world: World) -> None:
         raise Violation("no two nodes point at each other", "\n".join(world.loops))
     for name in world.names:
         limit = world.settings[name].policy.actions_per_minute
-        for pair in {told.fact.pair for told in world.facts(out.FailoverApplied, node=name)}:  # type: ignore[union-attr]
-            facts = [t for t in world.facts(out.FailoverApplied, node=name) if t.fact.pair == pair]  # type: ignore[union-attr]
+        applied = [(t, t.fact) for t in world.facts(out.FailoverApplied, node=name)]
+        pairs = [(told, fact.pair) for told, fact in applied if isinstance(fact, out.FailoverApplied)]
+        for pair in {each for _, each in pairs}:
+            facts = [told for told, each in pairs if each == pair]
             _check_budget([t.at for t in facts], 2 * limit, f"{name} of pair {pair}")
 
 

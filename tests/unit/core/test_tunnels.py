@@ -9,7 +9,9 @@ from meshwatchd.core.tunnels import (
     of_the_mesh,
     tunnel_status,
 )
-from meshwatchd.model.outputs import (
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
     EndpointMoved,
     HandshakeRenewed,
@@ -17,8 +19,6 @@ from meshwatchd.model.outputs import (
     TunnelKeyChanged,
     TunnelPeersChanged,
 )
-from meshwatchd.model.settings import SECOND
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
 
 A1, B1, B2 = "key-of-a1", "key-of-b1", "key-of-b2"
 
@@ -83,7 +83,7 @@ def test_a_new_key_of_the_device_is_told():
     assert [TunnelKeyChanged(device="kilo0", before=A1, after=B2)] == facts
 
 
-def test_a_stale_handshake_is_told_once_while_something_is_sent_and_its_renewal_once():
+def test_a_stale_handshake_and_its_renewal_are_told_once():
     """Silence proves nothing; sending without an answer does."""
     watch = TunnelWatch()
     late = SECOND + STALE_NS + 1

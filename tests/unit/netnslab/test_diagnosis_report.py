@@ -1,5 +1,7 @@
 """The confusion matrix: right is the fault's own code and nothing beside it."""
 
+from typing import Any
+
 from netnslab.diagnosis_report import SILENCE, Told, judge, matrix, render, summarise
 
 
@@ -56,14 +58,21 @@ def test_what_the_other_side_must_say_is_no_other_blame():
         Told(node="a", fault="leader-dead", culprit="c1", source="verdict"),
         Told(node="c1", fault="local-fault", culprit="c1", source="verdict"),
     ]
-    common = {"topology": "t", "expected": "leader-dead", "node": "c1", "culprit": "c1", "injected_ns": 0}
+    common: dict[str, Any] = {
+        "topology": "t",
+        "expected": "leader-dead",
+        "node": "c1",
+        "culprit": "c1",
+        "injected_ns": 0,
+        "calm_ms": 1.0,
+    }
 
     for companions, is_right in (((("c1", "local-fault"),), True), ((("a", "local-fault"),), False), ((), False)):
-        judged = judge(**common, history=(), standing=standing, calm_ms=1.0, companions=companions)  # type: ignore[arg-type]
+        judged = judge(**common, history=(), standing=standing, companions=companions)
         assert is_right == judged.is_right
 
     elsewhere = [Told(node="c1", fault="local-fault", culprit="d1", source="verdict"), *standing[:1]]
-    judged = judge(**common, history=(), standing=elsewhere, calm_ms=1.0, companions=(("c1", "local-fault"),))  # type: ignore[arg-type]
+    judged = judge(**common, history=(), standing=elsewhere, companions=(("c1", "local-fault"),))
     assert not judged.is_right
 
 

@@ -292,7 +292,7 @@ def test_pods_and_their_routes_wake_nobody():
     assert not run(source, scenario)
 
 
-def test_a_removed_address_makes_routes_unsure_and_they_are_read_again_once():
+def test_after_a_removed_address_routes_are_read_again_once():
     """The kernel drops routes with that source without a word; to look a second time has to wait."""
     source = kernel("eth0")
     source.addresses.append(address_body(ETH0, "10.2.0.1"))

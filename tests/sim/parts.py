@@ -1,0 +1,104 @@
+"""What a simulated world is made of: its nodes, what is on the way between them, and what they were seen to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.engine import Engine
+from meshwatchd.model import events as ev
+from meshwatchd.model import outputs as out
+from meshwatchd.model.ids import SessionId
+from meshwatchd.model.mtu import SizeAnswered, SizePlan
+from meshwatchd.model.plan import Rule
+from meshwatchd.model.policy_state import PolicyState
+from meshwatchd.model.settings import MS
+from tests.sim.sizes import SizeRequest
+
+TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
+
+
+class Told(NamedTuple):
+    """A fact, who stated it and when."""
+
+    at: int
+    node: str
+    fact: out.Fact
+
+
+class Switched(NamedTuple):
+    """A change of override in a node's kernel, and whether the node's own probes spoke for it at that instant."""
+
+    at: int
+    node: str
+    add: tuple[Rule, ...]
+    delete: tuple[Rule, ...]
+    is_target_good: bool
+    reason: ev.Reason
+
+
+class Request(NamedTuple):
+    """A probe on its way."""
+
+    sender: str
+    epoch: int
+    probe: out.SendProbe
+    plan: out.SessionPlan
+    banner: ev.Banner
+    sent_at: int
+
+
+class Reply(NamedTuple):
+    """An answer on its way; it means nothing to a process that did not send the probe."""
+
+    epoch: int
+    event: ev.ReplyReceived | SizeAnswered
+
+
+class Wake(NamedTuple):
+    """A stalled process runs again."""
+
+    late_ns: int
+
+
+class Boot(NamedTuple):
+    """The agent of a new process has dumped the kernel."""
+
+
+Delivery = Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
+
+
+@dataclass
+class SimNode:
+    """One node: its engine and the kernel state that matters.
+
+    Attributes:
+        is_running: whether the daemon is; a node without one still forwards.
+        held: what arrived while the process was stalled; None while it is not.
+        refusal: what its kernel says to every change; empty for a kernel that does as it is told.
+        changes: how often its overrides were changed.
+        due: the engine's deadline as of its last event.
+        sizes: the paths whose size it measures.
+        counts: how many size probes of each session its reflector has answered.
+        state: what the daemon keeps in its state directory.
+    """
+
+    name: str
+    engine: Engine
+    rules: set[Rule] = field(default_factory=set)
+    banner: ev.Banner = field(default_factory=ev.Banner)
+    plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
+    sizes: dict[int, SizePlan] = field(default_factory=dict)
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
+    is_running: bool = True
+    held: list[Delivery] | None = None
+    refusal: str = ""
+    changes: int = 0
+    due: int | None = None
+    state: PolicyState = field(default_factory=PolicyState)
+
+    @property
+    def conductor(self) -> Conductor:
+        """What the engine knows of the lab's only pair."""
+        return self.engine.conductors[0]
