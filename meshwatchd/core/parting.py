@@ -133,7 +133,14 @@ class Parting:
         others = [path for path in paths if not path.is_primary]
         is_late = now - self._began >= PATIENCE_NS
         wanted = [path for path in others if path.key == self.key] + [paths[0]] + (others if is_late else [])
-        return next((path for path in wanted if self._answers(path)), None)
+        return next((path for path in wanted if self._is_bystander(path) or self._answers(path)), None)
+
+    def _is_bystander(self, path: Path) -> bool:
+        """Whether traffic of others is on this very path, and none of this node's: it has nothing to prove.
+
+        A leader that is gone around would prove its own path, and its word for that would call the others back to it.
+        """
+        return path.key == self.key and not self._context.planner.probes_path(path)
 
     def _answers(self, path: Path) -> bool:
         """Whether this node's own probes, sent since the change, speak for a path.

@@ -128,7 +128,9 @@ def test_a_third_location_comes_and_goes_and_moves_nobody(is_moved):
         relays = {name: conductor.mover.active.relays for name, conductor in paths.items()}
         assert {("b2", "a1") if is_moved else ("b1", "a1")} == set(relays.values()), world.story(since=began)
         if places is WITH_EDGE:
-            assert [] == world.loses([("c3", "a3"), ("c3", "b2")]), world.story(since=began)
+            # Behind a leader that was broken when edge came there is no path that ever was good, hence none to leave.
+            lost = world.loses([("c3", "a3"), *([] if is_moved else [("c3", "b2")])])
+            assert [] == lost, world.story(since=began)
     told = [each for each in world.facts(out.VerdictChanged, since=began) if each.node[0] in "ab"]
     assert {verdict.culprit for verdict in _verdicts(told)} <= {"", "b1" if is_moved else ""}, world.story(since=began)
     assert is_moved or [] == told, world.story(since=began)
