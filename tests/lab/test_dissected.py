@@ -32,6 +32,8 @@ SETTINGS = {**QUICK, "stamp": {"listen": STAMP_PORT, "allow": ["10.2.0.0/24"]}}
 ENOUGH = 200
 CAPTURE_S = 30
 MESH, COORDINATION, DESTINATION, HMAC, LOCATION, DIRECT, RETURN_PATH = 252, 253, 9, 8, 2, 5, 10
+PADDING = 1
+"""Extra Padding (RFC 8972), in probes of size: the one TLV whose length is free."""
 SIZES = {MESH: 96, COORDINATION: 32, DESTINATION: 4, HMAC: 16}
 U = 0x80
 
@@ -108,10 +110,11 @@ def test_probes_of_the_mesh_are_authenticated_stamp_tlv_by_tlv(mesh, tmp_path):
         kinds = [kind for _, kind, _ in found]
         assert (MESH, HMAC) == (kinds[0], kinds[-1])
         assert DESTINATION in kinds
-        assert set(kinds) <= set(SIZES)
-        assert [SIZES[kind] for kind in kinds] == [len(value) for _, _, value in found]
+        assert set(kinds) <= {*SIZES, PADDING}
+        lengths = {**SIZES, PADDING: sum(len(value) for _, kind, value in found if kind == PADDING)}
+        assert [lengths[kind] for kind in kinds] == [len(value) for _, _, value in found]
         assert {0 if is_answer else U} == {flags for flags, _, _ in found}
-        assert 112 + sum(4 + SIZES[kind] for kind in kinds) == len(packet.payload)
+        assert 112 + sum(4 + lengths[kind] for kind in kinds) == len(packet.payload)
         node = packet.source if is_answer else packet.destination
         assert IPv4Address(node).packed in [value for _, kind, value in found if kind == DESTINATION]
         assert not any(packet.payload[4:16] + packet.payload[28:32] + packet.payload[81:96])

@@ -133,7 +133,7 @@ def test_a_route_that_escaped_into_wireguard_is_told_and_left_alone(mesh):
 
 
 def test_a_device_that_went_down_and_up_is_filled_again(mesh):
-    """Routes and neighbours are gone and the FDB is not: one finding, one repair, everything as it was."""
+    """Routes and neighbours are gone and the FDB is not: one repair, and everything is as it was."""
     mesh.settle()
     place = mesh.lab.node("b2")
     before = _state(place)
@@ -146,7 +146,8 @@ def test_a_device_that_went_down_and_up_is_filled_again(mesh):
         place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
     raised = _raised(mesh, began_ns)
 
-    assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
+    assert ("b2", "overlay-emptied") == (raised[0].node, raised[0].fields["fault"])
+    assert {("b2", "pod-route-missing")} >= {(each.node, each.fields["fault"]) for each in raised[1:]}
     assert repaired.at_ns - raised[0].at_ns < SECOND
     assert before == _state(place)
 
@@ -171,7 +172,8 @@ def test_a_device_as_flanneld_recreates_it_is_filled_again(mesh):
         place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
     raised = _raised(mesh, began_ns)
 
-    assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
+    assert ("b2", "overlay-emptied") == (raised[0].node, raised[0].fields["fault"])
+    assert {("b2", "pod-route-missing")} >= {(each.node, each.fields["fault"]) for each in raised[1:]}
     assert before == _state(place)
 
 
@@ -203,9 +205,9 @@ def test_a_mac_that_somebody_rewrote_is_named_with_what_it_flushed(mesh):
     try:
         repaired = _await_repair(mesh, began_ns)
         raised = _raised(mesh, began_ns)
-        assert [("b2", "vtep-mac-changed", "b2")] == [
-            (each.node, each.fields["fault"], each.fields["culprit"]) for each in raised
-        ]
+        # Neighbours that hold another MAC for it than it tells may say so as well; nobody says anything else.
+        assert {("vtep-mac-changed", "b2")} == {(each.fields["fault"], each.fields["culprit"]) for each in raised}
+        assert "b2" in {each.node for each in raised}
         assert repaired.at_ns - raised[0].at_ns < SECOND
         assert neighbours == _state(place)[0]
     finally:
