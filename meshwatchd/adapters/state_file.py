@@ -71,7 +71,7 @@ class StateFile:
     ) -> None:
         self._path = folder / FILE_NAME
         self._monotonic_ns, self._wall_ns = monotonic_ns, wall_ns
-        self._boot = _read_boot() if boot is None else boot
+        self._boot = read_boot() if boot is None else boot
 
     def save(self, state: PolicyState) -> str:
         """Replace the file; returns why it could not be done, or nothing."""
@@ -140,7 +140,8 @@ def _decode(content: bytes) -> _Stored | str:
         return f"not understood ({error})"
 
 
-def _read_boot() -> str:
+def read_boot() -> str:
+    """The kernel's name for the running boot; empty where it tells none."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:

@@ -198,8 +198,7 @@ _WIREGUARD_FAULTS = (
         remedy="set PersistentKeepalive = 25 for that peer on this node (Kilo: kilo.squat.ai/persistent-keepalive)",
         confirm_ns=10 * _SECOND,
         about="Nobody knows an endpoint of this node, so all sessions begin here; a NAT forgets a silent flow within"
-        " 30 s"
-        " to minutes, and then the others cannot reach it until it speaks.",
+        " 30 s to minutes, and then the others cannot reach it until it speaks.",
     ),
 )
 

@@ -19,6 +19,7 @@ from typing import Protocol
 import msgspec
 
 from meshwatchd.adapters.netlink.repair import RepairKernel
+from meshwatchd.adapters.state_file import read_boot
 from meshwatchd.core.audit import Confirmation, View, audit
 from meshwatchd.core.expectations import GoodState, good_state
 from meshwatchd.model.audit import AuditFinding, RepairPlan
@@ -41,7 +42,6 @@ LOOK_PAUSE = 200
 """On a node of a large mesh a look takes half a second: without a reason it may take half a percent of the time."""
 
 STATE_FILE = "overlay-good.json"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Source = Callable[[View, int], Iterable[AuditFinding]]
 """A further look, at an instant: at WireGuard devices, at the host."""
@@ -85,7 +85,7 @@ class Auditor:
         self._kernel, self._read_back, self._send, self._clock, self._log = kernel, read_back, send, clock, log
         self._sources = tuple(sources)
         self._file = state_dir / STATE_FILE
-        self._boot = _boot_id()
+        self._boot = read_boot()
         self._confirmation = Confirmation()
         self._snapshot: Snapshot | None = None
         self._hellos: Mapping[str, Hello] = {}
@@ -245,10 +245,3 @@ def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:
         if route not in snapshot.device_routes:
             return f"route {route.dst} into {route.dev} is not as it was put, or another one has its place"
     return ""
-
-
-def _boot_id() -> str:
-    try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

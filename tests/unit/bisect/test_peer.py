@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections.abc import Callable
 from random import Random
@@ -14,7 +12,8 @@ import pytest
 from meshwatchd.bisect.peer import PATIENCE_S, UdpPeerTaps
 from meshwatchd.model.bisection import PeerCounts, SeriesName
 from meshwatchd.wire.auth import MeshSecret
-from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from tests.support.tap_responder import TapResponder
 from tests.unit.bisect.test_probes import way
 
 KEYS = TapKeys([MeshSecret(secret=bytes(range(32)))])
@@ -22,7 +21,7 @@ COUNTS = (PeerCounts(name=SeriesName.KERNEL, at_lower=12),)
 Answer = Callable[[TapMessage], bytes | None]
 
 
-class Agent:
+class Agent(TapResponder):
     """The asked node's agent on loopback.
 
     Args:
@@ -30,34 +29,15 @@ class Agent:
     """
 
     def __init__(self, answer: Answer) -> None:
+        super().__init__(self._hear)
         self.heard: list[TapMessage] = []
-        self._answer = answer
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1] - PORT_OFFSET
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._reply = answer
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
-            waker.sendto(b"", self._socket.getsockname())
-        self._thread.join()
-        self._socket.close()
-
-    def _serve(self):
-        while True:
-            data, asker = self._socket.recvfrom(MAX_BYTES)
-            if not data:
-                return
-            question = decode(data, KEYS)
-            assert isinstance(question, TapMessage)
-            self.heard.append(question)
-            answer = self._answer(question)
-            if answer is not None:
-                self._socket.sendto(answer, asker)
+    def _hear(self, data: bytes) -> bytes | None:
+        question = decode(data, KEYS)
+        assert isinstance(question, TapMessage)
+        self.heard.append(question)
+        return self._reply(question)
 
 
 def good(question: TapMessage, **changes: object) -> bytes:

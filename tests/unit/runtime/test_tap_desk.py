@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from random import Random
 
 import msgspec
@@ -16,8 +14,9 @@ from meshwatchd.model.errors import KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.runtime.tap_desk import DATAGRAMS_PER_S, LIFE_S, TapDesk
 from meshwatchd.wire.auth import MeshSecret
-from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
 from tests.support.lab_mesh import declared_mesh
+from tests.support.tap_responder import TapResponder
 
 KEYS = TapKeys([MeshSecret(secret=bytes(range(32)))])
 STRANGERS = TapKeys([MeshSecret(secret=bytes(32))])
@@ -189,43 +188,13 @@ def test_the_mesh_is_looked_up_at_each_question():
     assert room.ask(TapKind.BEGIN) is not None
 
 
-class Loopback:
-    """A desk's socket on loopback, in a thread."""
-
-    def __init__(self, room: Room) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1] - PORT_OFFSET
-        self._room = room
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
-            waker.sendto(b"", self._socket.getsockname())
-        self._thread.join()
-        self._socket.close()
-
-    def _serve(self):
-        while True:
-            data, asker = self._socket.recvfrom(MAX_BYTES)
-            if not data:
-                return
-            answer = self._room.desk.take(data)
-            if answer is not None:
-                self._socket.sendto(answer, asker)
-
-
 def test_asker_and_asked_understand_each_other():
     """Both sides' own code over a socket: the counts arrive, for every series."""
     leg = msgspec.structs.replace(
         find_leg(declared_mesh(), "b3", "b1", port=1), underlay_source="127.0.0.1", underlay_destination="127.0.0.1"
     )
     room = Room()
-    with Loopback(room) as desk, UdpPeerTaps(KEYS, Random(1)) as taps:
+    with TapResponder(room.desk.take) as desk, UdpPeerTaps(KEYS, Random(1)) as taps:
         taps.begin(msgspec.structs.replace(leg, underlay_port=desk.port), 0xC009)
         counts = taps.counts()
 
