@@ -99,6 +99,7 @@ class Auditor:
         self._news = asyncio.Event()
         self._pause_ns = LOOK_NS
         self._repairs: asyncio.Queue[Repair] = asyncio.Queue()
+        self._is_repairing = False
 
     @property
     def good(self) -> GoodState | None:
@@ -148,11 +149,21 @@ class Auditor:
         """Carry out what is asked for, one after the other."""
         while True:
             command = await self._repairs.get()
-            self._send(await self.carry_out(command))
+            self._is_repairing = True
+            try:
+                outcome = await self.carry_out(command)
+            finally:
+                self._is_repairing = False
+            self._send(outcome)
+            self._news.set()
 
     def look(self) -> None:
-        """Look at what was seen last, and report what has changed."""
-        if self._snapshot is None:
+        """Look at what was seen last, and report what has changed.
+
+        A device whose entries are being put is half empty: what is found there until the last one is in place is the
+        repair's own doing.
+        """
+        if self._snapshot is None or self._is_repairing:
             return
         now = self._clock()
         mesh = self._snapshot.mesh or self._mesh

@@ -11,7 +11,7 @@ import pytest
 
 from meshwatchd.core.expectations import GoodState
 from meshwatchd.core.repair import plan_repair
-from meshwatchd.model.audit import Entries
+from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import FindingsReported, RepairDone
 from meshwatchd.model.faults import FaultCode, Severity
@@ -19,7 +19,7 @@ from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND
 from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
 from tests.support.example_status import status, verdict
-from tests.support.flannel_node import LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
+from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
 
 HELD = entries(3)
 BROKEN = changed(HELD, forwarding=HELD.forwarding[1:])
@@ -202,3 +202,31 @@ def test_repairs_and_looks_go_on_by_themselves(bench):
     asyncio.run(scenario())
 
     assert {FindingsReported, RepairDone} == {type(each) for each in bench.sent}
+
+
+def test_what_is_half_put_back_is_no_finding_of_its_own(bench):
+    """Between the first entry and the last of a repair the device lacks what comes next, for as long as that takes."""
+    bounce = Repair(request=5, plan=RepairPlan(rung=RepairRung.BOUNCE, device=DEVICE, is_bounce=True, put=HELD))
+    half = changed(HELD, routes=())
+    found_meanwhile = []
+
+    async def slowly(plan):
+        for _ in range(3):
+            bench.look(half, after=SECOND)
+        found_meanwhile.extend(each for each in bench.sent if isinstance(each, FindingsReported) and each.findings)
+        bench.held = HELD
+
+    async def scenario():
+        bench.carry_out = slowly
+        bench.auditor.ask(bounce)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await bench.auditor.repair()
+
+    bench.look(HELD)
+    asyncio.run(scenario())
+    assert [] == found_meanwhile
+
+    for _ in range(2):
+        bench.look(half, after=SECOND)
+    assert {FaultCode.POD_ROUTE_MISSING} == {each.code for each in bench.sent[-1].findings}, "and then it is one"
