@@ -148,7 +148,7 @@ class Agreement:
         if refusal is not None:
             yield from self._tell(message, target, sender, refusal, is_granted=False)
             yield from self._refuse(intent, sender, refusal, now)
-        elif not self._is_supported(message, target, now):
+        elif not self._is_supported(message, target, sender, now):
             self._suspicion.confirm(now, pause_ns=BURST_PAUSE_NS // 2)
         else:
             yield from self._tell(message, target, sender, message.reason, is_granted=True)
@@ -203,8 +203,11 @@ class Agreement:
             and now - down_since < PATIENCE_NS
         )
 
-    def _is_supported(self, message: Coordination, target: Path, now: int) -> bool:
-        """Whether this node's own probes speak for the move: two witnesses for everything that is done."""
+    def _is_supported(self, message: Coordination, target: Path, sender: NodeName, now: int) -> bool:
+        """Whether this node's own probes speak for the move: two witnesses for everything that is done.
+
+        Until a miss of its own is certain another node's will do, where an answer is overdue here as well.
+        """
         watch, group = self._context.watch, self._context.watch.group(target)
         if message.reason is Reason.OPERATOR:
             return group.is_good
@@ -220,6 +223,8 @@ class Agreement:
             # The path goes around this leader, which answers for its relay: that the relay is dead is evidence enough.
             return group.is_good and group.verified_since(now - LOST_NS)
         since = current.suspect_since or current.down_since
+        if not since and current.is_overdue(now):
+            since = self._suspicion.doubted_since(besides=sender)
         return bool(since) and group.is_good and group.verified_since(since)
 
     def _refuse(self, intent: Intent, sender: NodeName, refusal: Reason, now: int) -> Iterator[Output]:

@@ -11,7 +11,7 @@ by the calm timers, until one slow answer shows that it stalls after all.
 
 from __future__ import annotations
 
-HALF_LIFE_NS = 10_000_000_000
+HALF_LIFE_NS = 3_000_000_000
 """The worst delay counts half after this long."""
 
 PEAK_MARGIN = 2
@@ -66,9 +66,14 @@ class DelayEstimator:
         since = self._calm_since
         return since is not None and self._calm_floor_ns is not None and now - since >= TRUSTED_AFTER_NS
 
+    @property
+    def usual_ns(self) -> int:
+        """How long an answer takes at most on an ordinary day (RFC 6298 section 2, without the clock granularity)."""
+        return self.srtt_ns + 4 * self._rttvar_ns
+
     def wait_ns(self, now: int) -> int:
         """How long an answer may take before it counts as missing."""
-        usual = self.srtt_ns + 4 * self._rttvar_ns
+        usual = self.usual_ns
         floor_ns = self._calm_floor_ns if self._calm_floor_ns is not None and self.is_trusted(now) else self._floor_ns
         least_ns = max(floor_ns, usual)
         if PEAK_MARGIN * self._peak_ns > least_ns:

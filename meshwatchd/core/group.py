@@ -286,6 +286,10 @@ class Group:
         self._worst_nats = 0.0
         self._judge(now)
 
+    def is_overdue(self, now: int) -> bool:
+        """Whether an answer over a fresh flow takes longer than usual."""
+        return any(session.is_proven and session.is_overdue(now) for session in self.sessions)
+
     def verified_since(self, instant: int) -> bool:
         """Whether probes sent since an instant show every live session answering, with one miss in eight at most."""
         hits = misses = 0

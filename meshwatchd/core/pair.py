@@ -161,18 +161,16 @@ class PairWatch:
         group = self._judges.get(session.plan.session)
         return (group,) if group is not None else ()
 
-    def light_sessions(self, active: Path) -> tuple[Session, ...]:
-        """What a confirm burst asks beside the suspected path: everything that could explain or replace it."""
-        others = [s for path in self.paths if path is not active for s in self.group(path).sessions]
-        suspected = self.group(active).controls
-        return *(s for s in self.explaining() if s not in suspected), *others
+    def replacing(self, active: Path) -> tuple[Session, ...]:
+        """What tells whether another path could be taken, and whether this node hears anything at all."""
+        return *self.loop, *(s for path in self.paths if path is not active for s in self.group(path).sessions)
 
     def explaining(self) -> tuple[Session, ...]:
         """What tells why the primary path is broken."""
         to_leader = (*self.underlay, *self.overlay, *self.overlay_pinned, *self.ipip)
         segments = to_leader if not self.is_leader else self.wireguard
         members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
-        return *self.pinned, *self.to_relay, *segments, *members, *self.loop
+        return *self.pinned, *self.to_relay, *segments, *members
 
     def evidence(
         self,

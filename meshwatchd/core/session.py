@@ -131,6 +131,10 @@ class Session:
         """How many probes are neither answered nor missed."""
         return len(self._outstanding)
 
+    def is_overdue(self, now: int) -> bool:
+        """Whether an answer takes longer than usual: less than a miss, and known sooner."""
+        return bool(self._outstanding) and now - next(iter(self._outstanding.values())) > self.delay.usual_ns
+
     def begin(self, now: int) -> int:
         """Note that a probe leaves now; returns its sequence number."""
         self.seq += 1

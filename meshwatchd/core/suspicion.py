@@ -55,7 +55,11 @@ CALL_GAP_NS = 10 * MS
 """Probes by which each relay of the pair is told of the doubt, and the time between: one may be lost."""
 
 LIGHT_ROUNDS = 3
-"""Probes of every other session that matters: the fewest that tell dead from unlucky. The first miss earns one."""
+"""Probes of every other session that matters: the fewest that tell dead from unlucky. The first miss earns one of each
+session that could replace the path."""
+
+BYSTANDER_PART = 4
+"""A node that decides nothing asks that much slower: who decides needs the machines and the leg more."""
 
 FRESH_OF = 4
 """Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
@@ -80,6 +84,7 @@ class Suspicion:
         self._last_look = -BURST_PAUSE_NS
         self._planned_until = 0
         self._light_rounds = 0
+        self._has_asked_why = False
         self._turn = 0
         self._doubters: dict[str, int] = {}
         self._budget = float(BURST_BUDGET)
@@ -115,14 +120,18 @@ class Suspicion:
         """One slice and the whole of the light probes, unless the last burst is younger than the pause."""
         if now - self._last_burst < pause_ns or self._left(now) < SLICE:
             return
-        self._last_burst, self._light_rounds = now, 0
+        self._last_burst, self._light_rounds, self._has_asked_why = now, 0, False
         self._slice(self._context.watch.group(self._context.mover.active), now)
-        self._ask_the_others(now, rounds=LIGHT_ROUNDS)
+        self._ask_the_others(now, is_confirmed=True)
 
     @property
     def has_doubters(self) -> bool:
         """Whether a peer's own probes speak against the path."""
         return bool(self._doubters)
+
+    def doubted_since(self, *, besides: str) -> int:
+        """Since when another node than this one speaks against the path; 0 while none does."""
+        return min((since for peer, since in self._doubters.items() if peer != besides), default=0)
 
     def heard(self, peer: str, now: int) -> None:
         """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""
@@ -139,6 +148,7 @@ class Suspicion:
         if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= reserve + SLICE:
             self._last_burst = now
             self._slice(group, now)
+            self._ask(context.watch.replacing(context.mover.active), now, 1)
             if context.watch.is_leader and self._left(now) >= RESERVE:
                 # Its own path does not cross its overlay: without this it would be the last to know.
                 self._ask(context.watch.segments, now)
@@ -180,10 +190,10 @@ class Suspicion:
             self.next_step = max(self.next_step, now + self._context.schedule.timers.burst_gap_ns * SLICE)
             return
         if group.suspect_since > self._last_burst or now - group.suspect_since > BURST_LIMIT_NS:
-            self._light_rounds = 0
+            self._light_rounds, self._has_asked_why = 0, False
         self._last_burst = now
         self._slice(group, now)
-        self._ask_the_others(now, rounds=LIGHT_ROUNDS if is_confirmed else 1)
+        self._ask_the_others(now, is_confirmed=is_confirmed)
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
 
     def _next_slice(self, group: Group, now: int, *, is_confirmed: bool) -> int:
@@ -205,9 +215,10 @@ class Suspicion:
         """Probes a gap apart: fresh and known flows of all sessions of the group in turn."""
         schedule = self._context.schedule
         at = max(now, self._planned_until)
+        gap_ns = schedule.timers.burst_gap_ns * (1 if self._context.watch.is_decider else BYSTANDER_PART)
         for session in self._pick(group):
             schedule.confirm((session,), at, rounds=1)
-            at += schedule.timers.burst_gap_ns
+            at += gap_ns
             self._budget -= 1
         self._planned_until = at
 
@@ -219,14 +230,20 @@ class Suspicion:
             is_known = bool(known) and place == 0
             yield known[cycle % len(known)] if is_known else fresh[(self._turn - cycle) % len(fresh)]
 
-    def _ask_the_others(self, now: int, *, rounds: int) -> None:
-        """What could explain the misses or replace the path, up to so many rounds in this burst."""
-        rounds -= self._light_rounds
-        if rounds > 0:
-            light = self._context.watch.light_sessions(self._context.mover.active)
-            self._context.schedule.confirm(light, now, rounds=rounds)
-            self._light_rounds += rounds
-            self._budget -= rounds * len(light)
+    def _ask_the_others(self, now: int, *, is_confirmed: bool) -> None:
+        """Once for each burst: what could replace the path at the first miss, what explains it when that was no chance.
+
+        A path is left without a name for what is wrong with it, but never without one to go to.
+        """
+        watch, active = self._context.watch, self._context.mover.active
+        rounds = LIGHT_ROUNDS if is_confirmed else 1
+        if rounds > self._light_rounds:
+            self._ask(watch.replacing(active), now, rounds - self._light_rounds)
+            self._light_rounds = rounds
+        if is_confirmed and not self._has_asked_why:
+            self._has_asked_why = True
+            suspected = watch.group(active).controls
+            self._ask(tuple(session for session in watch.explaining() if session not in suspected), now)
 
     def _left(self, now: int) -> float:
         """What is left of the budget, which fills up within a minute."""
@@ -244,6 +261,6 @@ class Suspicion:
         self._slice(self._context.watch.group(self._context.mover.active), now)
         self._ask(segments, now)
 
-    def _ask(self, sessions: tuple[Session, ...], now: int) -> None:
-        self._context.schedule.confirm(sessions, now, rounds=LIGHT_ROUNDS)
-        self._budget -= LIGHT_ROUNDS * len(sessions)
+    def _ask(self, sessions: tuple[Session, ...], now: int, rounds: int = LIGHT_ROUNDS) -> None:
+        self._context.schedule.confirm(sessions, now, rounds=rounds)
+        self._budget -= rounds * len(sessions)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from meshwatchd.core.classifier import Leg
 from meshwatchd.core.mover import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
+from meshwatchd.core.views import View, encode
 from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, Reason
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
@@ -167,6 +169,27 @@ def test_an_unsupported_proposal_is_met_with_silence_and_a_burst():
     assert [] == _answers(bench, since)
     assert [] == bench.said(ApplySwitch)
     assert sum(probe.is_confirm for probe in bench.said(SendProbe, since=since)) > 20
+
+
+@pytest.mark.parametrize(
+    ("doubter", "is_silent", "is_granted"),
+    [("b3", True, True), ("a1", True, False), ("b3", False, False)],
+    ids=["another-doubts-and-an-answer-is-overdue", "only-the-asker-doubts", "every-answer-arrives"],
+)
+def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, is_silent, is_granted):
+    """The wait for a miss is for who accuses; who is asked by a condemner, and hears a third, need not see it out."""
+    bench = ready("b2")
+    if is_silent:
+        bench.silent = primary_is_silent
+    since = bench.now
+    dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    bench.hear(doubter, None, Banner(view_up=dead, view_known=known, active=(bench.conductor.active,)))
+    for _ in range(5):
+        bench.hear("a1", _proposal())
+        bench.run(5 * MS)
+
+    assert not bench.conductor.watch.group(bench.conductor.watch.primary).is_suspect, "no miss of its own"
+    assert is_granted is bool(bench.spoken(GRANT, since=since))
 
 
 def test_a_standby_that_does_not_answer_here_is_not_granted():

@@ -45,6 +45,14 @@ def test_a_larger_peak_replaces_the_faded_one():
     assert 100 * MS <= delay.wait_ns(HALF_LIFE_NS)
 
 
+def test_the_usual_is_known_without_the_worst():
+    """RFC 6298's estimate: four variations above the mean; one slow answer of long ago has no part in it."""
+    delay = _estimator(80, *[10] * 200)
+
+    assert 10 * MS <= delay.usual_ns < 12 * MS
+    assert delay.wait_ns(0) > 10 * delay.usual_ns
+
+
 def test_the_wait_is_bounded():
     """The prober has closed its socket by then."""
     assert MAX_WAIT_NS == _estimator(5_000).wait_ns(0)

@@ -92,15 +92,16 @@ def test_a_pair_knows_its_two_leaders(name, roles):
     assert roles == (watch.is_leader, watch.own_leader, watch.remote_leader)
 
 
-def test_a_burst_asks_everything_else_lightly():
-    """The layers below the path, its relay, and every path that could replace it; the path itself is asked hard."""
+def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
+    """Every other path and the own voice; the layers below the path and its relay."""
     watch = ready("a3").conductor.watch
-    group, light = watch.group(watch.primary), watch.light_sessions(watch.primary)
+    group, replacing, explaining = watch.group(watch.primary), watch.replacing(watch.primary), watch.explaining()
 
     assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in group.sessions}
-    assert {Layer.SELF, Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in light}
-    assert {1, 2, 3} <= {s.plan.path for s in light}
-    assert not {id(s) for s in light} & {id(s) for s in (*group.sessions, *group.controls)}
+    assert {Layer.SELF, Layer.RELAY} == {s.plan.layer for s in replacing}
+    assert {1, 2, 3} == {s.plan.path for s in replacing if s.plan.layer is Layer.RELAY}
+    assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in explaining}
+    assert not {id(s) for s in (*replacing, *explaining)} & {id(s) for s in group.sessions}
 
 
 def test_in_health_every_leg_of_a_member_is_alive():

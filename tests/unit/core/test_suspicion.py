@@ -24,7 +24,7 @@ def _is_hard(plan):
 
 def test_the_first_miss_starts_one_burst():
     """Hard on the path in use, in both classes; lightly on all that could explain or replace it; told once."""
-    bench = ready("a3")
+    bench = ready("a2")
     since = bench.now
     bench.silent = primary_is_silent
     bench.run_until_suspected()
@@ -35,14 +35,39 @@ def test_the_first_miss_starts_one_burst():
     assert len(hard) >= SLICE
     assert {(peer, flow) for peer in ("b2", "b3") for flow in FlowClass} == {(p.peer, p.flow) for p in hard}
     assert 1 == len(bench.said(SessionSuspected, since=since))
-    for path, peer in ((1, "b3"), (2, "b2"), (2, "b3"), (3, "b3")):
+    for path, peer in ((1, "b3"), (3, "b3")):
         fresh = (Layer.RELAY, path, peer, FlowClass.FRESH)
         assert LIGHT_ROUNDS == sum(1 for p in plans if (p.layer, p.path, p.peer, p.flow) == fresh)
 
 
+def _first_miss(bench):
+    """One fresh probe of the path in use is lost, and what is sent in the 5 ms after its wait."""
+    since = bench.now
+    victim = iter(range(1))
+    bench.silent = lambda plan: _is_hard(plan) and plan.flow is FlowClass.FRESH and next(victim, None) is not None
+    bench.run_until_suspected()
+    bench.run(5 * MS)
+    return _confirms(bench, since)
+
+
+def test_one_miss_asks_for_a_way_out_and_not_for_a_reason():
+    """Reasons are for what was no chance; a path to go to has to be known good by then."""
+    asked = [(plan.layer, plan.path) for plan in _first_miss(ready("a2"))]
+
+    assert {(Layer.RELAY, path) for path in (1, 3)} <= set(asked)
+    assert not [layer for layer, _ in asked if layer is Layer.OVERLAY]
+
+
+def test_who_decides_nothing_asks_slower():
+    """All nodes of two locations see a fault at once, and the relays have to hear their answers."""
+    decider, bystander = (sum(map(_is_hard, _first_miss(ready(name)))) for name in ("a2", "a3"))
+
+    assert 1 <= bystander <= decider // 2
+
+
 def test_one_slice_follows_the_other_while_the_tests_are_undecided():
     """Every third probe lost is neither health nor death: probes a millisecond apart until it is called one."""
-    bench = ready("a3")
+    bench = ready("a2")
     since = bench.now
     count = iter(range(10**9))
     bench.silent = lambda plan: _is_hard(plan) and next(count) % 3 == 0
@@ -59,10 +84,12 @@ def test_one_slice_follows_the_other_while_the_tests_are_undecided():
 
 def test_where_only_new_flows_die_most_of_a_slice_is_fresh():
     """The known ones have been answered; what they would say again decides nothing."""
-    bench = ready("a3")
+    bench = ready("a2")
     since = bench.now
     bench.silent = lambda plan: _is_hard(plan) and plan.flow is FlowClass.FRESH
-    bench.run(600 * MS)
+    bench.run_until_suspected()
+    while not bench.conductor.watch.group(bench.conductor.watch.primary).is_down:
+        bench.run(MS)
     hard = [plan for plan in _confirms(bench, since) if _is_hard(plan)]
     fresh = sum(plan.flow is FlowClass.FRESH for plan in hard)
 
@@ -151,7 +178,8 @@ def test_bursts_keep_within_their_budget():
     since = bench.now
     bench.run(60 * SECOND)
 
-    assert BURST_BUDGET // 4 <= len(_confirms(bench, since)) <= BURST_BUDGET
+    # What goes with the last slice of a minute is not cut off.
+    assert BURST_BUDGET // 4 <= len(_confirms(bench, since)) <= BURST_BUDGET + SLICE
     assert bench.conductor.suspicion._left(bench.now) >= BURST_BUDGET // 4
 
 
@@ -182,7 +210,7 @@ def test_a_leader_whose_member_doubts_the_path_looks_at_its_own_overlay():
 
 def test_a_condemned_path_that_nothing_explains_is_asked_about_for_a_while():
     """The layers below, again and again, but not for ever."""
-    bench = ready("a3")
+    bench = ready("a2")
     bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "a1")
     bench.run(SECOND)
     group = bench.conductor.watch.group(bench.conductor.watch.primary)
