@@ -208,7 +208,7 @@ def test_what_is_half_put_back_is_no_finding_of_its_own(bench):
     """Between the first entry and the last of a repair the device lacks what comes next, for as long as that takes."""
     bounce = Repair(request=5, plan=RepairPlan(rung=RepairRung.BOUNCE, device=DEVICE, is_bounce=True, put=HELD))
     half = changed(HELD, routes=())
-    found_meanwhile = []
+    found_meanwhile: list[FindingsReported] = []
 
     async def slowly(plan):
         for _ in range(3):
