@@ -150,6 +150,7 @@ class Agent:
         self._has_work = asyncio.Event()
         self._is_doubtful = asyncio.Event()
         self._reported: set[str] = set()
+        self._is_mesh_new = False
         self._ended = asyncio.Event()
 
     # --- what the control socket asks ---
@@ -242,6 +243,7 @@ class Agent:
         """The mesh is another one: the engine hears of it with the next snapshot."""
         if self._discovery is not None and self._discovery.mesh is not None:
             self._sinks.use_mesh(self._discovery.mesh)
+        self._is_mesh_new = True
         self._mirror.is_dirty.set()
 
     def _reload_secrets(self) -> None:
@@ -320,7 +322,9 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._mirror.next_reading_in_ns() / SECOND):
                     await self._mirror.is_dirty.wait()
-            await settle(self._mirror.is_dirty, quiet_s=max(QUIET_S, QUIET_FACTOR * self._snapshot_s), limit_s=LIMIT_S)
+            quiet_s = max(QUIET_S, QUIET_FACTOR * self._snapshot_s)
+            # The words of all nodes have settled before they make a mesh.
+            await settle(self._mirror.is_dirty, quiet_s=quiet_s, limit_s=LIMIT_S, is_urgent=lambda: self._is_mesh_new)
             try:
                 await self._show_kernel()
             except MeshwatchError as error:
@@ -332,7 +336,7 @@ class Agent:
         """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
-        mesh = None if self._discovery is None else self._discovery.mesh
+        mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
         snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels, mesh=mesh)
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
