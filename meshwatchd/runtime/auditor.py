@@ -22,10 +22,11 @@ from meshwatchd.adapters.netlink.repair import RepairKernel
 from meshwatchd.adapters.state_file import read_boot
 from meshwatchd.core.audit import Confirmation, View, audit
 from meshwatchd.core.expectations import GoodState, good_state
+from meshwatchd.core.hearsay import believe
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError
-from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND, MeshSettings
@@ -75,7 +76,7 @@ class Auditor:
         node: str,
         kernel: RepairKernel,
         read_back: Callable[[], Awaitable[Snapshot]],
-        send: Callable[[FindingsReported | RepairDone], None],
+        send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         clock: Callable[[], int],
         state_dir: Path,
         log: Log,
@@ -90,6 +91,7 @@ class Auditor:
         self._snapshot: Snapshot | None = None
         self._hellos: Mapping[str, Hello] = {}
         self._told: tuple[AuditFinding, ...] | None = None
+        self._heard: tuple[PeerFault, ...] = ()
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
         self._looked_at: View | None = None
@@ -125,6 +127,10 @@ class Auditor:
         if hellos != self._hellos:
             self._hellos = dict(hellos)
             self._news.set()
+        told = believe(hellos, self._node)
+        if told != self._heard:
+            self._heard = told
+            self._send(PeersTold(faults=told))
 
     def note(self, status: Status) -> None:
         """What the engine thinks: a state is good only while nothing critical is known."""

@@ -12,8 +12,9 @@ import pytest
 from meshwatchd.core.expectations import GoodState
 from meshwatchd.core.repair import plan_repair
 from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError
-from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND
@@ -107,6 +108,18 @@ def test_hellos_are_heard(bench):
     bench.look(HELD, after=SECOND)
 
     assert (FaultCode.VTEP_MAC_CHANGED,) == tuple(each.code for each in bench.sent[-1].findings)
+
+
+def test_what_peers_say_of_themselves_is_told_once_and_withdrawn(bench):
+    """The engine gives verdicts its name."""
+    gone = (ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, "n1"),)
+    quiet = hello(1, "66:00:00:00:00:01")
+    for _ in range(2):
+        bench.auditor.hear({"n1": msgspec.structs.replace(quiet, faults=gone)})
+    bench.auditor.hear({"n1": quiet})
+
+    told = PeerFault(fault=FaultCode.OVERLAY_DEVICE_MISSING, culprit="n1", source="n1")
+    assert [PeersTold(faults=(told,)), PeersTold()] == bench.sent
 
 
 def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp_path):

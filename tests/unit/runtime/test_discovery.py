@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.hello import cache
-from meshwatchd.model.discovery import Candidate
+from meshwatchd.model.discovery import Candidate, ToldFault
 from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
 from meshwatchd.model.settings import (
     MINUTE,
     MS,
@@ -27,7 +29,7 @@ from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.discovery import Clocks, Discovery
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.hello import MAGIC, Greeting, Stamp
-from tests.support import hellos
+from tests.support import bench, hellos
 from tests.support.lab_mesh import declared_mesh
 
 NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
@@ -138,6 +140,7 @@ class Node:
         self.name, self.folder, self.time = name, folder / name, time
         self.eyes, self.log = Eyes(_view(name)), Log()
         self.changes: list[int] = []
+        self.heard: list[Any] = []
         settings = Settings(
             daemon=DaemonSettings(node=name, mode=mode, state_dir=str(self.folder)),
             mesh=mesh or MeshSettings(),
@@ -149,6 +152,7 @@ class Node:
             eyes=self.eyes,
             log=self.log,
             changed=lambda: self.changes.append(time.now),
+            heard=self.heard.append,
             standby_key=lambda: hellos.KEYS[name],
             clocks=Clocks(monotonic_ns=time.monotonic_ns, wall_ns=time.wall_ns),
             port=lambda _port, receive, _counters: WirePort(wire, name, receive),  # type: ignore[arg-type,return-value]
@@ -261,6 +265,27 @@ def test_a_new_leader_is_known_everywhere_within_a_second(stage):
     stage.play(5 * SECOND)
     assert stage.are_agreed()
     assert ("a1",) == stage.meshes()[0].location[0].standbys
+
+
+def test_what_is_wrong_with_a_node_is_known_everywhere_within_a_second(stage):
+    """And that it is over. b3 tells of itself, and its neighbours pass it on."""
+    stage.start().play(30 * SECOND)
+    status = bench.ready("b3").engine.status(0, {})
+    verdict = Verdict(
+        fault=FaultCode.MTU_MISCONFIGURED, layer=Layer.OVERLAY, severity=Severity.WARNING, pair=0, culprit="b3"
+    )
+    (pair,) = status.pairs
+    ill = msgspec.structs.replace(status, pairs=(msgspec.structs.replace(pair, verdict=verdict),))
+    told = (ToldFault(FaultCode.MTU_MISCONFIGURED, "b3"),)
+
+    stage.nodes["b3"].discovery.confess(ill)
+    stage.play(SECOND)
+    assert all(told == node.heard[-1]["b3"].faults for node in stage.nodes.values())
+
+    for name in NAMES:
+        stage.nodes[name].discovery.confess(status if name == "b3" else bench.ready(name).engine.status(0, {}))
+    stage.play(SECOND)
+    assert all(() == node.heard[-1]["b3"].faults for node in stage.nodes.values())
 
 
 def test_a_rebooted_node_knows_the_mesh_while_everybody_is_down(stage):
