@@ -63,7 +63,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.debounce import pause_s, settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
@@ -87,7 +87,7 @@ QUIET_FACTOR = 20
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
 
-POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
+POLL_S, POLL_IN_DOUBT_S, POLL_LATEST_S = 2.0, 1.0, 10.0
 POLL_PAUSE = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
@@ -430,12 +430,12 @@ class Agent:
                 self._mirror.is_dirty.set()
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
-            pause_s = POLL_PAUSE * (time.monotonic() - started_s)
+            rest_s = pause_s(time.monotonic() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
             # WireGuard tells nobody of a new peer: a far leader's change shows here alone, and is wanted at once.
-            await asyncio.sleep(min(pause_s, interval_s))
+            await asyncio.sleep(min(rest_s, interval_s))
             self._is_doubtful.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, pause_s) - min(pause_s, interval_s))
+                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""
