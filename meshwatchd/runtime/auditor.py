@@ -133,8 +133,12 @@ class Auditor:
             self._send(PeersTold(faults=told))
 
     def note(self, status: Status) -> None:
-        """What the engine thinks: a state is good only while nothing critical is known."""
-        self._is_calm = status.is_ready and status.severity is not Severity.CRITICAL
+        """What the engine thinks: a state is good only while nothing critical is known.
+
+        A broken path of which traffic has been led around is a warning, and what broke it is not good all the same.
+        """
+        is_broken = any(path.rank == 0 and path.state == "down" for pair in status.pairs for path in pair.paths)
+        self._is_calm = status.is_ready and not is_broken and status.severity is not Severity.CRITICAL
 
     def ask(self, command: Repair) -> None:
         """Carry out a repair when its turn comes."""

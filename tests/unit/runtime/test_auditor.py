@@ -110,6 +110,20 @@ def test_hellos_are_heard(bench):
     assert (FaultCode.VTEP_MAC_CHANGED,) == tuple(each.code for each in bench.sent[-1].findings)
 
 
+def test_what_stands_while_a_path_is_broken_is_not_good_though_traffic_goes_around_it(bench):
+    """Whatever broke it may be what stands: a peer with another key is silent for longer than it takes to be good."""
+    around = status(verdict(FaultCode.WIREGUARD_BLOCKED), states="down good good good", active=1)
+    bench.auditor.note(msgspec.structs.replace(around, severity=Severity.WARNING))
+    bench.look(HELD)
+    bench.look(HELD, after=2 * GOOD_AFTER_NS)
+    assert bench.auditor.good is None
+
+    bench.auditor.note(msgspec.structs.replace(WELL, severity=Severity.WARNING))
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+    assert bench.auditor.good is not None
+
+
 def test_what_peers_say_of_themselves_is_told_once_and_withdrawn(bench):
     """The engine gives verdicts its name."""
     gone = (ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, "n1"),)
