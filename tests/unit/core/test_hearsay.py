@@ -9,16 +9,27 @@ from meshwatchd.core.hearsay import EXPLAINS, MAX_TOLD, believe, confess, explai
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault, PeersTold
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import VerdictChanged
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.status import FindingStatus
 from tests.support import hellos
 from tests.support.bench import Bench, ready
 
-FORWARDING = ToldFault(FaultCode.FORWARDING_OFF, "b1")
-GONE = ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, "b3")
-MAC = ToldFault(FaultCode.VTEP_MAC_CHANGED, "b1")
+
+def _told(fault, culprit):
+    return ToldFault(fault, NodeName(culprit))
+
+
+def _word(*, fault, culprit, source, is_own_leader=False):
+    return PeerFault(
+        fault=FaultCode(fault), culprit=NodeName(culprit), source=NodeName(source), is_own_leader=is_own_leader
+    )
+
+
+FORWARDING = _told(FaultCode.FORWARDING_OFF, "b1")
+GONE = _told(FaultCode.OVERLAY_DEVICE_MISSING, "b3")
+MAC = _told(FaultCode.VTEP_MAC_CHANGED, "b1")
 
 
 def _finding(fault, culprit):
@@ -70,9 +81,9 @@ def test_a_node_tells_what_it_has_found_in_its_kernel():
 @pytest.mark.parametrize(
     ("node", "verdict", "told"),
     [
-        ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b3"), (ToldFault(FaultCode.MTU_MISCONFIGURED, "b3"),)),
+        ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b3"), (_told(FaultCode.MTU_MISCONFIGURED, "b3"),)),
         ("b1", _verdict(FaultCode.VTEP_MAC_CHANGED, "b1"), (MAC,)),
-        ("b1", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), (ToldFault(FaultCode.ONE_WAY_BREAK, "a1"),)),
+        ("b1", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), (_told(FaultCode.ONE_WAY_BREAK, "a1"),)),
         ("b3", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), ()),
         ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b2"), ()),
         ("b1", _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), ()),
@@ -85,7 +96,7 @@ def test_verdicts_are_told_that_only_this_node_can_know(node, verdict, told):
 
 def test_what_a_neighbour_says_of_itself_is_passed_on_in_its_own_location():
     """Who has lost his overlay is not heard any farther."""
-    mesh = _mesh(b3=(GONE, ToldFault(FaultCode.VTEP_MAC_CHANGED, "b1")))
+    mesh = _mesh(b3=(GONE, _told(FaultCode.VTEP_MAC_CHANGED, "b1")))
 
     assert (GONE,) == confess(_status("b1"), mesh)
     assert () == confess(_status("a1"), mesh)
@@ -102,13 +113,13 @@ def test_a_hello_stays_small():
 
 def test_a_word_is_believed_but_for_those_this_node_knows_better_or_not_at_all():
     """Its own kernel speaks for itself; but of another MAC the others know alone."""
-    mesh = _mesh(b1=(FORWARDING,), b2=(FORWARDING, MAC), b3=(ToldFault("melted", "b3"),))
+    mesh = _mesh(b1=(FORWARDING,), b2=(FORWARDING, MAC), b3=(_told("melted", "b3"),))
     leader = {"culprit": "b1", "source": "b1"}
 
-    assert (PeerFault(fault=FaultCode.VTEP_MAC_CHANGED, culprit="b1", source="b2"),) == believe(mesh, "b1")
+    assert (_word(fault=FaultCode.VTEP_MAC_CHANGED, culprit="b1", source="b2"),) == believe(mesh, "b1")
     told = believe(mesh, "b3")
-    assert PeerFault(fault=FaultCode.FORWARDING_OFF, is_own_leader=True, **leader) == told[0]
-    assert PeerFault(fault=FaultCode.FORWARDING_OFF, **leader) == believe(mesh, "a3")[0]
+    assert _word(fault=FaultCode.FORWARDING_OFF, is_own_leader=True, **leader) == told[0]
+    assert _word(fault=FaultCode.FORWARDING_OFF, **leader) == believe(mesh, "a3")[0]
 
 
 def test_a_word_about_a_mac_ends_with_who_found_it():
@@ -124,12 +135,12 @@ def test_a_word_about_a_mac_ends_with_who_found_it():
         (FORWARDING, _verdict(FaultCode.RELAY_NOT_FORWARDING, "b1")),
         (GONE, _verdict(FaultCode.NODE_UNREACHABLE, "b3")),
         (MAC, _verdict(FaultCode.ALL_PATHS_DOWN, "b1")),
-        (ToldFault(FaultCode.MTU_MISCONFIGURED, "b3"), _verdict(FaultCode.MTU_BLACK_HOLE, "b3")),
+        (_told(FaultCode.MTU_MISCONFIGURED, "b3"), _verdict(FaultCode.MTU_BLACK_HOLE, "b3")),
     ],
 )
 def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
     """Severity and evidence stay."""
-    told = PeerFault(fault=FaultCode(fault.fault), culprit=fault.culprit, source="b2")
+    told = _word(fault=fault.fault, culprit=fault.culprit, source="b2")
     explained = explain(verdict, (told,))
 
     assert (fault.fault, fault.culprit, verdict.severity) == (explained.fault, explained.culprit, explained.severity)
@@ -144,18 +155,18 @@ def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
         (FORWARDING, _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
         (FORWARDING, _verdict(FaultCode.RELAY_NOT_FORWARDING, "a1")),
         (GONE, _verdict(FaultCode.LEADER_DEAD, "b3")),
-        (ToldFault(FaultCode.WIREGUARD_KEY_MISMATCH, "b1"), _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1")),
+        (_told(FaultCode.WIREGUARD_KEY_MISMATCH, "b1"), _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1")),
     ],
 )
 def test_another_fault_or_another_node_is_not_explained(fault, verdict):
     """Two things may be wrong at once."""
-    assert verdict == explain(verdict, (PeerFault(fault=FaultCode(fault.fault), culprit=fault.culprit, source="b1"),))
+    assert verdict == explain(verdict, (_word(fault=fault.fault, culprit=fault.culprit, source="b1"),))
 
 
 def test_a_members_own_leader_knows_what_ails_its_tunnel():
     """The member blames the other end; a leader elsewhere says nothing of this tunnel."""
     verdict = _verdict(FaultCode.WIREGUARD_BLOCKED, "a1")
-    word = PeerFault(fault=FaultCode.ALLOWED_IPS_STOLEN, culprit="b1", source="b1")
+    word = _word(fault=FaultCode.ALLOWED_IPS_STOLEN, culprit="b1", source="b1")
     own = msgspec.structs.replace(word, is_own_leader=True)
 
     assert verdict == explain(verdict, (word,))
@@ -165,7 +176,7 @@ def test_a_members_own_leader_knows_what_ails_its_tunnel():
 def test_the_engine_states_what_peers_told_it():
     """b3 is silent for a1, and says why by way of b1."""
     bench: Bench = ready("a1")
-    told = PeerFault(fault=FaultCode.OVERLAY_DEVICE_DOWN, culprit="b3", source="b1")
+    told = _word(fault=FaultCode.OVERLAY_DEVICE_DOWN, culprit="b3", source="b1")
     bench.engine.handle(PeersTold(faults=(told,)), bench.now)
     bench.silent = lambda plan: plan.peer == "b3"
     bench.run(8 * SECOND)

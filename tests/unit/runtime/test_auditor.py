@@ -16,6 +16,7 @@ from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
 from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND
 from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
@@ -126,13 +127,13 @@ def test_what_stands_while_a_path_is_broken_is_not_good_though_traffic_goes_arou
 
 def test_what_peers_say_of_themselves_is_told_once_and_withdrawn(bench):
     """The engine gives verdicts its name."""
-    gone = (ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, "n1"),)
+    gone = (ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, NodeName("n1")),)
     quiet = hello(1, "66:00:00:00:00:01")
     for _ in range(2):
         bench.auditor.hear({"n1": msgspec.structs.replace(quiet, faults=gone)})
     bench.auditor.hear({"n1": quiet})
 
-    told = PeerFault(fault=FaultCode.OVERLAY_DEVICE_MISSING, culprit="n1", source="n1")
+    told = PeerFault(fault=FaultCode.OVERLAY_DEVICE_MISSING, culprit=NodeName("n1"), source=NodeName("n1"))
     assert [PeersTold(faults=(told,)), PeersTold()] == bench.sent
 
 
