@@ -28,8 +28,7 @@ from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.discovery import Clocks, Discovery
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.hello import MAGIC, Greeting, Stamp
-from tests.support import hellos
-from tests.support.example_status import status, verdict
+from tests.support import example_status, hellos
 from tests.support.lab_mesh import declared_mesh
 
 NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
@@ -139,8 +138,8 @@ class Node:
     def __init__(self, wire, name, folder, time, *, secrets=(OLD,), mesh=None, mode=Mode.ENFORCE, **discovery):
         self.name, self.folder, self.time = name, folder / name, time
         self.eyes, self.log = Eyes(_view(name)), Log()
-        self.changes: list[int] = []
         self.heard: list[Any] = []
+        self.changes: list[int] = []
         settings = Settings(
             daemon=DaemonSettings(node=name, mode=mode, state_dir=str(self.folder)),
             mesh=mesh or MeshSettings(),
@@ -271,7 +270,7 @@ def test_what_is_wrong_with_a_node_is_known_everywhere_within_a_second(stage):
     """And that it is over."""
     stage.start().play(30 * SECOND)
     for fault, told in ((FaultCode.MTU_MISCONFIGURED, 1), (FaultCode.NONE, 0)):
-        stage.nodes["b3"].discovery.confess(status(verdict(fault, culprit="b3")))
+        stage.nodes["b3"].discovery.confess(example_status.status(example_status.verdict(fault, culprit="b3")))
         stage.play(SECOND)
         assert all(told == len(node.heard[-1]["b3"].faults) for node in stage.nodes.values())
 
@@ -475,9 +474,7 @@ def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
     stage.start()
 
     def refuse():
-        raise ConfigError(
-            "/var/lib/meshwatchd/standby.key", "standby.private_key_file", "is open to everybody", "chmod"
-        )
+        raise ConfigError("/var/lib/standby.key", "standby.private_key_file", "is open to everybody", "chmod")
 
     stage.nodes["a2"].discovery._make_key = refuse
     stage.play(20 * SECOND)
