@@ -76,7 +76,7 @@ imports: venv ## import-linter's contracts
 .PHONY: unit
 unit: venv ## unit, property, golden, contract, sim and meta tests
 	@echo '==> quick tests'
-	@$(PYTHON) -m pytest -q -m 'not lab' --forbid-skips $(QUICK_TESTS) $(ARGS)
+	@$(PYTHON) -m pytest -q -m 'not lab' --numprocesses auto --dist loadfile --forbid-skips $(QUICK_TESTS) $(ARGS)
 
 .PHONY: fix
 fix: venv ## let ruff format, and repair what it can
