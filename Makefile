@@ -98,8 +98,7 @@ bench: need-root venv tools bench-tools ## the probe engine beside BIRD's and FR
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
 	@$(PYTHON) -m netnslab.bench_failover $(ARGS)
 
-# For example: make bench-diagnosis ARGS='--only fdb-entry-missing --topology flannel-wg', or ARGS='--healthy-minutes 10'
-# for a mesh that is well, of which nothing may be said.
+# For example: make bench-diagnosis ARGS='--only fdb-entry-missing --topology flannel-wg'
 .PHONY: bench-diagnosis
 bench-diagnosis: need-root venv tools ## what the daemons make of each fault of the catalogue, as a confusion matrix
 	@$(PYTHON) -m netnslab.bench_diagnosis $(ARGS)
