@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import cast
 
 from netnslab.daemons import Daemons, Event, is_ready
-from netnslab.diagnosis_cells import Trial, companions_of, patience_s, settings_for, trials
+from netnslab.diagnosis_calm import watch_calm
+from netnslab.diagnosis_cells import TOPOLOGIES, Trial, companions_of, patience_s, settings_for, traffic_pairs, trials
 from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
 from netnslab.errors import LabError
 from netnslab.faults import Fault
@@ -35,7 +36,8 @@ CALM_TIMEOUT_S = 60.0
 SETTLE_NS = 2 * SECOND
 # What has stood for ten seconds while all was well is taken for good; audits compare with that.
 GOOD_NS = 12 * SECOND
-RATE = 20
+RATE = 40
+"""Every other flow is TCP's, and is looked for by who counts packets that belong to no connection."""
 
 
 class Bench:
@@ -89,7 +91,13 @@ class Bench:
             history=history,
             standing=standing,
             calm_ms=self._calm_after(healed_ns),
-            companions=companions_of(expected.fault, victim=_struck(fault), nodes=self._daemons.nodes),
+            companions=companions_of(
+                expected.fault,
+                victim=_struck(fault),
+                peer=fault.peer if isinstance(fault, StateFault) else "",
+                culprit=expected.node,
+                nodes=self._daemons.nodes,
+            ),
         )
 
     def _calm_after(self, healed_ns: int) -> float | None:
@@ -147,8 +155,18 @@ def _struck(fault: Fault | StateFault) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; returns 0 when every cell is on the diagonal, 1 when not, 2 on failure."""
+    """Measure; returns 0 when every cell is on the diagonal, or nothing was said of a healthy mesh, 1 when not.
+
+    Returns 2 on failure.
+    """
     options = _parser().parse_args(arguments)
+    if options.healthy_minutes:
+        return watch_calm(
+            (options.topology,) if options.topology else TOPOLOGIES,
+            options.healthy_minutes,
+            backend=options.backend,
+            output=options.output,
+        )
     chosen = [each for each in trials() if _is_chosen(each, options)]
     if not chosen:
         print("bench-diagnosis: no such cell; --list shows them", file=sys.stderr)
@@ -179,8 +197,7 @@ def _is_chosen(trial: Trial, options: argparse.Namespace) -> bool:
 def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> Iterator[Cell]:
     directory = options.output.resolve().parent / "diagnosis" / topology
     with Lab.up(topology, backend=options.backend) as lab:
-        ends = [members[-1].name for name in lab.topology.locations if (members := lab.topology.members(name))][:2]
-        pairs = [(ends[0], ends[1]), (ends[1], ends[0])]
+        pairs = traffic_pairs(lab.topology)
         with (
             Daemons(lab, directory, settings=settings_for(lab.topology)) as daemons,
             Traffic(lab, directory, pairs=pairs, rate=RATE),
@@ -217,6 +234,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology", help="this topology only")
     parser.add_argument("--backend", default="auto", help="which kernel (default auto)")
     parser.add_argument("--patience", type=float, help="seconds to wait for the right name, whatever the fault")
+    parser.add_argument(
+        "--healthy-minutes", type=float, help="no faults: whether daemons at default settings keep silent for so long"
+    )
     parser.add_argument("--list", action="store_true", help="show the cells and end")
     parser.add_argument("--output", type=Path, default=Path("build/bench/diagnosis.json"))
     return parser
