@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from meshwatchd.core.beside import Surroundings
 from meshwatchd.core.classifier import Evidence, Leg
 from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
@@ -82,8 +83,7 @@ class PairWatch:
             if path.is_primary and local.location not in path.locations
         )
         self._is_overlay_direct = topology.is_overlay_direct
-        remote = topology.mesh.members(self.remote) if topology.is_overlay_direct else ()
-        self._beside = frozenset(address for node in remote for address in (node.node_ip, node.wireguard_ip))
+        self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
         self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
@@ -119,7 +119,7 @@ class PairWatch:
         self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
         segments = schedule.select(path=NO_PATH)
         self.segments = (*segments, *self.wireguard)
-        self.side = SideIssues(schedule, self._concerns)
+        self.side = SideIssues(schedule, self._concerns, self._surroundings.is_outside)
         to_leader = tuple(s for s in segments if s.plan.peer == self.own_leader)
         self.underlay = _pick(to_leader, Layer.UNDERLAY, FlowClass.FRESH)
         self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
@@ -225,12 +225,19 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since, partial(self._refutes, self._behind(active))),
+            answering_canaries=self._answering_canaries(since, active),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
+            beside=self._surroundings.look(since, leg),
         )
+
+    def _answering_canaries(self, since: int, active: Path) -> tuple[str, ...]:
+        """While a path is in doubt those that prove that it works, else those that pods' traffic is like."""
+        if not since:
+            return self.side.answering_canaries(0, self._surroundings.crosses_overlay)
+        return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
         """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
@@ -260,7 +267,7 @@ class PairWatch:
 
         Where the overlay stands on the tunnel, node addresses are reached without it: a kubelet there proves nothing.
         """
-        return plan.peer in behind and plan.destination not in self._beside
+        return plan.peer in behind and self._surroundings.crosses_overlay(plan)
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""

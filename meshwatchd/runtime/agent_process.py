@@ -230,6 +230,7 @@ class Agent:
             eyes=self._own_view,
             log=self._log,
             changed=self._take_mesh,
+            heard=self._auditor.hear,
             standby_key=self._devices.public_key,
         )
 
@@ -273,6 +274,8 @@ class Agent:
             case StatusFrame(status=status):
                 self._status = status
                 self._auditor.note(status)
+                if self._discovery is not None:
+                    self._discovery.confess(status)
             case RepairFrame(command=repair):
                 self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
@@ -340,7 +343,6 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
-                self._auditor.hear(self._discovery.hellos())
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -435,10 +437,8 @@ class Agent:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
             is_news, rejected = await self._own_view.refresh()
-            if self._discovery is not None:
-                self._auditor.hear(self._discovery.hellos())
-                if is_news:
-                    self._discovery.look_again()
+            if self._discovery is not None and is_news:
+                self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)

@@ -18,9 +18,11 @@ from meshwatchd.core.tunnels import changes_more_than_counters, of_the_mesh
 from meshwatchd.core.unrest import exchanged
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardState
+from meshwatchd.runtime.debounce import pause_s
 
 POLL_S: Final = 2.0
 POLL_IN_DOUBT_S: Final = 1.0
+POLL_LATEST_S: Final = 10.0
 POLL_PAUSE: Final = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
@@ -93,10 +95,10 @@ class TunnelPoll:
                 self.told = told
                 around.changed()
             interval_s = POLL_S if around.is_calm() else POLL_IN_DOUBT_S
-            pause_s = POLL_PAUSE * (clock() - started_s)
-            await asyncio.sleep(min(pause_s, interval_s))
+            rest_s = pause_s(clock() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
+            await asyncio.sleep(min(rest_s, interval_s))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, pause_s) - min(pause_s, interval_s))
+                await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
     async def watch_in_doubt(self) -> None:
         """Look at the mesh's own device in doubt, and for a while longer when something was done to it."""

@@ -1,7 +1,7 @@
 import asyncio
 import selectors
 
-from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.debounce import pause_s, settle
 
 
 class Jumping(selectors.DefaultSelector):
@@ -65,3 +65,9 @@ def test_what_is_no_part_of_a_swarm_is_told_at_once():
     """Among changes without end, and when it was there before anybody waited."""
     assert 0.07 == settled_after(*(number / 100 for number in range(100)), urgent_s=0.065)
     assert 0.0 == settled_after(urgent_s=0)
+
+
+def test_dear_work_is_done_seldom_and_never_given_up():
+    """A look of 30 ms leaves six seconds of rest; one that a busy machine held up for half a second, not a hundred."""
+    assert 6.0 == pause_s(0.03, factor=200, longest_s=10.0)
+    assert 10.0 == pause_s(0.5, factor=200, longest_s=10.0)
