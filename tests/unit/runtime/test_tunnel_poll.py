@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import cast
 
+from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.tunnel_poll import POLL_IN_DOUBT_S, POLL_S, Surroundings, TunnelPoll
@@ -26,7 +28,10 @@ class Room:
     def __init__(self, lives, *, is_calm=True):
         self.lives, self.loop = lives, VirtualLoop()
         self.problems: dict[str, str] = {}
-        self.looks, self.stirs, self.changes, self.unread = [], [], [], []
+        self.looks: list[tuple[float, int]] = []
+        self.stirs: list[tuple[float, MeshStirred]] = []
+        self.changes: list[float] = []
+        self.unread: list[tuple[str, str]] = []
         around = Surroundings(
             links=lambda: LINKS,
             device=lambda: "kilo0",
@@ -36,7 +41,7 @@ class Room:
             stirred=lambda stirred: self.stirs.append((self.now, stirred)),
             unread=lambda device, why: self.unread.append((device, why)),
         )
-        self.poll = TunnelPoll(around, poll=lambda: self)
+        self.poll = TunnelPoll(around, poll=lambda: cast("Poll", self))
 
     @property
     def now(self):
