@@ -111,7 +111,7 @@ def test_another_peer_is_seen_without_doubt_as_well():
 
 
 def test_doubt_about_something_else_costs_one_look():
-    """The mesh's own device is as it was: nothing is told, and it is looked at no longer."""
+    """The own device of the mesh is as it was: nothing is told, and no second look follows."""
     room = Room({"kilo0": [(0, "a")]}).live(1.9, 0.5)
     assert [] == room.stirs
     assert [(0, 1), (0.5, 1)] == room.looks
