@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from meshwatchd.core.agreement import Agreement
 from meshwatchd.core.classifier import Evidence, classify
@@ -307,8 +306,7 @@ class Conductor:
         return True
 
     def _diagnose(self, now: int) -> Iterator[Output]:
-        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        found = self._excuse(classify(self._evidence(now)), now)
         verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
@@ -345,6 +343,7 @@ class Conductor:
             is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
+            sizes=judge(self.context.sizes, self.context.planner.topology, self.mover.active, now),
         )
 
     def _watched(self) -> list[Path]:

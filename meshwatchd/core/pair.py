@@ -10,6 +10,7 @@ from meshwatchd.core.classifier import Evidence, Leg
 from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
+from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.core.reconfigure import relays_print
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
@@ -181,6 +182,7 @@ class PairWatch:
         is_settled: bool,
         is_standby_missing: bool,
         has_good_standby: bool,
+        sizes: SizeFinding | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
         primary = self.group(self.primary)
@@ -230,6 +232,7 @@ class PairWatch:
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
+            sizes=sizes,
         )
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
