@@ -76,7 +76,7 @@ imports: venv ## import-linter's contracts
 .PHONY: unit
 unit: venv ## unit, property, golden, contract, sim and meta tests
 	@echo '==> quick tests'
-	@$(PYTHON) -m pytest -q -m 'not lab' --forbid-skips $(QUICK_TESTS) $(ARGS)
+	@$(PYTHON) -m pytest -q -m 'not lab' --numprocesses auto --dist loadfile --forbid-skips $(QUICK_TESTS) $(ARGS)
 
 # On two cores that do nothing else they fit in that time; a slower machine tells how far it came.
 WORLDS         ?= 10000

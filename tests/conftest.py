@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB_FOLDER = ROOT / "tests" / "lab"
+
+# A busy machine is slow, which is no property of what is tested.
+hypothesis.settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

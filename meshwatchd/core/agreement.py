@@ -224,7 +224,7 @@ class Agreement:
             return group.is_good and group.verified_since(now - LOST_NS)
         since = current.suspect_since or current.down_since
         if not since and current.is_overdue(now):
-            since = self._suspicion.doubted_since(besides=sender)
+            since = self._suspicion.doubted_since(now, besides=sender)
         return bool(since) and group.is_good and group.verified_since(since)
 
     def _refuse(self, intent: Intent, sender: NodeName, refusal: Reason, now: int) -> Iterator[Output]:

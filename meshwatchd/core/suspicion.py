@@ -19,7 +19,7 @@ from meshwatchd.core.detector import MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, Group
 from meshwatchd.core.mover import MoveState
 from meshwatchd.core.session import Session, SessionState
-from meshwatchd.core.views import View
+from meshwatchd.core.views import LOST_NS, View
 from meshwatchd.model.outputs import Output, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 
@@ -129,9 +129,18 @@ class Suspicion:
         """Whether a peer's own probes speak against the path."""
         return bool(self._doubters)
 
-    def doubted_since(self, *, besides: str) -> int:
-        """Since when another node than this one speaks against the path; 0 while none does."""
-        return min((since for peer, since in self._doubters.items() if peer != besides), default=0)
+    def doubted_since(self, now: int, *, besides: str) -> int:
+        """Since when another node than this one speaks against the path, a second ago at most; 0 while none does.
+
+        Who has fallen silent speaks no more, and what was proven before an old doubt proves little.
+        """
+        views, pair, recent = self._context.views, self._context.watch.index, now - LOST_NS
+        doubts = [
+            max(since, recent)
+            for peer, since in self._doubters.items()
+            if peer != besides and views.read(peer, pair, View.RELAY_PATH, since=recent) is Leg.DEAD
+        ]
+        return min(doubts, default=0)
 
     def heard(self, peer: str, now: int) -> None:
         """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""

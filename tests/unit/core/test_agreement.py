@@ -9,7 +9,7 @@ import pytest
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.mover import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
-from meshwatchd.core.views import View, encode
+from meshwatchd.core.views import LOST_NS, View, encode
 from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, Reason
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
@@ -172,18 +172,22 @@ def test_an_unsupported_proposal_is_met_with_silence_and_a_burst():
 
 
 @pytest.mark.parametrize(
-    ("doubter", "is_silent", "is_granted"),
-    [("b3", True, True), ("a1", True, False), ("b3", False, False)],
-    ids=["another-doubts-and-an-answer-is-overdue", "only-the-asker-doubts", "every-answer-arrives"],
+    ("doubter", "is_silent", "age_ns", "is_granted"),
+    [("b3", True, 0, True), ("a1", True, 0, False), ("b3", False, 0, False), ("b3", True, 2 * LOST_NS, False)],
+    ids=["another-doubts-and-an-answer-is-overdue", "only-the-asker", "every-answer-arrives", "a-word-of-long-ago"],
 )
-def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, is_silent, is_granted):
+def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, is_silent, age_ns, is_granted):
     """The wait for a miss is for who accuses; who is asked by a condemner, and hears a third, need not see it out."""
     bench = ready("b2")
-    if is_silent:
-        bench.silent = primary_is_silent
-    since = bench.now
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    bench.hear(doubter, None, Banner(view_up=dead, view_known=known, active=(bench.conductor.active,)))
+    banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
+    bench.hear(doubter, None, banner)
+    if age_ns:
+        bench.silent = lambda plan: plan.peer == doubter
+        bench.run(age_ns)
+    if is_silent:
+        bench.silent = lambda plan: primary_is_silent(plan) or (age_ns > 0 and plan.peer == doubter)
+    since = bench.now
     for _ in range(5):
         bench.hear("a1", _proposal())
         bench.run(5 * MS)
