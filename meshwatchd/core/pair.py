@@ -194,7 +194,6 @@ class PairWatch:
         self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
         # Whoever is taken out of service may be silent.
         lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
-        silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -223,7 +222,7 @@ class PairWatch:
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
-            silent_nodes=silent,
+            silent_nodes=tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now)),
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
