@@ -14,10 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from meshwatchd.core.clues import (
+    ip6_because,
+    outside_because,
+    overlay_alone,
+    overlay_end,
+    overlay_extent,
+    own_tunnels_blocked,
+    remote_lost,
+    remote_tunnel_blocked,
+    serves_probes_only,
+)
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
 from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer
 
 __all__ = ["TABLE", "Evidence", "Leg", "Rule", "classify", "explains"]
 
@@ -69,32 +79,11 @@ def _beyond_remote(e: Evidence) -> bool:
     return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
 
 
-def _overlay_alone(e: Evidence) -> bool:
-    """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
-    return e.is_overlay_direct and _is_broken(e) and e.wireguard is Leg.ALIVE
-
-
 def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     return (
         f"fresh flows {direction} {name} over the overlay die",
         f"flows that {name}'s network remembers still pass",
     )
-
-
-def _ip6_because(evidence: Evidence) -> tuple[str, ...]:
-    layers: dict[Layer, list[str]] = {}
-    for layer, peer in evidence.silent_ip6:
-        layers.setdefault(layer, []).append(peer)
-    return (
-        *(f"silent by IPv6 on layer {layer.name.lower()}: {', '.join(peers)}" for layer, peers in layers.items()),
-        "by IPv4 the same nodes answer on the same layers",
-        "no traffic is moved: standby routes are IPv4",
-    )
-
-
-def _serves_probes_only(e: Evidence) -> bool:
-    """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not."""
-    return len({node for _, node in e.silent_canaries}) > 1 and not e.answering_canaries and e.path is Leg.ALIVE
 
 
 def _about_size(fault: FaultCode) -> Rule:
@@ -139,8 +128,17 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.WIREGUARD_BLOCKED,
+        matches=own_tunnels_blocked,
+        culprit=lambda e: e.self_name,
+        because=lambda _: (
+            "no tunnel of this node answers",
+            "hosts at the other ends answer outside of the mesh",
+        ),
+    ),
+    Rule(
         fault=FaultCode.LOCAL,
-        matches=lambda e: _is_alone(e) and not e.mismatched_nodes,
+        matches=lambda e: _is_alone(e) and not e.mismatched_nodes and not own_tunnels_blocked(e),
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "no session to any other node on any layer answers",
@@ -228,11 +226,23 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.LEADER_DEAD,
-        matches=lambda e: _is_broken(e) and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD,
+        matches=remote_lost,
         culprit=_remote,
         because=lambda e: (
             f"{e.remote_leader} does not answer through the tunnel",
-            "its neighbours say that its underlay is silent too",
+            "the other nodes do not reach it either"
+            if e.is_overlay_direct
+            else "its neighbours say that its underlay is silent too",
+            outside_because(e),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.WIREGUARD_BLOCKED,
+        matches=remote_tunnel_blocked,
+        culprit=_remote,
+        because=lambda e: (
+            f"nothing passes the tunnel to {e.remote_leader}",
+            f"{e.remote_leader} is alive: its host answers outside of the mesh",
         ),
     ),
     Rule(
@@ -263,18 +273,20 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_NEW_FLOWS,
-        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.ALIVE,
-        culprit=_remote,
+        matches=lambda e: overlay_alone(e) and e.pinned is Leg.ALIVE,
+        culprit=overlay_end,
         because=lambda e: (
             f"the tunnel to {e.remote_leader} answers",
+            overlay_extent(e),
             *_new_flows_at(e.remote_leader, "between this node and"),
         ),
     ),
     Rule(
         fault=FaultCode.OVERLAY_BLACK_HOLE,
-        matches=lambda e: _overlay_alone(e) and e.pinned is Leg.DEAD,
-        culprit=_remote,
+        matches=lambda e: overlay_alone(e) and e.pinned is Leg.DEAD,
+        culprit=overlay_end,
         because=lambda e: (
+            overlay_extent(e),
             f"no overlay flow between this node and {e.remote_leader} is answered",
             f"the tunnel below, to {e.remote_leader}, answers",
         ),
@@ -376,14 +388,15 @@ TABLE: tuple[Rule, ...] = (
         fault=FaultCode.ADDRESS_FAMILY_BROKEN,
         matches=lambda e: bool(e.silent_ip6),
         culprit=lambda e: e.silent_ip6[0][1],
-        because=_ip6_because,
+        because=ip6_because,
     ),
     Rule(
         fault=FaultCode.PROBES_ONLY,
-        matches=_serves_probes_only,
-        culprit=_nobody,
+        matches=serves_probes_only,
+        # A node that finds nobody's pods is what they have in common.
+        culprit=lambda e: e.self_name if e.is_overlay_direct else "",
         because=lambda e: (
-            f"all canaries are silent: {', '.join(name for name, _ in e.silent_canaries)}",
+            f"all canaries are silent: {', '.join(name for name, _ in (*e.silent_canaries, *e.beside.silent))}",
             "the probes of every layer between the same nodes are answered",
         ),
     ),
@@ -398,7 +411,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.POD_UNREACHABLE,
-        matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE and not _serves_probes_only(e),
+        matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE and not serves_probes_only(e),
         culprit=lambda e: e.silent_canaries[0][1],
         because=lambda e: (
             *(f"canary {name} on {node} does not answer" for name, node in e.silent_canaries),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from meshwatchd.core.agreement import Agreement
 from meshwatchd.core.classifier import Evidence, classify
@@ -306,7 +307,8 @@ class Conductor:
         return True
 
     def _diagnose(self, now: int) -> Iterator[Output]:
-        found = self._excuse(classify(self._evidence(now)), now)
+        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
+        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
         verdict = self.context.explain(found)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
@@ -343,7 +345,6 @@ class Conductor:
             is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
-            sizes=judge(self.context.sizes, self.context.planner.topology, self.mover.active, now),
         )
 
     def _watched(self) -> list[Path]:

@@ -21,6 +21,28 @@ class Leg(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a node knows beside one pair, where the overlay stands on the tunnel; elsewhere nothing (`core.beside`).
+
+    Attributes:
+        outside: the remote leader's host without the tunnel, by canaries at an address outside of the mesh.
+        has_outside: whether such a canary has ever answered, so that its word is worth waiting for.
+        outside_elsewhere: the same of all other nodes: alive where one of them is.
+        tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
+        silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
+        answering: names of those that do.
+    """
+
+    outside: Leg = Leg.UNKNOWN
+    has_outside: bool = False
+    outside_elsewhere: Leg = Leg.UNKNOWN
+    tunnels: Leg = Leg.UNKNOWN
+    overlays: Leg = Leg.UNKNOWN
+    silent: tuple[tuple[str, str], ...] = ()
+    answering: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What one node knows about one pair of locations.
 
@@ -51,6 +73,7 @@ class Evidence:
         silent_kubelets: the same of canaries that ask a kubelet.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         log_likelihood: of the primary path's test.
+        beside: what other pairs and the world outside of the tunnel tell.
         sizes: what the measured sizes say; None where all are as they should be.
     """
 
@@ -90,4 +113,5 @@ class Evidence:
     is_overlay_direct: bool = False
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
+    beside: Beside = Beside()
     sizes: SizeFinding | None = None

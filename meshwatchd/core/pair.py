@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from meshwatchd.core.beside import Surroundings
 from meshwatchd.core.classifier import Evidence, Leg
 from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
-from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.core.reconfigure import relays_print
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
@@ -83,8 +83,7 @@ class PairWatch:
             if path.is_primary and local.location not in path.locations
         )
         self._is_overlay_direct = topology.is_overlay_direct
-        remote = topology.mesh.members(self.remote) if topology.is_overlay_direct else ()
-        self._beside = frozenset(address for node in remote for address in (node.node_ip, node.wireguard_ip))
+        self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
         self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
@@ -120,7 +119,7 @@ class PairWatch:
         self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
         segments = schedule.select(path=NO_PATH)
         self.segments = (*segments, *self.wireguard)
-        self.side = SideIssues(schedule, self._concerns)
+        self.side = SideIssues(schedule, self._concerns, self._surroundings.is_outside)
         to_leader = tuple(s for s in segments if s.plan.peer == self.own_leader)
         self.underlay = _pick(to_leader, Layer.UNDERLAY, FlowClass.FRESH)
         self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
@@ -182,7 +181,6 @@ class PairWatch:
         is_settled: bool,
         is_standby_missing: bool,
         has_good_standby: bool,
-        sizes: SizeFinding | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
         primary = self.group(self.primary)
@@ -194,6 +192,7 @@ class PairWatch:
         self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
         # Whoever is taken out of service may be silent.
         lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
+        silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -222,17 +221,23 @@ class PairWatch:
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
-            silent_nodes=tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now)),
+            silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
-            answering_canaries=self.side.answering_canaries(since, partial(self._refutes, self._behind(active))),
+            answering_canaries=self._answering_canaries(since, active),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
-            sizes=sizes,
+            beside=self._surroundings.look(since, leg),
         )
+
+    def _answering_canaries(self, since: int, active: Path) -> tuple[str, ...]:
+        """While a path is in doubt those that prove that it works, else those that pods' traffic is like."""
+        if not since:
+            return self.side.answering_canaries(0, self._surroundings.crosses_overlay)
+        return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
         """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
@@ -262,7 +267,7 @@ class PairWatch:
 
         Where the overlay stands on the tunnel, node addresses are reached without it: a kubelet there proves nothing.
         """
-        return plan.peer in behind and plan.destination not in self._beside
+        return plan.peer in behind and self._surroundings.crosses_overlay(plan)
 
     def legs(self) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs."""

@@ -29,10 +29,18 @@ class SideIssues:
 
     Args:
         concerns: whether a session belongs to the pair.
+        is_outside: whether a canary asks a host outside of the mesh: then it is a witness, and stands for no pod.
     """
 
-    def __init__(self, schedule: Schedule, concerns: Callable[[SessionPlan], bool]) -> None:
-        self.canaries = tuple(s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan))
+    def __init__(
+        self,
+        schedule: Schedule,
+        concerns: Callable[[SessionPlan], bool],
+        is_outside: Callable[[SessionPlan], bool] = lambda _plan: False,
+    ) -> None:
+        self.canaries = tuple(
+            s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan) and not is_outside(s.plan)
+        )
         self._twins = tuple(
             (session, twin)
             for layer in _LADDER
@@ -51,21 +59,21 @@ class SideIssues:
 
     def silent_canaries(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that do not answer, but for kubelets."""
-        return tuple(_place(s.plan) for s in self.canaries if is_silent(s) and s.plan.port != KUBELET_PORT)
+        return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port != KUBELET_PORT)
 
     def silent_kubelets(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
-        return tuple(_place(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
+        return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
 
     def answering_canaries(self, since: int, counts: Callable[[SessionPlan], bool]) -> tuple[str, ...]:
         """Of the canaries that count, those that have answered every question since an instant, several of them.
 
-        With no instant: those that answer at all, wherever they are.
+        With no instant: those of them that answer at all.
         """
         if not since:
-            return tuple(_place(s.plan)[0] for s in self.canaries if not is_silent(s))
+            return tuple(place_of(s.plan)[0] for s in self.canaries if counts(s.plan) and not is_silent(s))
         outcomes = [(session, session.since(since)) for session in self.canaries if counts(session.plan)]
-        return tuple(_place(s.plan)[0] for s, (hits, misses) in outcomes if hits >= SURE_ANSWERS and not misses)
+        return tuple(place_of(s.plan)[0] for s, (hits, misses) in outcomes if hits >= SURE_ANSWERS and not misses)
 
 
 def is_silent(session: Session) -> bool:
@@ -79,6 +87,7 @@ def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:
     yield from schedule.select(layer=plan.layer, peer=plan.peer, path=plan.path, flow=plan.flow)
 
 
-def _place(plan: SessionPlan) -> tuple[str, str]:
+def place_of(plan: SessionPlan) -> tuple[str, str]:
+    """Name and node of a canary."""
     assert plan.canary is not None, "sessions of Layer.POD ask a canary"
     return plan.canary.name, plan.peer

@@ -25,8 +25,13 @@ from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
 
-HANDSHAKE_BYTES = 148 + 92 + 32
-"""Initiation, response and the empty packet that confirms the session; WireGuard counts all of them."""
+INITIATION_BYTES, RESPONSE_BYTES, EMPTY_BYTES = 148, 92, 32
+"""What handshakes are made of, the empty packet that confirms the session included; WireGuard counts all of them."""
+
+HANDSHAKE_BYTES = INITIATION_BYTES + RESPONSE_BYTES + EMPTY_BYTES
+
+MOST_MESSAGES = 8
+"""Of each kind between two looks: either end begins a handshake every five seconds at most."""
 
 FIRST_HANDSHAKE_NS = 15 * SECOND
 """Three attempts, five seconds apart."""
@@ -73,7 +78,13 @@ class TunnelAudit:
         self._tracks = tracks
 
     def look(
-        self, states: Iterable[WireGuardState], *, mesh: MeshSettings, node: str, good: GoodState | None
+        self,
+        states: Iterable[WireGuardState],
+        *,
+        mesh: MeshSettings,
+        node: str,
+        good: GoodState | None,
+        addresses: Iterable[str] = (),
     ) -> tuple[AuditFinding, ...]:
         """What is wrong with the devices; those that are not the mesh's are nobody's business.
 
@@ -82,12 +93,17 @@ class TunnelAudit:
             mesh: names the device.
             node: this node.
             good: how they were while all was well, or None.
+            addresses: all of this node.
         """
         found: list[AuditFinding] = []
+        own = tuple(addresses)
+        is_hidden = bool(own) and all(_is_hidden(address) for address in own)
         for state in states:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
                 found += self._look_at(state, was, mesh, node)
+                if is_hidden and was is not None:
+                    found += _lost_keepalives(state, was, node)
         return tuple(found)
 
     def _look_at(
@@ -170,13 +186,22 @@ def _follow(track: _Track | None, state: WireGuardState, peer: WireGuardPeer) ->
     came, went = peer.rx_bytes - track.rx_bytes, peer.tx_bytes - track.tx_bytes
     allowance = HANDSHAKE_BYTES if peer.handshake_ns != track.handshake_ns else 0
     silent_since = track.silent_since
-    if came > allowance or came < 0:
+    if came < 0 or (came > allowance and not _are_messages(came)):
         silent_since = 0
     elif went > 0 and not silent_since:
         silent_since = state.at_ns
     track.rx_bytes, track.tx_bytes, track.handshake_ns = peer.rx_bytes, peer.tx_bytes, peer.handshake_ns
     track.silent_since = silent_since
     return track
+
+
+def _are_messages(count: int) -> bool:
+    """Whether so many bytes are initiations and responses alone: the peer's own attempts in vain are no data either."""
+    return any(
+        (count - INITIATION_BYTES * initiations) % RESPONSE_BYTES == 0
+        and 0 <= (count - INITIATION_BYTES * initiations) // RESPONSE_BYTES <= MOST_MESSAGES
+        for initiations in range(MOST_MESSAGES + 1)
+    )
 
 
 def _stolen(state: WireGuardState, was: WireGuardState | None, node: str) -> Iterator[AuditFinding]:
@@ -214,6 +239,31 @@ def _needs_keepalive(local: Node, peer: WireGuardPeer) -> bool:
         return _is_private(local.node_ip) and not _is_private(host)
     except ValueError:
         return False
+
+
+def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> Iterator[AuditFinding]:
+    """Peers at public addresses that were kept alive while all was well, from a node that has none itself.
+
+    Whether a NAT in between needs it nobody here can tell: whoever set it will have known.
+    """
+    kept = {peer.public_key: peer.keepalive_s for peer in was.peers if peer.keepalive_s}
+    for peer in state.peers:
+        host = peer.endpoint.rpartition(":")[0].strip("[]")
+        if peer.public_key in kept and not peer.keepalive_s and host and not _is_hidden(host):
+            because = (
+                f"it had a persistent keepalive of {kept[peer.public_key]} s while all was well, and has none",
+                "no address of this node is public: a NAT in between forgets it when it is silent",
+            )
+            yield _finding(FaultCode.KEEPALIVE_MISSING, state, peer, node, because)
+
+
+def _is_hidden(address: str) -> bool:
+    """Whether nobody on the Internet can call an address; what is no address is not known to be hidden."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    return _is_private(address) or found.is_loopback or found.is_link_local
 
 
 def _is_private(address: str) -> bool:

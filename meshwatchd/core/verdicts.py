@@ -10,7 +10,10 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.settings import MS
 
 SETTLE_NS = 400 * MS
-"""A vague verdict is not stated before this: segment probes usually name the layer within it."""
+"""A vague verdict is not stated before this: segment probes usually name the layer within it.
+
+A node that was not run for a moment hears nobody, itself included, until it has read what waits in its sockets.
+"""
 
 REPLACE_NS = 300 * MS
 """A verdict that names a layer is replaced only by another that lasts this long.
@@ -42,6 +45,8 @@ _MEASURED = frozenset(
     }
 )
 """Warnings that rest on proofs: they are stated at once where nothing else is, and give way at once."""
+
+_UNSETTLED = frozenset({FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL})
 
 _VAGUE = _SIDE_ISSUES | _MEASURED | {FaultCode.UNDETERMINED}
 
@@ -83,7 +88,7 @@ class VerdictKeeper:
             return SIDE_ISSUE_NS
         if verdict.fault is FaultCode.NONE:
             return 0
-        if verdict.fault in (FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN):
+        if verdict.fault in _UNSETTLED:
             return SETTLE_NS
         if self.current.fault is FaultCode.NONE or self.current.fault in _VAGUE:
             return 0

@@ -103,7 +103,9 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         name: what it is called in verdicts and in the status.
-        address: IPv4 or IPv6, as pods see it.
+        address: IPv4 or IPv6, as pods see it. Where the overlay stands on the tunnels (flannel over wg0), an IPv4
+            address outside of the mesh, the node's public one, makes it a witness: it tells a dead node from a blocked
+            tunnel.
         port: destination port.
         node: the node of the mesh it stands for.
         kind: how it is asked. udp sends a DNS question for the root's name servers and takes any datagram for an

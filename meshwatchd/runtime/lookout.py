@@ -12,6 +12,7 @@ from meshwatchd.core.tunnel_audit import TunnelAudit
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.host import HostState
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
+from meshwatchd.profiles.reading import own_addresses
 
 LOOK_S = 2.0
 """Some twenty small files of /proc, in less than a millisecond."""
@@ -52,7 +53,10 @@ class Lookout:
         self._devices = tuple(_devices(view, self._prefix))
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
-        yield from self._tunnels.look(running, mesh=view.mesh, node=view.node, good=view.good)
+        addresses = own_addresses(view.snapshot)
+        yield from self._tunnels.look(
+            running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
+        )
         yield from self._host.look()
 
     async def watch(self, tell: Callable[[], None]) -> None:

@@ -12,13 +12,14 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
 from netnslab.daemons import Daemons, Event, is_ready
-from netnslab.diagnosis_cells import Trial, companions_of, patience_s, settings_for, trials
+from netnslab.diagnosis_calm import watch_calm
+from netnslab.diagnosis_cells import TOPOLOGIES, Trial, companions_of, patience_s, settings_for, traffic_pairs, trials
 from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
 from netnslab.errors import LabError
 from netnslab.faults import Fault
@@ -35,7 +36,8 @@ CALM_TIMEOUT_S = 60.0
 SETTLE_NS = 2 * SECOND
 # What has stood for ten seconds while all was well is taken for good; audits compare with that.
 GOOD_NS = 12 * SECOND
-RATE = 20
+RATE = 40
+"""Every other flow is TCP's, and is looked for by who counts packets that belong to no connection."""
 
 
 class Bench:
@@ -89,7 +91,13 @@ class Bench:
             history=history,
             standing=standing,
             calm_ms=self._calm_after(healed_ns),
-            companions=companions_of(expected.fault, victim=_struck(fault), nodes=self._daemons.nodes),
+            companions=companions_of(
+                expected.fault,
+                victim=_struck(fault),
+                peer=fault.peer if isinstance(fault, StateFault) else "",
+                culprit=expected.node,
+                nodes=self._daemons.nodes,
+            ),
         )
 
     def _calm_after(self, healed_ns: int) -> float | None:
@@ -147,8 +155,18 @@ def _struck(fault: Fault | StateFault) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; returns 0 when every cell is on the diagonal, 1 when not, 2 on failure."""
+    """Measure; returns 0 when every cell is on the diagonal, or nothing was said of a healthy mesh, 1 when not.
+
+    Returns 2 on failure.
+    """
     options = _parser().parse_args(arguments)
+    if options.healthy_minutes:
+        return watch_calm(
+            (options.topology,) if options.topology else TOPOLOGIES,
+            options.healthy_minutes,
+            backend=options.backend,
+            output=options.output,
+        )
     chosen = [each for each in trials() if _is_chosen(each, options)]
     if not chosen:
         print("bench-diagnosis: no such cell; --list shows them", file=sys.stderr)
@@ -160,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells: list[Cell] = []
     try:
         for topology in dict.fromkeys(each.topology for each in chosen):
-            cells += _play([each for each in chosen if each.topology == topology], topology, options)
+            # One by one: an interrupted run leaves what it has measured.
+            cells.extend(_play([each for each in chosen if each.topology == topology], topology, options))
     except LabError as error:
         print(f"bench-diagnosis: {error}", file=sys.stderr)
         return 2
@@ -175,12 +194,10 @@ def _is_chosen(trial: Trial, options: argparse.Namespace) -> bool:
     return (not options.only or trial.fault in options.only) and options.topology in (None, trial.topology)
 
 
-def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> list[Cell]:
+def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> Iterator[Cell]:
     directory = options.output.resolve().parent / "diagnosis" / topology
-    cells = []
     with Lab.up(topology, backend=options.backend) as lab:
-        ends = [members[-1].name for name in lab.topology.locations if (members := lab.topology.members(name))][:2]
-        pairs = [(ends[0], ends[1]), (ends[1], ends[0])]
+        pairs = traffic_pairs(lab.topology)
         with (
             Daemons(lab, directory, settings=settings_for(lab.topology)) as daemons,
             Traffic(lab, directory, pairs=pairs, rate=RATE),
@@ -189,7 +206,7 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
             bench.settle()
             for number, trial in enumerate(chosen, 1):
                 cell = bench.play(trial)
-                cells.append(cell)
+                yield cell
                 said = "right" if cell.is_right else f"{'also ' if cell.is_named else ''}{cell.given}"
                 print(f"{topology} {number}/{len(chosen)} {cell.expected}: {said}", file=sys.stderr, flush=True)
                 if cell.calm_ms is None:
@@ -197,7 +214,6 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
                     for node in daemons.nodes:
                         daemons.restart(node)
                     bench.settle()
-    return cells
 
 
 def _write(cells: Sequence[Cell], path: Path) -> None:
@@ -218,6 +234,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology", help="this topology only")
     parser.add_argument("--backend", default="auto", help="which kernel (default auto)")
     parser.add_argument("--patience", type=float, help="seconds to wait for the right name, whatever the fault")
+    parser.add_argument(
+        "--healthy-minutes", type=float, help="no faults: whether daemons at default settings keep silent for so long"
+    )
     parser.add_argument("--list", action="store_true", help="show the cells and end")
     parser.add_argument("--output", type=Path, default=Path("build/bench/diagnosis.json"))
     return parser

@@ -139,7 +139,12 @@ def _send(channel: socket.socket, batch: list[bytes]) -> None:
     *first, last = batch
     flags = struct.unpack_from("=H", last, 6)[0] | NLM_F_ACK
     channel.send(b"".join(first) + last[:6] + struct.pack("=H", flags) + last[8:])
-    answer = channel.recv(65536)
+    try:
+        answer = channel.recv(65536)
+    except OSError as lost:
+        if lost.errno != errno.ENOBUFS:
+            raise
+        return  # each of a batch is refused by itself once the table is full: more refusals than the socket holds
     error = struct.unpack_from("=i", answer, 16)[0]
     if error and -error != errno.ENOMEM:  # a full table: a connection of somebody else took the last place
         raise LabError(f"connection tracking refused with errno {-error}; is nf_conntrack_netlink there?")

@@ -34,9 +34,13 @@ QUICK: Settings = MappingProxyType(
 )
 
 
-# Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby.
+# Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby,
+# and wg0's 1420 bytes with all that WireGuard adds fit into 1500: nothing of the mesh is ever cut in pieces there.
 _ELSEWHERE = MappingProxyType(
-    {"kilo-flannel": {"keepalive-missing", "overlay-black-hole"}, "flannel-wg": {"standby-mtu-smaller"}}
+    {
+        "kilo-flannel": {"keepalive-missing", "overlay-black-hole"},
+        "flannel-wg": {"standby-mtu-smaller", "fragments-dropped"},
+    }
 )
 
 
@@ -75,27 +79,48 @@ OF_THE_TUNNEL = (
     *("allowed-ips-stolen", "one-way-break"),
 )
 
-COMPANIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+Companion = tuple[str, str, str]
+"""Node, code, culprit."""
+
+ON_THE_WAY = ("wireguard-no-handshake", "wireguard-no-data")
+"""What a filter between two nodes does to both alike: it is at neither, and each end knows of the other only."""
+
+OF_FORWARDING = ("probes-only", "forwarding-off", "conntrack-full", "conntrack-invalid")
+"""The victim's pods are cut off, and the victim is not."""
+
+COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
-        "leader-dead": ("victim", "local-fault"),
-        **dict.fromkeys(OF_ONE_PEER, ("others", "overlay-black-hole")),
-        **dict.fromkeys(OF_THE_DEVICE, ("others", "overlay-black-hole")),
-        **dict.fromkeys(OF_THE_TUNNEL, ("others", "wireguard-blocked")),
+        "leader-dead": (("victim", "local-fault"),),
+        "probe-port-blocked": (("victim", "local-fault"),),
+        **dict.fromkeys(OF_ONE_PEER, (("others", "overlay-black-hole"),)),
+        **dict.fromkeys(OF_THE_DEVICE, (("others", "overlay-black-hole"),)),
+        **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
+        "vtep-mac-changed": (("victim", "overlay-black-hole"), ("others", "overlay-black-hole")),
+        "mtu-misconfigured": (("others", "mtu-black-hole"),),
+        **dict.fromkeys(OF_FORWARDING, (("others", "pod-unreachable"),)),
+        "conntrack-full": (("others", "pod-unreachable"), ("others", "overlay-new-flows")),
     }
 )
 """What is said by those who see a fault from its other side, if they name the same culprit.
 
-The dead leader hears nobody. Whose own entries are well knows that nothing comes back through the victim's overlay or
-tunnel, and not why: the reason is in the victim's kernel.
+The dead leader hears nobody, and one whose ports are closed does not hear itself. Whose own entries are well knows that
+nothing comes back through the victim's overlay or tunnel, and not why: the reason is in the victim's kernel. The same
+with the answers that a device has become too small for, and with pods behind a node that passes nothing on. Whose MAC
+was changed finds its own entries as they should be: the wrong ones are at the others.
 """
 
 
-def companions_of(fault: str, *, victim: str, nodes: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Node and code of what is right to be said beside a fault's own code."""
-    if fault not in COMPANIONS:
-        return ()
-    who, code = COMPANIONS[fault]
-    return tuple((node, code) for node in nodes if (node == victim) == (who == "victim"))
+def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: Iterable[str]) -> frozenset[Companion]:
+    """Node, code and culprit of what is right to be said beside a fault's own code."""
+    found = {
+        (node, code, culprit)
+        for who, code in COMPANIONS.get(fault, ())
+        for node in nodes
+        if (node == victim) == (who == "victim")
+    }
+    if fault in ON_THE_WAY and peer:
+        found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
+    return frozenset(found)
 
 
 PATIENCE_S = 22.0
@@ -119,6 +144,8 @@ def settings_for(topology: Topology) -> Settings:
     """
     is_flat = fabric_of(topology).carries_overlay
     canaries = [canary for node in topology.nodes.values() for canary in _canaries(node, is_flat=is_flat)]
+    if is_flat:
+        canaries += [_outside(node) for node in topology.nodes.values() if node.public_ip is not None]
     mode = {"daemon": {"mode": "observe"}} if is_flat else {}
     return {**QUICK, **mode, "probe": {"canary": canaries}}
 
@@ -130,6 +157,24 @@ def _canaries(node: Node, *, is_flat: bool) -> list[Mapping[str, object]]:
         {"name": f"pod-{node.name}", "address": node.pod_ip, "port": CLOSED_PORT, **common},
         {"name": f"kubelet-{node.name}", "address": address, "port": KUBELET_PORT, **common},
     ]
+
+
+def _outside(node: Node) -> Mapping[str, object]:
+    """A node's public address, by which no tunnel leads: it lives whatever became of its WireGuard."""
+    where = {"name": f"host-{node.name}", "address": node.public_ip, "port": CLOSED_PORT}
+    return {**where, "node": node.name, "kind": "tcp", "interval": "500ms"}
+
+
+def traffic_pairs(topology: Topology) -> list[tuple[str, str]]:
+    """Between which pods there is traffic, both ways.
+
+    Where every node speaks for itself, between the two at which faults strike: some show in what those forward only.
+    """
+    if fabric_of(topology).carries_overlay:
+        one, other = state_faults.usual_place(topology, "conntrack-invalid")
+    else:
+        one, other = [members[-1].name for name in topology.locations if (members := topology.members(name))][:2]
+    return [(one, other), (other, one)]
 
 
 def _of_state(kind: str) -> Callable[[Lab], StateFault]:

@@ -74,20 +74,16 @@ def judge(
     history: Sequence[Told],
     standing: Sequence[Told],
     calm_ms: float | None,
-    companions: Collection[tuple[str, str]] = (),
+    companions: Collection[tuple[str, str, str]] = (),
 ) -> Cell:
     """Make a cell of what was told since the injection and what stood when it was judged.
 
-    Companions are what a node says that sees the fault from its other side, as (node, code): with the same culprit,
-    that is no other blame.
+    Companions are what a node says that sees the fault from its other side, as (node, code, culprit): that is no other
+    blame.
     The diagnosis given is the expected code where it stands alone; else, of the others, the one most daemons say.
     """
     said = Counter(fault for _, fault in sorted({(each.node, each.fault) for each in standing}))
-    blamed = {
-        (each.node, each.fault)
-        for each in standing
-        if (each.node, each.fault) not in companions or each.culprit != culprit
-    }
+    blamed = {(each.node, each.fault) for each in standing if (each.node, each.fault, each.culprit) not in companions}
     counted = Counter(fault for _, fault in sorted(blamed))
     others = {fault: count for fault, count in counted.most_common() if fault != expected}
     mentions = [each.at_ns for each in history if each.fault == expected]

@@ -9,7 +9,6 @@ import io
 import pickle
 import random
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from functools import lru_cache, wraps
 from typing import Generic, ParamSpec, TypeVar
 
@@ -112,4 +111,6 @@ def _is_frozen(obj: object) -> bool:
         return True
     if isinstance(obj, msgspec.Struct):
         return bool(obj.__struct_config__.frozen)
-    return is_dataclass(obj) and not isinstance(obj, type) and bool(obj.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    # A dataclass keeps there what its decorator was told.
+    kept = getattr(type(obj), "__dataclass_params__", None)
+    return kept is not None and bool(kept.frozen)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -135,7 +135,7 @@ class Story:
             kind = self._kind(but=() if place else IDLE)
             self.kinds.append(kind)
             if kind in ACTS:
-                yield at, place, lambda act=ACTS[kind], kind=kind: self._note(kind, act(self))  # type: ignore[misc]
+                yield at, place, partial(self._act, kind)
                 continue
             fault, where = self._fault(kind)
             is_blip = self.dice.random() < 0.3
@@ -144,8 +144,11 @@ class Story:
                 lasts_ns //= 3
             for turn in range(3 if kind == "flap" else 1):
                 begins = at + 2 * turn * lasts_ns
-                yield begins, place, lambda fault=fault, text=f"{kind} {where}": self._begin(text, fault)  # type: ignore[misc]
-                yield begins + lasts_ns, place, lambda fault=fault, kind=kind: self._end(kind, fault)  # type: ignore[misc]
+                yield begins, place, partial(self._begin, f"{kind} {where}", fault)
+                yield begins + lasts_ns, place, partial(self._end, kind, fault)
+
+    def _act(self, kind: str) -> None:
+        self._note(kind, ACTS[kind](self))
 
     def _begin(self, text: str, fault: faults.Fault) -> None:
         self._note(text, "begins")

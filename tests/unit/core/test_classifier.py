@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify, explains
+from meshwatchd.core.evidence import Beside
 from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
@@ -48,6 +49,8 @@ def sized(fault):
 
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
+LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_overlay_direct=True)
+
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
     (
@@ -61,6 +64,15 @@ CASES = [
         "b3",
     ),
     ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD), "b3"),
+    (
+        "no tunnel of this node answers, and the hosts behind them do",
+        replace(
+            LONE_LEADER,
+            is_anything_alive=False,
+            beside=Beside(tunnels=DEAD, outside=ALIVE, has_outside=True, outside_elsewhere=ALIVE),
+        ),
+        "b1",
+    ),
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
         "own leader silent below the overlay",
@@ -101,6 +113,15 @@ CASES = [
     (
         "the remote leader's neighbours miss it",
         replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD, inbound=UNKNOWN),
+        "a1",
+    ),
+    (
+        "all tunnels to the remote leader are dead, and its host answers outside of them",
+        replace(
+            LONE_LEADER,
+            remote_view_leader=DEAD,
+            beside=Beside(tunnels=ALIVE, outside=ALIVE, has_outside=True),
+        ),
         "a1",
     ),
     ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD, inbound=DEAD), "a1"),

@@ -46,9 +46,9 @@ class Life:
             self.audit.observe((self.state,))
         return self
 
-    def found(self, node="b1"):
+    def found(self, node="b1", addresses=()):
         """Code and subject of each finding."""
-        seen = self.audit.look((self.state,), mesh=self.mesh, node=node, good=self.good)
+        seen = self.audit.look((self.state,), mesh=self.mesh, node=node, good=self.good, addresses=addresses)
         assert all(each.because for each in seen)
         return [(each.code, each.subject) for each in seen]
 
@@ -69,6 +69,16 @@ def test_a_peer_that_shakes_hands_and_delivers_nothing_is_named():
     life.step(rx=272, handshake_ns=life.state.at_ns + SECOND).step(rx=0, count=3)
     assert [(FaultCode.WIREGUARD_NO_DATA, "KEY-A")] == life.found()
     assert [] == life.step(rx=900).found(), "it delivers"
+
+
+@pytest.mark.parametrize("initiations", [1, 2])
+def test_the_peers_own_attempts_in_vain_are_no_data(initiations):
+    """Both ends begin handshakes; what the other sends for that came in between looks and ended the silence."""
+    life = Life().step(rx=0, count=5).step(rx=148 * initiations).step(rx=0)
+    life.step(rx=148 * initiations + 92, handshake_ns=life.state.at_ns + SECOND).step(rx=0, count=3)
+
+    assert [(FaultCode.WIREGUARD_NO_DATA, "KEY-A")] == life.found()
+    assert [] == life.step(rx=148 + 96).found(), "a small packet came with it"
 
 
 def test_a_session_that_has_outlived_itself_is_no_handshake():
@@ -138,6 +148,25 @@ def test_a_relay_behind_nat_needs_a_keepalive():
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(kept,)), mesh=behind).found()
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(public,))).found()
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(inside,)), mesh=behind).found(), "both in one network"
+
+
+HIDDEN = ("10.8.0.4", "192.168.8.11", "127.0.0.1")
+
+
+def test_a_keepalive_that_is_gone_is_missed_where_no_address_is_public():
+    """Nodes that go by their tunnel's address tell nothing of endpoints; the good state tells what was kept alive."""
+    kept = msgspec.structs.replace(
+        DEVICE, peers=tuple(msgspec.structs.replace(p, keepalive_s=25) for p in (PEER, OTHER))
+    )
+    good = msgspec.structs.replace(GOOD, wireguard=(kept,))
+    inside = msgspec.structs.replace(DEVICE, peers=(msgspec.structs.replace(PEER, endpoint="10.9.9.9:51820"),))
+    missing = FaultCode.KEEPALIVE_MISSING
+
+    assert [(missing, "KEY-A"), (missing, "KEY-C")] == Life(good=good).found(addresses=HIDDEN)
+    assert [] == Life(kept, good=good).found(addresses=HIDDEN)
+    assert [] == Life().found(addresses=HIDDEN), "it never had any"
+    assert [] == Life(good=good).found(addresses=(*HIDDEN, "203.0.113.41")), "everybody can call it"
+    assert [] == Life(inside, good=good).found(addresses=HIDDEN), "both in one network"
 
 
 @pytest.mark.parametrize("device", ["wg-admin", "mw0"])

@@ -3,7 +3,7 @@
 from typing import cast
 
 from netnslab import state_faults
-from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, trials
+from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, traffic_pairs, trials
 from netnslab.topology_file import load
 
 
@@ -15,6 +15,7 @@ def test_there_are_forty_cells_and_more_and_each_only_once():
     assert len(set(cells)) == len(cells)
     assert set(TOPOLOGIES) == {topology for topology, _ in cells}
     assert set(state_faults.CATALOGUE) <= {fault for _, fault in cells}
+    assert ("flannel-wg", "fragments-dropped") not in cells, "nothing is cut in pieces under wg0"
 
 
 def test_cells_of_one_topology_follow_each_other():
@@ -29,7 +30,9 @@ def test_every_node_has_a_pod_and_a_kubelet_that_are_asked():
     declared = cast("list[dict[str, object]]", settings_for(load("flannel-wg"))["probe"]["canary"])
     canaries = {canary["name"]: canary for canary in declared}
 
-    assert 8 == len(canaries)
+    assert 11 == len(canaries)
+    assert "198.51.100.51" == canaries["host-d1"]["address"], "outside of the tunnel"
+    assert "host-e1" not in canaries
     assert ("10.8.0.4", 10250) == (canaries["kubelet-e1"]["address"], canaries["kubelet-e1"]["port"])
     assert "10.42.3.2" == canaries["pod-e1"]["address"]
 
@@ -42,12 +45,30 @@ def test_nothing_is_enforced_where_nobody_relays():
 
 def test_only_those_on_the_other_side_may_say_something_else():
     """The dead leader itself; and whose own state is well, what does not come back from the victim."""
-    nodes = ("c1", "d1")
 
-    assert (("c1", "local-fault"),) == companions_of("leader-dead", victim="c1", nodes=nodes)
-    assert (("d1", "wireguard-blocked"),) == companions_of("one-way-break", victim="c1", nodes=nodes)
-    assert (("d1", "overlay-black-hole"),) == companions_of("fdb-entry-missing", victim="c1", nodes=nodes)
-    assert () == companions_of("mtu-black-hole", victim="c1", nodes=nodes)
+    def of(fault):
+        return companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
+
+    assert {("c1", "local-fault", "c1")} == of("leader-dead")
+    assert {("c2", "wireguard-blocked", "c1"), ("d1", "wireguard-blocked", "c1")} == of("one-way-break")
+    assert {("c2", "overlay-black-hole", "c1"), ("d1", "overlay-black-hole", "c1")} == of("fdb-entry-missing")
+    assert ("c1", "overlay-black-hole", "c1") in of("vtep-mac-changed")
+    assert set() == of("mtu-black-hole")
+
+
+def test_of_a_filter_on_the_way_each_end_names_the_other():
+    """It is at neither; and a third node that says so is wrong."""
+    found = companions_of("wireguard-no-data", victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
+
+    assert ("c1", "wireguard-blocked", "d1") in found
+    assert ("d1", "wireguard-blocked", "c1") in found
+    assert ("c2", "wireguard-blocked", "d1") not in found
+
+
+def test_pods_speak_where_faults_strike():
+    """What a node forwards for its pods shows faults that its own packets do not meet."""
+    assert [("c1", "d1"), ("d1", "c1")] == traffic_pairs(load("flannel-wg"))
+    assert [("a3", "b3"), ("b3", "a3")] == traffic_pairs(load("kilo-flannel"))
 
 
 def test_tunnels_are_waited_for_longer():

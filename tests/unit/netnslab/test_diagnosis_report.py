@@ -67,12 +67,16 @@ def test_what_the_other_side_must_say_is_no_other_blame():
         "calm_ms": 1.0,
     }
 
-    for companions, is_right in (((("c1", "local-fault"),), True), ((("a", "local-fault"),), False), ((), False)):
+    for companions, is_right in (
+        ((("c1", "local-fault", "c1"),), True),
+        ((("a", "local-fault", "c1"),), False),
+        ((), False),
+    ):
         judged = judge(**common, history=(), standing=standing, companions=companions)
         assert is_right == judged.is_right
 
     elsewhere = [Told(node="c1", fault="local-fault", culprit="d1", source="verdict"), *standing[:1]]
-    judged = judge(**common, history=(), standing=elsewhere, companions=(("c1", "local-fault"),))
+    judged = judge(**common, history=(), standing=elsewhere, companions=(("c1", "local-fault", "c1"),))
     assert not judged.is_right
 
 

@@ -1,0 +1,70 @@
+"""Questions to the evidence that the classifier's table asks: which end is at fault, who is lost, what passes still."""
+
+from __future__ import annotations
+
+from meshwatchd.core.evidence import Evidence, Leg
+from meshwatchd.model.ids import Layer
+
+
+def overlay_alone(e: Evidence) -> bool:
+    """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
+    return e.is_overlay_direct and e.path is Leg.DEAD and e.wireguard is Leg.ALIVE
+
+
+def overlay_end(e: Evidence) -> str:
+    """Which of the two ends: where this node's overlay is dead to all locations at once, it is this one."""
+    return e.self_name if e.beside.overlays is Leg.DEAD else e.remote_leader
+
+
+def overlay_extent(e: Evidence) -> str:
+    """The sentence that tells so."""
+    return "overlay flows to all other nodes die as well" if e.beside.overlays is Leg.DEAD else ""
+
+
+def own_tunnels_blocked(e: Evidence) -> bool:
+    """No tunnel of this node answers, and hosts at the far ends live: packets pass, WireGuard's do not."""
+    is_outside_alive = Leg.ALIVE in (e.beside.outside, e.beside.outside_elsewhere)
+    return e.path is Leg.DEAD and e.wireguard is Leg.DEAD and e.beside.tunnels is Leg.DEAD and is_outside_alive
+
+
+def remote_tunnel_blocked(e: Evidence) -> bool:
+    """One tunnel of this node does not answer, and the host at its other end lives, whatever others say."""
+    is_silent = e.path is Leg.DEAD and e.wireguard is Leg.DEAD and e.remote_view_leader is not Leg.ALIVE
+    return is_silent and e.beside.tunnels is not Leg.DEAD and e.beside.outside is Leg.ALIVE
+
+
+def remote_lost(e: Evidence) -> bool:
+    """All who speak of the remote leader miss it, and so does who asks outside of the tunnel, where anybody does."""
+    is_missed = e.path is Leg.DEAD and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD
+    return is_missed and (e.beside.outside is Leg.DEAD or not e.beside.has_outside)
+
+
+def outside_because(e: Evidence) -> str:
+    """How sure it is that a silent node is dead; where nobody asks it outside of the tunnel, what else it may be."""
+    if not e.is_overlay_direct:
+        return ""
+    if e.beside.outside is Leg.DEAD:
+        return "its address outside of the mesh, where it used to answer, is silent as well"
+    return "no canary asks it outside of the tunnel: were only the tunnel's port blocked, it would look the same"
+
+
+def serves_probes_only(e: Evidence) -> bool:
+    """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not.
+
+    Where every node is a location of its own, those of all locations count.
+    """
+    nodes = {node for _, node in (*e.silent_canaries, *e.beside.silent)}
+    is_any_answering = e.answering_canaries or e.beside.answering
+    return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
+
+
+def ip6_because(evidence: Evidence) -> tuple[str, ...]:
+    """Who is silent by IPv6, layer by layer."""
+    layers: dict[Layer, list[str]] = {}
+    for layer, peer in evidence.silent_ip6:
+        layers.setdefault(layer, []).append(peer)
+    return (
+        *(f"silent by IPv6 on layer {layer.name.lower()}: {', '.join(peers)}" for layer, peers in layers.items()),
+        "by IPv4 the same nodes answer on the same layers",
+        "no traffic is moved: standby routes are IPv4",
+    )
