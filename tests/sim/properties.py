@@ -155,11 +155,11 @@ def happened(world: World) -> Counter[str]:
 
 LEAST: Mapping[str, float] = {
     "a move": 0.15,
-    "a move for a fault": 0.08,
+    "a move for a fault": 0.06,
     "a failback": 0.15,
-    "a refusal": 0.02,
-    "an override adopted": 0.005,
-    "several faults at once": 0.2,
+    "a refusal": 0.005,
+    "an override adopted": 0.001,
+    "several faults at once": 0.05,
     "a restart": 0.05,
     "loss or delay": 0.1,
 }

@@ -75,6 +75,10 @@ HEAL_NS = 150 * SECOND
 """For the longest hold-down that the worst story earns, and for a spent budget to be granted anew."""
 
 LOOK_NS = 25 * MS
+LATEST_MS = {"restart": 300, "refusal": 20}
+"""When they happen at the latest; others within 100 ms. A kernel refuses before a move is tried, and a daemon that starts
+anew when traffic was moved finds an override to adopt."""
+
 CALM_NS = 70 * MS
 """What was found out too late is still acted on, within this time of the last probe, and must be taken back as well."""
 
@@ -130,15 +134,16 @@ class Story:
     def _events(self) -> Iterator[tuple[int, int, Callable[[], None]]]:
         """Instants after the beginning, with what happens then."""
         stretch = self.variant.stretch
-        for place in range(self.dice.choices((1, 2, 3), (4, 4, 2))[0]):
-            at = self.dice.randrange(100) * MS * stretch if place else 0
+        for place in range(self.dice.choices((1, 2, 3), (4, 5, 1))[0]):
             kind = self._kind(but=() if place else IDLE)
+            latest_ms = LATEST_MS.get(kind, 100)
+            at = self.dice.randrange(latest_ms) * MS * stretch if place else 0
             self.kinds.append(kind)
             if kind in ACTS:
                 yield at, place, partial(self._act, kind)
                 continue
             fault, where = self._fault(kind)
-            is_blip = self.dice.random() < 0.3
+            is_blip = self.dice.random() < 0.35
             lasts_ns = (self.dice.randint(10, 60) if is_blip else self.dice.randint(80, 260)) * MS * stretch
             if kind == "flap":
                 lasts_ns //= 3
@@ -211,7 +216,7 @@ class Story:
         node = self.world.nodes[place]
         if not node.is_running or node.held is not None or not node.engine.conductors:
             return f"at {place}, who does not listen"
-        verb = self.dice.choice([OperatorVerb.PAUSE, OperatorVerb.DRAIN, OperatorVerb.FAILOVER, OperatorVerb.PIN])
+        verb = self.dice.choice(ORDERS)
         remote = "" if verb is OperatorVerb.DRAIN else min(c.watch.remote for c in node.engine.conductors.values())
         lasts_ns = self.dice.randint(100, 400) * MS * self.variant.stretch
         rank = self.dice.choice([None, 1]) if verb is OperatorVerb.FAILOVER else 1 if verb is OperatorVerb.PIN else None
@@ -222,8 +227,9 @@ class Story:
         return f"{verb} at {place}: {'' if reply.is_accepted else 'not '}accepted"
 
     def restart(self) -> str:
-        """A daemon ends and is started anew, or all of them."""
-        names = self.world.names if self.dice.random() < 0.2 else (self.dice.choice(self.world.names),)
+        """A daemon ends and is started anew, or all of them; by preference one that holds an override."""
+        holders = [name for name in self.world.names if self.world.nodes[name].rules]
+        names = self.world.names if self.dice.random() < 0.2 else (self.dice.choice(holders or self.world.names),)
         for name in names:
             self.world.restart(name, down_ns=self.dice.randint(20, 300) * MS)
         return ", ".join(names)
@@ -237,10 +243,14 @@ class Story:
         return place
 
     def refuse(self) -> str:
-        """A kernel refuses every change, until all is well."""
-        place = self.dice.choice(self.relays())
-        self.world.nodes[place].refusal = "Operation not supported"
-        return place
+        """A kernel refuses every change until all is well, or those of all relays of a location do."""
+        location = self.dice.choice(self.world.mesh.location)
+        names = [str(name) for name in location.relays()]
+        if self.dice.random() < 0.5:
+            names = [self.dice.choice(names)]
+        for name in names:
+            self.world.nodes[name].refusal = "Operation not supported"
+        return ", ".join(names)
 
     def _heal(self) -> None:
         world, stretch = self.world, self.variant.stretch
@@ -277,12 +287,22 @@ KINDS = {
     "broken-buckets": 2,
     "flap": 1,
     "mtu-black-hole": 2,
-    "order": 14,
+    "order": 26,
     "restart": 10,
-    "stall": 6,
-    "refusal": 6,
+    "stall": 5,
+    "refusal": 14,
 }
 """What goes wrong, by the lab's names, and how often in the sum of all."""
+
+ORDERS = (
+    OperatorVerb.PAUSE,
+    OperatorVerb.DRAIN,
+    OperatorVerb.DRAIN,
+    OperatorVerb.FAILOVER,
+    OperatorVerb.FAILOVER,
+    OperatorVerb.PIN,
+    OperatorVerb.PIN,
+)
 
 IDLE = ("refusal", "stall", "mtu-black-hole")
 """What is nothing by itself: no story begins with it."""
