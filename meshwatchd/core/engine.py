@@ -156,6 +156,8 @@ class Engine:
                 yield from self._lost(event, now)
             case ev.FindingsReported():
                 yield from self.findings.report(event.findings, now)
+            case ev.PeersTold():
+                self.findings.hear(event.faults)
             case ev.RepairDone():
                 yield from self.findings.repaired(event, now)
             case ev.MeshStirred():

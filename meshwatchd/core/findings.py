@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from meshwatchd.core import hearsay
 from meshwatchd.core.repair import Repairs
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
-from meshwatchd.model.events import RepairDone
+from meshwatchd.model.events import PeerFault, RepairDone
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import Output
@@ -48,6 +49,7 @@ class FindingBook:
     def __init__(self, settings: Settings, node: str) -> None:
         self._node = node
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
+        self._told: tuple[PeerFault, ...] = ()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
@@ -63,6 +65,10 @@ class FindingBook:
             if name not in before:
                 yield _raised(each)
         yield from self._repairs.update(findings, now)
+
+    def hear(self, told: tuple[PeerFault, ...]) -> None:
+        """Take in everything that peers say is wrong with them at present."""
+        self._told = told
 
     def repaired(self, event: RepairDone, now: int) -> Iterator[Output]:
         """The agent has carried out a repair, or undone it."""
@@ -81,12 +87,10 @@ class FindingBook:
         yield from self._repairs.advance(now)
 
     def explain(self, verdict: Verdict) -> Verdict:
-        """The verdict, or the finding that is its cause."""
-        if verdict.fault not in _EXPLAINABLE:
-            return verdict
+        """The verdict, or the finding that is its cause: one of this node, else one that peers have told."""
         cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict)), None)
         if cause is None:
-            return verdict
+            return hearsay.explain(verdict, self._told)
         return msgspec.structs.replace(
             verdict,
             fault=cause.code,
@@ -98,6 +102,8 @@ class FindingBook:
     def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
         entry = CATALOGUE[finding.code]
+        if verdict.fault not in _EXPLAINABLE:
+            return False
         if entry.severity is not Severity.CRITICAL or (finding.culprit not in (self._node, finding.peer)):
             return False
         if finding.subject == finding.device or not finding.device:

@@ -8,12 +8,15 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from meshwatchd.model.discovery import Hello, LocalView
+from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 
 KEY_BYTES = 32
 MAX_NAME = 253
+MAX_FAULTS = 16
+"""More than any version tells."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_CODE = re.compile(r"[a-z0-9-]{1,40}")
 _DEVICE = re.compile(r"[^\s/:\0]{1,15}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
@@ -30,6 +33,8 @@ def _complaints(hello: Hello) -> Iterator[str]:
         text = getattr(hello.view, field)
         if text and not _DEVICE.fullmatch(text):
             yield f"{field} {text[:40]!r} is no device name"
+    if len(hello.faults) > MAX_FAULTS or any(not _is_told(each) for each in hello.faults):
+        yield f"faults are more than {MAX_FAULTS}, or one is no code at a node"
     if hello.standby_public_key and not _is_key(hello.standby_public_key):
         yield f"standby_public_key is not base64 of {KEY_BYTES} bytes"
     if hello.standby_endpoint and not _HOST.fullmatch(hello.standby_endpoint):
@@ -41,6 +46,11 @@ def _bad_names(hello: Hello) -> Iterator[str]:
         is_missing = not text and field != "node"
         if not is_missing and not (len(text) <= MAX_NAME and _NAME.fullmatch(text)):
             yield f"{field} {text[:40]!r} is no name"
+
+
+def _is_told(told: ToldFault) -> bool:
+    is_name = len(told.culprit) <= MAX_NAME and _NAME.fullmatch(told.culprit)
+    return bool(is_name and _CODE.fullmatch(told.fault))
 
 
 def _bad_addresses(view: LocalView) -> Iterator[str]:

@@ -16,7 +16,7 @@ layer all the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mtu import SizeWatch
@@ -92,7 +92,7 @@ class _Court:
 
     def findings(self) -> Iterator[SizeFinding]:
         """The worst first, and of black holes that of the lowest layer."""
-        yield from self._segments()
+        yield from (self._own_doing(each) or each for each in self._segments())
         yield from self._paths()
         yield from self._smaller()
         yield from self._misconfigured()
@@ -115,6 +115,15 @@ class _Court:
             if lost:
                 is_own = len(sessions) > 1 and len(lost) == len(sessions) and layer is not Layer.IPIP
                 yield self._hole(layer, self._topology.local_node if is_own else lost[0].plan.peer, lost)
+
+    def _own_doing(self, found: SizeFinding) -> SizeFinding | None:
+        """What everybody loses with this node is this node's doing where its own devices do not fit each other."""
+        if found.culprit != self._topology.local_node:
+            return None
+        misfit = next((each for each in self._misconfigured() if each.layer is found.layer), None)
+        if misfit is None:
+            return None
+        return replace(misfit, severity=found.severity, because=(*misfit.because, *found.because))
 
     def _paths(self) -> Iterator[SizeFinding]:
         paths = [path for path in self._topology.local_paths() if path.pair == self._active.pair and path.is_primary]

@@ -162,7 +162,9 @@ class Roster:
     def restore(self, hello: Hello, at_ns: int) -> None:
         """Take in what was kept from an earlier process, with the instant at which it was heard."""
         if hello.view.node not in {self._node, *self._settings.discovery.forbid}:
-            self.peers[hello.view.node] = Heard(hello=hello, at_ns=at_ns, is_kept=True)
+            # What was wrong when the file was written may have been put right since.
+            kept = msgspec.structs.replace(hello, faults=())
+            self.peers[hello.view.node] = Heard(hello=kept, at_ns=at_ns, is_kept=True)
             self._is_stale = True
 
     def review(self, now: int) -> bool:

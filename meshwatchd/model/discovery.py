@@ -105,6 +105,16 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[Finding, ...] = ()
 
 
+class ToldFault(msgspec.Struct, frozen=True, array_like=True):
+    """A fault by its code, and the node that has it: what one node tells others of causes that only its kernel shows.
+
+    The code is text, since a node of another version may have words that this one does not know.
+    """
+
+    fault: str
+    culprit: NodeName
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What one node tells the others, authenticated with the mesh key.
 
@@ -121,6 +131,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         leads_since_ns: when this node began to lead, nanoseconds since 1970; 0 for others. Of two that say they lead,
             as happens where the agent of the former leader has died, the later one does.
         tunnel_public_key, tunnel_port: of its end of the mesh's WireGuard, by which peers tell where they see it.
+        faults: what it has found in its kernel, of its own neighbours as well (`core.hearsay`); a bounded number.
     """
 
     view: LocalView
@@ -134,3 +145,4 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     leads_since_ns: int = 0
     tunnel_public_key: str = ""
     tunnel_port: int = 0
+    faults: tuple[ToldFault, ...] = ()

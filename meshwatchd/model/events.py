@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
@@ -217,6 +218,27 @@ class FindingsReported(msgspec.Struct, frozen=True, kw_only=True, tag_field="eve
     findings: tuple[AuditFinding, ...] = ()
 
 
+class PeerFault(msgspec.Struct, frozen=True, kw_only=True):
+    """What a peer has found in its own kernel, or passes on of a neighbour.
+
+    Attributes:
+        culprit: the node that has the fault.
+        source: the peer that says so.
+        is_own_leader: the source leads this node's location.
+    """
+
+    fault: FaultCode
+    culprit: NodeName
+    source: NodeName
+    is_own_leader: bool = False
+
+
+class PeersTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """All that peers say is wrong in their kernels at present."""
+
+    faults: tuple[PeerFault, ...] = ()
+
+
 class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
     """A repair was carried out and looked at, or undone.
 
@@ -305,6 +327,7 @@ Event = (
     | ObjectLost
     | MeshStirred
     | FindingsReported
+    | PeersTold
     | RepairDone
     | AgentLost
     | OperatorRequested

@@ -9,6 +9,7 @@ from meshwatchd.model.events import (
     MeshStirred,
     ObjectLost,
     OperatorRequested,
+    PeersTold,
     Provisioned,
     RepairDone,
     SnapshotReceived,
@@ -67,6 +68,7 @@ AgentEvent = (
     | OperatorRequested
     | StateRestored
     | FindingsReported
+    | PeersTold
     | RepairDone
 )
 """What the agent has for the engine."""

@@ -63,7 +63,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.debounce import pause_s, settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
@@ -87,7 +87,7 @@ QUIET_FACTOR = 20
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
 
-POLL_S, POLL_IN_DOUBT_S = 2.0, 1.0
+POLL_S, POLL_IN_DOUBT_S, POLL_LATEST_S = 2.0, 1.0, 10.0
 POLL_PAUSE = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
@@ -235,6 +235,7 @@ class Agent:
             eyes=self._own_view,
             log=self._log,
             changed=self._take_mesh,
+            heard=self._auditor.hear,
             standby_key=self._devices.public_key,
         )
 
@@ -277,6 +278,8 @@ class Agent:
             case StatusFrame(status=status):
                 self._status = status
                 self._auditor.note(status)
+                if self._discovery is not None:
+                    self._discovery.confess(status)
             case RepairFrame(command=repair):
                 self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
@@ -342,7 +345,6 @@ class Agent:
             self._send(SnapshotReceived(snapshot=snapshot))
             if self._discovery is not None:
                 self._discovery.observe(snapshot)
-                self._auditor.hear(self._discovery.hellos())
         # Entries that are no part of a bounded snapshot may have changed as well.
         self._auditor.see(self._mirror.complete(snapshot))
 
@@ -428,21 +430,19 @@ class Agent:
                 self._mirror.is_dirty.set()
             is_calm = self._status is None or self._status.severity is Severity.OK
             interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
-            pause_s = POLL_PAUSE * (time.monotonic() - started_s)
+            rest_s = pause_s(time.monotonic() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
             # WireGuard tells nobody of a new peer: a far leader's change shows here alone, and is wanted at once.
-            await asyncio.sleep(min(pause_s, interval_s))
+            await asyncio.sleep(min(rest_s, interval_s))
             self._is_doubtful.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, pause_s) - min(pause_s, interval_s))
+                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""
         while True:
             is_news, rejected = await self._own_view.refresh()
-            if self._discovery is not None:
-                self._auditor.hear(self._discovery.hellos())
-                if is_news:
-                    self._discovery.look_again()
+            if self._discovery is not None and is_news:
+                self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await asyncio.sleep(SOURCES_S)

@@ -22,10 +22,11 @@ from meshwatchd.adapters.netlink.repair import RepairKernel
 from meshwatchd.adapters.state_file import read_boot
 from meshwatchd.core.audit import Confirmation, View, audit
 from meshwatchd.core.expectations import GoodState, good_state
+from meshwatchd.core.hearsay import believe
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError
-from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND, MeshSettings
@@ -75,7 +76,7 @@ class Auditor:
         node: str,
         kernel: RepairKernel,
         read_back: Callable[[], Awaitable[Snapshot]],
-        send: Callable[[FindingsReported | RepairDone], None],
+        send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         clock: Callable[[], int],
         state_dir: Path,
         log: Log,
@@ -90,6 +91,7 @@ class Auditor:
         self._snapshot: Snapshot | None = None
         self._hellos: Mapping[str, Hello] = {}
         self._told: tuple[AuditFinding, ...] | None = None
+        self._heard: tuple[PeerFault, ...] = ()
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
         self._looked_at: View | None = None
@@ -125,10 +127,18 @@ class Auditor:
         if hellos != self._hellos:
             self._hellos = dict(hellos)
             self._news.set()
+        told = believe(hellos, self._node)
+        if told != self._heard:
+            self._heard = told
+            self._send(PeersTold(faults=told))
 
     def note(self, status: Status) -> None:
-        """What the engine thinks: a state is good only while nothing critical is known."""
-        self._is_calm = status.is_ready and status.severity is not Severity.CRITICAL
+        """What the engine thinks: a state is good only while nothing critical is known.
+
+        A broken path of which traffic has been led around is a warning, and what broke it is not good all the same.
+        """
+        is_broken = any(path.rank == 0 and path.state == "down" for pair in status.pairs for path in pair.paths)
+        self._is_calm = status.is_ready and not is_broken and status.severity is not Severity.CRITICAL
 
     def ask(self, command: Repair) -> None:
         """Carry out a repair when its turn comes."""

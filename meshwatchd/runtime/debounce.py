@@ -1,4 +1,4 @@
-"""Waiting until a swarm of changes is over."""
+"""Waiting until a swarm of changes is over, and between looks that cost something."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ async def settle(changed: asyncio.Event, *, quiet_s: float, limit_s: float) -> N
                 await changed.wait()
         except TimeoutError:
             return
+
+
+def pause_s(took_s: float, *, factor: int, longest_s: float) -> float:
+    """How long to rest after work that took so long: in proportion, and never for longer than the limit.
+
+    On a busy machine any work takes long, and what is wrong has to be told all the same.
+    """
+    return min(factor * took_s, longest_s)

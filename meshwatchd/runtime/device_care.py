@@ -9,7 +9,7 @@ from typing import Protocol
 
 from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.model.audit import OverlayFigures
-from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
@@ -49,7 +49,7 @@ class DeviceCare:
         self,
         settings: Settings,
         kernel: Kernel,
-        send: Callable[[FindingsReported | RepairDone], None],
+        send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         *,
         status: Callable[[], Status | None],
         log: Log,

@@ -27,6 +27,7 @@ from meshwatchd.adapters.process import next_epoch
 from meshwatchd.core.acquaintance import Acquaintances, Judgement
 from meshwatchd.core.assembly import is_whole
 from meshwatchd.core.greeting_pace import Pace
+from meshwatchd.core.hearsay import confess
 from meshwatchd.core.hello_check import complaint
 from meshwatchd.core.roster import Roster
 from meshwatchd.model.discovery import Hello, LocalView
@@ -34,7 +35,7 @@ from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.model.status import Knowledge
+from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
@@ -89,6 +90,7 @@ class Discovery:
         eyes: turns a snapshot into a view.
         log: for what an operator should read.
         changed: called when the mesh has changed.
+        heard: called with the hellos of all nodes by name when one of them says anything new.
         standby_key: this node's public key on standby links; asked for in enforce mode only.
         port: where hellos come and go; the real one if not given.
     """
@@ -101,6 +103,7 @@ class Discovery:
         eyes: Looks,
         log: Log,
         changed: Callable[[], None],
+        heard: Callable[[Mapping[str, Hello]], None],
         standby_key: Callable[[], str],
         clocks: Clocks | None = None,
         port: Callable[[int, Callable[[bytes, Address], None], Counter[str]], HelloPort] = HelloPort,
@@ -108,7 +111,7 @@ class Discovery:
         self._settings = settings
         self._node = NodeName(settings.daemon.node)
         self._folder = Path(settings.daemon.state_dir)
-        self._eyes, self._log, self._changed = eyes, log, changed
+        self._eyes, self._log, self._changed, self._heard = eyes, log, changed, heard
         self._clocks = clocks or Clocks()
         self.counters: Counter[str] = Counter()
         self._keys = HelloKeys(secrets)
@@ -130,6 +133,7 @@ class Discovery:
         if kept is not None:
             self._restore(kept)
         self._view: LocalView | None = None
+        self._status: Status | None = None
         self._snapshot = Snapshot()
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
@@ -178,6 +182,12 @@ class Discovery:
         """The kernel has changed."""
         self._snapshot = snapshot
         self.look_again()
+
+    def confess(self, status: Status) -> None:
+        """The engine's last word: what is wrong here is told to the others."""
+        self._status = status
+        if self._roster.own is not None and confess(status, self.hellos()) != self._roster.own.faults:
+            self.look_again()
 
     def look_again(self) -> None:
         """Some source says something else."""
@@ -247,6 +257,7 @@ class Discovery:
         if self._is_heard_anew:
             self._is_heard_anew = False
             self._aim(now)
+            self._heard(self.hellos())
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
         self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
@@ -277,6 +288,7 @@ class Discovery:
             leads_since_ns=self._leads_since_ns,
             tunnel_public_key=tunnel.public_key if tunnel is not None else "",
             tunnel_port=tunnel.listen_port if tunnel is not None else 0,
+            faults=confess(self._status, self.hellos()) if self._status is not None else (),
         )
 
     def _standby_key(self) -> str:

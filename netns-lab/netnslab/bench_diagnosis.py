@@ -12,7 +12,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
@@ -178,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells: list[Cell] = []
     try:
         for topology in dict.fromkeys(each.topology for each in chosen):
-            cells += _play([each for each in chosen if each.topology == topology], topology, options)
+            # One by one: an interrupted run leaves what it has measured.
+            cells.extend(_play([each for each in chosen if each.topology == topology], topology, options))
     except LabError as error:
         print(f"bench-diagnosis: {error}", file=sys.stderr)
         return 2
@@ -193,9 +194,8 @@ def _is_chosen(trial: Trial, options: argparse.Namespace) -> bool:
     return (not options.only or trial.fault in options.only) and options.topology in (None, trial.topology)
 
 
-def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> list[Cell]:
+def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> Iterator[Cell]:
     directory = options.output.resolve().parent / "diagnosis" / topology
-    cells = []
     with Lab.up(topology, backend=options.backend) as lab:
         pairs = traffic_pairs(lab.topology)
         with (
@@ -206,7 +206,7 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
             bench.settle()
             for number, trial in enumerate(chosen, 1):
                 cell = bench.play(trial)
-                cells.append(cell)
+                yield cell
                 said = "right" if cell.is_right else f"{'also ' if cell.is_named else ''}{cell.given}"
                 print(f"{topology} {number}/{len(chosen)} {cell.expected}: {said}", file=sys.stderr, flush=True)
                 if cell.calm_ms is None:
@@ -214,7 +214,6 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
                     for node in daemons.nodes:
                         daemons.restart(node)
                     bench.settle()
-    return cells
 
 
 def _write(cells: Sequence[Cell], path: Path) -> None:

@@ -19,6 +19,7 @@ from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.overlays import overlay_of
 from netnslab.ownership import Step
+from netnslab.site import WAN
 from netnslab.topology import Node
 from netnslab.wireguard import generate_keys
 
@@ -234,7 +235,10 @@ def allowed_ips_stolen(scene: Scene) -> Change:
 
 
 def wireguard_endpoint_moved(scene: Scene) -> Change:
-    """Both ends have moved at once: each calls the other where it was, and hears nothing to learn from."""
+    """Both ends have moved at once: each calls the other where it was, and hears nothing to learn from.
+
+    Meanwhile nothing crosses the wide area: a single packet between the two moves would tell its receiver the way.
+    """
     other = Scene(lab=scene.lab, victim=scene.peer, peer=scene.victim)
     do, undo = [], []
     for each in (scene, other):
@@ -242,7 +246,11 @@ def wireguard_endpoint_moved(scene: Scene) -> Change:
         do.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {_nowhere(peer)}"))
         if peer["endpoint"]:
             undo.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {peer['endpoint']}"))
-    return Change(do=tuple(do), undo=tuple(undo))
+    hush = "table ip fault_hush"
+    chain = "chain all { type filter hook forward priority filter - 10; policy drop; }"
+    silence = Step(place=WAN, tool="nft", lines=(f"{hush} {{", chain, "}"))
+    speech = Step(place=WAN, tool="nft", lines=(f"{hush} {{ }}", f"delete {hush}"))
+    return Change(do=(silence, *do, speech), undo=(speech, *undo))
 
 
 def keepalive_missing(scene: Scene) -> Change:
@@ -251,7 +259,7 @@ def keepalive_missing(scene: Scene) -> Change:
     return Change(
         do=(
             scene.step("wg", *(f"set {scene.tunnel} peer {peer['key']} persistent-keepalive off" for peer in peers)),
-            Step(place="wan", tool="conntrack", lines=("flush",)),
+            Step(place=WAN, tool="conntrack", lines=("flush",)),
         ),
         undo=(
             scene.step(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.hello_check import complaint
+from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.ids import NodeName
 from tests.support import hellos
+
+B1 = NodeName("b1")
 
 
 def test_what_nodes_of_the_lab_say_makes_sense():
@@ -32,6 +36,9 @@ def test_what_nodes_of_the_lab_say_makes_sense():
         ({}, {"standby_public_key": "short"}, "standby_public_key is not base64 of 32 bytes"),
         ({}, {"standby_endpoint": "$(reboot)"}, "standby_endpoint '$(reboot)' is no host"),
         ({}, {"home": "../etc"}, "home '../etc' is no name"),
+        ({}, {"faults": (ToldFault("forwarding-off", NodeName("b 1")),)}, "no code at a node"),
+        ({}, {"faults": (ToldFault("<script>", B1),)}, "no code at a node"),
+        ({}, {"faults": (ToldFault("forwarding-off", B1),) * 17}, "faults are more than 16"),
     ],
 )
 def test_each_field_is_looked_at(seen, more, words):

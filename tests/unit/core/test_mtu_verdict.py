@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from meshwatchd.core.layout import lay_out
@@ -146,6 +148,21 @@ def test_a_device_that_promises_too_much():
     found = case.judge()
     assert (FaultCode.MTU_MISCONFIGURED, "b1") == (found.fault, found.culprit)
     assert "configure MTU 1440 on kilo0" == found.because[-1]
+
+
+def test_what_everybody_loses_with_a_misfit_is_the_misfits_doing():
+    """The own overlay is bigger than what carries it; without a misfit, or with one neighbour, it is another fault."""
+    case = Case().limit(Layer.OVERLAY, 1374)
+    case.watch.stack = replace(case.watch.stack, misfits=(Misfit(Layer.OVERLAY, "flannel.1", 1450, 1370),))
+
+    found = case.judge()
+    assert (FaultCode.MTU_MISCONFIGURED, "b3") == (found.fault, found.culprit)
+    assert any("lost on layer overlay" in sentence for sentence in found.because)
+    case.watch.stack = replace(case.watch.stack, misfits=(Misfit(Layer.WIREGUARD, "kilo0", 1450, 1440),))
+    assert FaultCode.MTU_BLACK_HOLE is case.judge().fault
+    case = Case().limit(Layer.OVERLAY, 1374, peers=("b1",))
+    case.watch.stack = replace(case.watch.stack, misfits=(Misfit(Layer.OVERLAY, "flannel.1", 1450, 1370),))
+    assert (FaultCode.MTU_BLACK_HOLE, "b1") == (case.judge().fault, case.judge().culprit)
 
 
 def test_a_poisoned_cache():

@@ -12,9 +12,11 @@ import pytest
 from meshwatchd.core.expectations import GoodState
 from meshwatchd.core.repair import plan_repair
 from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError
-from meshwatchd.model.events import FindingsReported, RepairDone
+from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
 from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND
 from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
@@ -107,6 +109,32 @@ def test_hellos_are_heard(bench):
     bench.look(HELD, after=SECOND)
 
     assert (FaultCode.VTEP_MAC_CHANGED,) == tuple(each.code for each in bench.sent[-1].findings)
+
+
+def test_what_stands_while_a_path_is_broken_is_not_good_though_traffic_goes_around_it(bench):
+    """Whatever broke it may be what stands: a peer with another key is silent for longer than it takes to be good."""
+    around = status(verdict(FaultCode.WIREGUARD_BLOCKED), states="down good good good", active=1)
+    bench.auditor.note(msgspec.structs.replace(around, severity=Severity.WARNING))
+    bench.look(HELD)
+    bench.look(HELD, after=2 * GOOD_AFTER_NS)
+    assert bench.auditor.good is None
+
+    bench.auditor.note(msgspec.structs.replace(WELL, severity=Severity.WARNING))
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+    assert bench.auditor.good is not None
+
+
+def test_what_peers_say_of_themselves_is_told_once_and_withdrawn(bench):
+    """The engine gives verdicts its name."""
+    gone = (ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, NodeName("n1")),)
+    quiet = hello(1, "66:00:00:00:00:01")
+    for _ in range(2):
+        bench.auditor.hear({"n1": msgspec.structs.replace(quiet, faults=gone)})
+    bench.auditor.hear({"n1": quiet})
+
+    told = PeerFault(fault=FaultCode.OVERLAY_DEVICE_MISSING, culprit=NodeName("n1"), source=NodeName("n1"))
+    assert [PeersTold(faults=(told,)), PeersTold()] == bench.sent
 
 
 def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp_path):

@@ -1,7 +1,7 @@
 import asyncio
 import selectors
 
-from meshwatchd.runtime.debounce import settle
+from meshwatchd.runtime.debounce import pause_s, settle
 
 
 class Jumping(selectors.DefaultSelector):
@@ -57,3 +57,9 @@ def test_a_swarm_is_told_once():
 def test_changes_without_end_are_told_all_the_same():
     """Nobody is kept in the dark for longer than the limit."""
     assert 0.5 == settled_after(*(number / 100 for number in range(100)))
+
+
+def test_dear_work_is_done_seldom_and_never_given_up():
+    """A look of 30 ms leaves six seconds of rest; one that a busy machine held up for half a second, not a hundred."""
+    assert 6.0 == pause_s(0.03, factor=200, longest_s=10.0)
+    assert 10.0 == pause_s(0.5, factor=200, longest_s=10.0)

@@ -13,6 +13,7 @@ import pytest
 from meshwatchd.adapters.hello import cache
 from meshwatchd.model.discovery import Candidate
 from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import (
     MINUTE,
     MS,
@@ -27,7 +28,7 @@ from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.discovery import Clocks, Discovery
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.hello import MAGIC, Greeting, Stamp
-from tests.support import hellos
+from tests.support import example_status, hellos
 from tests.support.lab_mesh import declared_mesh
 
 NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
@@ -137,6 +138,7 @@ class Node:
     def __init__(self, wire, name, folder, time, *, secrets=(OLD,), mesh=None, mode=Mode.ENFORCE, **discovery):
         self.name, self.folder, self.time = name, folder / name, time
         self.eyes, self.log = Eyes(_view(name)), Log()
+        self.heard: list[Any] = []
         self.changes: list[int] = []
         settings = Settings(
             daemon=DaemonSettings(node=name, mode=mode, state_dir=str(self.folder)),
@@ -149,6 +151,7 @@ class Node:
             eyes=self.eyes,
             log=self.log,
             changed=lambda: self.changes.append(time.now),
+            heard=self.heard.append,
             standby_key=lambda: hellos.KEYS[name],
             clocks=Clocks(monotonic_ns=time.monotonic_ns, wall_ns=time.wall_ns),
             port=lambda _port, receive, _counters: WirePort(wire, name, receive),  # type: ignore[arg-type,return-value]
@@ -261,6 +264,15 @@ def test_a_new_leader_is_known_everywhere_within_a_second(stage):
     stage.play(5 * SECOND)
     assert stage.are_agreed()
     assert ("a1",) == stage.meshes()[0].location[0].standbys
+
+
+def test_what_is_wrong_with_a_node_is_known_everywhere_within_a_second(stage):
+    """And that it is over."""
+    stage.start().play(30 * SECOND)
+    for fault, told in ((FaultCode.MTU_MISCONFIGURED, 1), (FaultCode.NONE, 0)):
+        stage.nodes["b3"].discovery.confess(example_status.status(example_status.verdict(fault, culprit="b3")))
+        stage.play(SECOND)
+        assert all(told == len(node.heard[-1]["b3"].faults) for node in stage.nodes.values())
 
 
 def test_a_rebooted_node_knows_the_mesh_while_everybody_is_down(stage):
@@ -462,9 +474,7 @@ def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
     stage.start()
 
     def refuse():
-        raise ConfigError(
-            "/var/lib/meshwatchd/standby.key", "standby.private_key_file", "is open to everybody", "chmod"
-        )
+        raise ConfigError("/var/lib/standby.key", "standby.private_key_file", "is open to everybody", "chmod")
 
     stage.nodes["a2"].discovery._make_key = refuse
     stage.play(20 * SECOND)

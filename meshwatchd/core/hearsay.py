@@ -1,0 +1,147 @@
+"""What nodes tell each other of causes that only a kernel shows.
+
+    b3  flannel.1 is gone --hello--> b1, b2 --hello--> a1, a2, a3      node-unreachable b3 -> overlay-device-missing b3
+    b1  ip_forward is 0   --hello--> everybody                        relay-not-forwarding b1 -> forwarding-off b1
+
+Probes of others see the consequence and name the layer; the cause is in the victim's hello. A node tells what it has
+found, and passes on what the other nodes of its location say of themselves: who has lost his overlay is heard by his
+neighbours alone. No word comes back to whom it is about from those who have it from him, so it ends with its cause.
+
+A cause takes the place of a verdict only where probes blame the same node, or the tunnel of one's own leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from meshwatchd.model.discovery import Hello, ToldFault
+from meshwatchd.model.events import PeerFault
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.status import Status
+
+MAX_TOLD, MAX_TOLD_BYTES = 4, 240
+"""Faults, and their letters, in one hello, which has to stay below 1 200 bytes."""
+
+_OVERLAY_LOST = frozenset(
+    (
+        *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING),
+        *(FaultCode.NODE_UNREACHABLE, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN),
+    )
+)
+_TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
+_NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
+_TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
+
+EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
+    {
+        FaultCode.OVERLAY_DEVICE_MISSING: _OVERLAY_LOST,
+        FaultCode.OVERLAY_DEVICE_DOWN: _OVERLAY_LOST,
+        FaultCode.OVERLAY_EMPTIED: _OVERLAY_LOST,
+        FaultCode.VTEP_MAC_CHANGED: _OVERLAY_LOST,
+        FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
+        FaultCode.CONNTRACK_FULL: _OVERLAY_LOST,
+        FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
+        FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
+        FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
+        FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
+        FaultCode.WIREGUARD_NO_DATA: _TUNNEL_LOST,
+        FaultCode.ONE_WAY_BREAK: _TUNNEL_LOST,
+        FaultCode.MTU_MISCONFIGURED: _TOO_BIG,
+    }
+)
+"""What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
+tunnel. That one entry of one peer is missing concerns nobody else."""
+
+_OF_SELF = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED))
+"""Verdicts of a node on itself that are no finding of its own."""
+
+
+def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
+    """What a node tells: its findings, verdicts that only it can know, and its neighbours' words on themselves.
+
+    Args:
+        status: of this node.
+        hellos: by name; this node's own may be among them.
+    """
+    every = dict.fromkeys((*_found(status), *_passed_on(status.node, hellos)))
+    told: list[ToldFault] = []
+    for each in every:
+        letters = sum(len(other.fault) + len(other.culprit) for other in (*told, each))
+        if len(told) < MAX_TOLD and letters <= MAX_TOLD_BYTES:
+            told.append(each)
+    return tuple(told)
+
+
+def _found(status: Status) -> Iterator[ToldFault]:
+    for finding in status.findings:
+        if finding.fault in EXPLAINS and finding.culprit:
+            yield ToldFault(finding.fault, NodeName(finding.culprit))
+    for pair in status.pairs:
+        fault, culprit = pair.verdict.fault, pair.verdict.culprit
+        # Only a leader sees both directions of its tunnel.
+        is_seen_here = fault is FaultCode.ONE_WAY_BREAK and status.role == "leader"
+        if is_seen_here or (culprit == status.node and fault in _OF_SELF):
+            yield ToldFault(fault, NodeName(culprit))
+
+
+def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
+    """A MAC that others know is heard of by its owner from them: what he says of it must not come back to him."""
+    own = hellos.get(node)
+    home = own.home if own is not None else ""
+    for name, hello in sorted(hellos.items()):
+        if home and name != node and hello.home == home:
+            yield from (t for t in hello.faults if t.culprit == name and t.fault != FaultCode.VTEP_MAC_CHANGED)
+
+
+def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
+    """What peers have told, without words of other versions, and without what this node has said itself."""
+    own = hellos.get(node)
+    home = own.home if own is not None else ""
+    return tuple(
+        PeerFault(
+            fault=FaultCode(told.fault),
+            culprit=told.culprit,
+            source=NodeName(name),
+            is_own_leader=bool(home) and hello.home == home and hello.view.is_leader,
+        )
+        for name, hello in sorted(hellos.items())
+        if name != node
+        for told in hello.faults
+        if told.fault in EXPLAINS and _is_to_be_heard(told, node)
+    )
+
+
+def explain(verdict: Verdict, told: Iterable[PeerFault]) -> Verdict:
+    """The verdict, or the cause that was told."""
+    cause = next((each for each in told if _is_cause(each, verdict)), None)
+    if cause is None:
+        return verdict
+    return msgspec.structs.replace(
+        verdict,
+        fault=cause.fault,
+        layer=CATALOGUE[cause.fault].layer,
+        culprit=cause.culprit,
+        because=(
+            f"{cause.source} says: {cause.culprit} has {cause.fault}",
+            f"the probes alone would say: {verdict.fault}",
+            *verdict.because,
+        ),
+    )
+
+
+def _is_cause(told: PeerFault, verdict: Verdict) -> bool:
+    if verdict.fault not in EXPLAINS[told.fault]:
+        return False
+    # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
+    is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
+    is_of_tunnel = EXPLAINS[told.fault] is _TUNNEL_LOST
+    return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel)
+
+
+def _is_to_be_heard(told: ToldFault, node: str) -> bool:
+    """Of itself a node hears only what it cannot find in its own kernel: that others know another MAC of it."""
+    return told.culprit != node or told.fault == FaultCode.VTEP_MAC_CHANGED
