@@ -76,8 +76,8 @@ HEAL_NS = 150 * SECOND
 
 LOOK_NS = 25 * MS
 LATEST_MS = {"restart": 300, "refusal": 20}
-"""When they happen at the latest; others within 100 ms. A kernel refuses before a move is tried, and a daemon that starts
-anew when traffic was moved finds an override to adopt."""
+"""When they happen at the latest; others within 100 ms. A kernel refuses before a move is tried, and a daemon that
+starts anew when traffic was moved finds an override to adopt."""
 
 CALM_NS = 70 * MS
 """What was found out too late is still acted on, within this time of the last probe, and must be taken back as well."""
