@@ -98,6 +98,10 @@ bench: need-root venv tools bench-tools ## the probe engine beside BIRD's and FR
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
 	@$(PYTHON) -m netnslab.bench_failover $(ARGS)
 
+.PHONY: bench-crashes
+bench-crashes: need-root venv tools ## kill -9 at 200 random instants of failovers and failbacks, as JSON
+	@$(PYTHON) -m netnslab.bench_crashes $(ARGS)
+
 # For example: make bench-diagnosis ARGS='--only fdb-entry-missing --topology flannel-wg'
 .PHONY: bench-diagnosis
 bench-diagnosis: need-root venv tools ## what the daemons make of each fault of the catalogue, as a confusion matrix

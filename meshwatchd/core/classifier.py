@@ -26,6 +26,7 @@ from meshwatchd.core.clues import (
     remote_lost,
     remote_tunnel_blocked,
     serves_probes_only,
+    tunnel_is_silent,
 )
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
 from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
@@ -225,7 +226,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.ONE_WAY_BREAK,
-        matches=lambda e: e.is_leader and _is_broken(e) and e.wireguard is Leg.DEAD and e.inbound is Leg.ALIVE,
+        matches=lambda e: tunnel_is_silent(e) and e.inbound is Leg.ALIVE,
         culprit=_remote,
         because=lambda e: (
             f"nothing that is sent through the tunnel to {e.remote_leader} is answered",
@@ -255,9 +256,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.WIREGUARD_BLOCKED,
-        matches=lambda e: (
-            e.is_leader and e.wireguard is Leg.DEAD and _is_broken(e) and e.remote_view_leader is Leg.ALIVE
-        ),
+        matches=lambda e: tunnel_is_silent(e) and e.remote_view_leader is Leg.ALIVE,
         culprit=_remote,
         because=lambda e: (
             f"nothing passes the tunnel to {e.remote_leader}",
@@ -284,7 +283,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: overlay_alone(e) and e.pinned is Leg.ALIVE,
         culprit=overlay_end,
         because=lambda e: (
-            f"the tunnel to {e.remote_leader} answers",
+            f"the tunnel to {e.remote_leader} {'answers' if e.wireguard is Leg.ALIVE else 'loses new flows as well'}",
             overlay_extent(e),
             *_new_flows_at(e.remote_leader, "between this node and"),
         ),

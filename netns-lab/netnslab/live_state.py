@@ -112,3 +112,12 @@ def _observe_node(node: Inhabitant, device: str) -> NodeState:
         is_tunnel_up="UP" in flags[device] if device in flags else None,
         diverted_to=tuple(str(rule["table"]) for rule in rules if is_override(rule)),
     )
+
+
+def kernel_objects(place: Inhabitant) -> tuple[str, ...]:
+    """Every rule, route and device there is, whoever made it; without indices and counters, sorted."""
+    rules = place.run(["ip", "-4", "rule"], check=True).stdout
+    routes = place.run(["ip", "-4", "route", "show", "table", "all"], check=True).stdout
+    links = json.loads(place.run(["ip", "-json", "link"], check=True).stdout)
+    lines = [line for text in (rules, routes) for line in text.splitlines() if line.strip()]
+    return tuple(sorted([*lines, *(f"device {link['ifname']} {' '.join(link['flags'])}" for link in links)]))

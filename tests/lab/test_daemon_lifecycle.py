@@ -11,8 +11,9 @@ import pytest
 
 from netnslab import faults, marks
 from netnslab.daemons import DAEMON, Process
+from netnslab.live_state import kernel_objects
 from netnslab.waiting import pause_until, wait_until
-from tests.support.stage import READY_S, RESTORE_S, SECOND, kernel_objects, stage
+from tests.support.stage import READY_S, RESTORE_S, SECOND, stage
 from tests.support.wire_tap import PINNED_PORTS, WireTap
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

@@ -9,8 +9,9 @@ import tomli_w
 
 from netnslab import Lab, faults, marks
 from netnslab.daemons import CONFIGURATION, DAEMON, Daemons
+from netnslab.live_state import kernel_objects
 from netnslab.waiting import wait_until
-from tests.support.stage import QUICK, READY_S, VERDICT_S, kernel_objects
+from tests.support.stage import QUICK, READY_S, VERDICT_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 

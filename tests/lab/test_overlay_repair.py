@@ -14,8 +14,9 @@ import pytest
 
 from netnslab import Inhabitant
 from netnslab.daemons import Event
+from netnslab.live_state import kernel_objects
 from netnslab.waiting import pause_until, wait_until
-from tests.support.stage import QUICK, SECOND, Stage, kernel_objects, stage
+from tests.support.stage import QUICK, SECOND, Stage, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

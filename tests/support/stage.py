@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netnslab import Inhabitant, Lab, marks
+from netnslab import Lab, marks
 from netnslab.daemons import Daemons, Event, PairView
 from netnslab.faults import Fault
+from netnslab.live_state import kernel_objects
 from netnslab.traffic_report import count_lost, judge_stream, measure_outage
 from netnslab.traffic_source import BOTH_WAYS, Traffic
 from netnslab.waiting import pause_until, wait_until
@@ -251,15 +252,6 @@ def stage(
             mesh = Stage(lab=lab, daemons=daemons, traffic=traffic, directory=directory, untouched=untouched)
             mesh.settle()
             yield mesh
-
-
-def kernel_objects(place: Inhabitant) -> tuple[str, ...]:
-    """Every rule, route and device there is, whoever made it; without indices and counters, sorted."""
-    rules = place.run(["ip", "-4", "rule"], check=True).stdout
-    routes = place.run(["ip", "-4", "route", "show", "table", "all"], check=True).stdout
-    links = json.loads(place.run(["ip", "-json", "link"], check=True).stdout)
-    lines = [line for text in (rules, routes) for line in text.splitlines() if line.strip()]
-    return tuple(sorted([*lines, *(f"device {link['ifname']} {' '.join(link['flags'])}" for link in links)]))
 
 
 def _decoded(line: str) -> Mapping[str, object]:

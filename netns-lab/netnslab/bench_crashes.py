@@ -1,0 +1,264 @@
+"""Daemons killed at random instants of failovers and failbacks: `python -m netnslab.bench_crashes`, as root.
+
+A round:
+
+    inject new-flows fault -- kills at random instants of the failover -- all on one standby path, traffic restored
+    heal -- kills at random instants of the way back -- nobody diverted, every daemon ready
+
+SIGKILL goes to the engine or the agent of a random node. An ended engine is started again after RESTART_S, as the unit
+asks systemd to; an engine starts its agent again itself. The fault spares flows that are known below the overlay, so
+the long-lived connections between two pods cross every failover: what stalls or breaks them is the daemons' doing. In
+the end the daemons are stopped and swept, and each kernel must hold exactly what it held before the first one started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netnslab import faults, marks
+from netnslab.bench_failover import LEADER, SETTINGS
+from netnslab.daemons import Daemons, Process, is_ready
+from netnslab.errors import LabError
+from netnslab.lab import Lab
+from netnslab.live_state import kernel_objects
+from netnslab.machine import machine_facts
+from netnslab.traffic_report import judge_stream, longest_gap_ns
+from netnslab.traffic_source import BOTH_WAYS, Traffic
+from netnslab.waiting import pause_until, wait_until
+
+SECOND = 1_000_000_000
+RESTART_S = 0.2
+ARM_NS = 2 * SECOND
+FAILOVER_NS = SECOND // 2
+"""Kills fall into so long a time after the fault: detection, agreement, the move and its verification."""
+FAILBACK_NS = 4 * SECOND
+"""And after it is healed: the wait to restore, the agreement and the move."""
+STEADY_NS = SECOND
+TIMEOUT_S = 60.0
+RETRANSMISSION_NS = SECOND // 5
+"""TCP's shortest retransmission timeout: an echo of a connection in use that takes longer had a packet lost."""
+
+METHOD = (
+    "Each kill is a SIGKILL to the engine or the agent of a random node at a random instant: half within 0.5 s of the"
+    " fault, half within 4 s of its end. `stalls`: gaps without an echo of the two long-lived connections that are"
+    " longer than TCP's shortest retransmission timeout, i.e. lost packets of established flows. `longest_gap_ms`:"
+    " longest time without a new flow that worked. `orphans`: nodes whose kernel differs after stop and sweep."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """One process that was ended."""
+
+    node: str
+    process: str
+    phase: str
+    after_ns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """One fault, and what was killed meanwhile.
+
+    Attributes:
+        problem: what did not come to pass in time; empty when all did.
+    """
+
+    kills: list[Kill] = field(default_factory=list)
+    longest_gap_ms: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Everything that was seen."""
+
+    rounds: Sequence[Round]
+    streams: Sequence[Mapping[str, object]]
+    orphans: Sequence[str]
+
+
+class Crashes:
+    """All rounds of one run, under one set of daemons that are started again whenever they were killed."""
+
+    def __init__(self, lab: Lab, daemons: Daemons, traffic: Traffic, rng: random.Random) -> None:
+        self.lab, self.daemons, self.traffic, self.rng = lab, daemons, traffic, rng
+        self.nodes = tuple(lab.topology.nodes)
+
+    def play(self, kills: int) -> Round:
+        """One fault from arming to the last daemon that is ready again."""
+        played = Round()
+        try:
+            self._await(self._are_home, "every daemon ready and nobody diverted")
+            fault = faults.overlay_black_hole_new_flows(self.lab, LEADER, memory_s=60)
+            with fault.armed():
+                pause_until(time.monotonic_ns() + ARM_NS)
+                began_ns = time.monotonic_ns()
+                fault.inject()
+                self._kill_some(kills - kills // 2, "failover", FAILOVER_NS, played)
+                self._await(self._is_moved, "one standby path on all nodes")
+                self._await(lambda: self._flows_well(began_ns), "new flows to work again")
+                healed_ns = fault.heal()
+                self._kill_some(kills // 2, "failback", FAILBACK_NS, played)
+                self._await(self._are_home, "traffic to return and every daemon to be ready")
+            flows = self.traffic.flows(since_ns=began_ns)
+            gap_ns = longest_gap_ns(flows, since_ns=began_ns, until_ns=max(healed_ns, began_ns + SECOND))
+            played.longest_gap_ms = round(gap_ns / 1e6, 1)
+        except LabError as error:
+            played.problem = str(error)
+        return played
+
+    def _kill_some(self, count: int, phase: str, within_ns: int, played: Round) -> None:
+        """At instants that are chosen beforehand; engines come back a moment later, as a supervisor brings them."""
+        began_ns = time.monotonic_ns()
+        ended: dict[str, int] = {}
+        for after_ns in sorted(self.rng.randrange(within_ns) for _ in range(count)):
+            self._revive(ended, until_ns=began_ns + after_ns)
+            running = [node for node in self.nodes if node not in ended]
+            node, process = self.rng.choice(running), self.rng.choice(tuple(Process))
+            pause_until(began_ns + after_ns)
+            self.daemons.kill(node, process)
+            if process is Process.ENGINE:
+                ended[node] = time.monotonic_ns()
+            played.kills.append(Kill(node=node, process=process, phase=phase, after_ns=time.monotonic_ns() - began_ns))
+        self._revive(ended, until_ns=None)
+
+    def _revive(self, ended: dict[str, int], *, until_ns: int | None) -> None:
+        """Start engines whose pause is over before an instant; all of them where None is given."""
+        for node, at_ns in sorted(ended.items(), key=lambda each: each[1]):
+            due_ns = at_ns + int(RESTART_S * SECOND)
+            if until_ns is not None and due_ns > until_ns:
+                break
+            pause_until(due_ns)
+            self.daemons.start(node)
+            del ended[node]
+
+    def _are_home(self) -> bool:
+        return not marks.diverted(self.lab, self.nodes) and all(
+            is_ready(self.daemons.status(node)) for node in self.nodes
+        )
+
+    def _is_moved(self) -> bool:
+        told = [self.daemons.status(node) for node in self.nodes]
+        ranks = {pair["active_rank"] for status in told if status is not None for pair in status["pairs"]}
+        return None not in told and len(ranks) == 1 and 0 not in ranks
+
+    def _flows_well(self, began_ns: int) -> bool:
+        """Whether every new flow of the last second has worked."""
+        since_ns = max(began_ns, time.monotonic_ns() - 2 * STEADY_NS)
+        flows = [flow for flow in self.traffic.settled_flows(since_ns=since_ns) if flow.start_ns >= since_ns]
+        return bool(flows) and all(flow.is_ok for flow in flows) and flows[-1].start_ns - since_ns >= STEADY_NS
+
+    def _await(self, predicate: Callable[[], bool], what: str) -> None:
+        wait_until(predicate, timeout_s=TIMEOUT_S, what=what, poll_s=0.25)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0 when every round ended well and nothing was left, 1 when not, 2 when the lab failed."""
+    options = _parser().parse_args(arguments)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    directory = options.output.resolve().parent / "crashes"
+    try:
+        with Lab.up("kilo-flannel", backend=options.backend) as lab:
+            before = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
+            with Daemons(lab, directory, settings=SETTINGS) as daemons:
+                daemons.wait_ready(timeout_s=60)
+                with Traffic(lab, directory, rate=options.rate) as traffic:
+                    traffic.wait_flowing()
+                    rounds = list(_rounds(Crashes(lab, daemons, traffic, random.Random(options.seed)), options))
+                    streams = [_stream(traffic, *pair) for pair in BOTH_WAYS]
+                daemons.stop()
+                daemons.sweep()
+            orphans = [node for node in before if before[node] != kernel_objects(lab.node(node))]
+    except LabError as error:
+        print(f"bench-crashes: {error}", file=sys.stderr)
+        return 2
+    run = Run(rounds=rounds, streams=streams, orphans=orphans)
+    document = _document(run, options)
+    options.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps({key: document[key] for key in ("summary", "streams", "orphans")}, indent=2))
+    return 0 if _is_well(run, options) else 1
+
+
+def _rounds(crashes: Crashes, options: argparse.Namespace) -> Iterator[Round]:
+    left = options.kills
+    while left > 0:
+        played = crashes.play(min(left, options.per_round))
+        left -= max(1, len(played.kills))
+        print(f"{options.kills - max(0, left)} of {options.kills} kills: {played.problem or 'well'}", file=sys.stderr)
+        yield played
+        if played.problem:
+            return
+
+
+def _stream(traffic: Traffic, asking: str, answering: str) -> Mapping[str, object]:
+    records = traffic.records(asking, answering)
+    report = judge_stream(records)
+    arrivals = sorted(echo.arrival_ns for echo in records.echoes)
+    gaps = [after - before for before, after in itertools.pairwise(arrivals)]
+    return {
+        "way": f"{asking} -> {answering}",
+        "survived": report.survived,
+        "echoes": report.answered,
+        "longest_stall_ms": round(report.longest_stall_ns / 1e6, 1),
+        "stalls": sum(gap >= RETRANSMISSION_NS for gap in gaps),
+    }
+
+
+def _document(run: Run, options: argparse.Namespace) -> dict[str, object]:
+    rounds = run.rounds
+    kills = [kill for each in rounds for kill in each.kills]
+    gaps = sorted(each.longest_gap_ms for each in rounds)
+    return {
+        "benchmark": "crashes",
+        "method": METHOD,
+        "settings": SETTINGS,
+        "seed": options.seed,
+        "machine": machine_facts(),
+        "summary": {
+            "rounds": len(rounds),
+            "ended_well": sum(not each.problem for each in rounds),
+            "kills": len(kills),
+            "by_phase": Counter(kill.phase for kill in kills),
+            "by_process": Counter(kill.process for kill in kills),
+            "longest_gap_median_ms": gaps[len(gaps) // 2] if gaps else None,
+            "longest_gap_max_ms": gaps[-1] if gaps else None,
+        },
+        "streams": run.streams,
+        "orphans": run.orphans,
+        "rounds": [dataclasses.asdict(each) for each in rounds],
+    }
+
+
+def _is_well(run: Run, options: argparse.Namespace) -> bool:
+    return (
+        sum(len(each.kills) for each in run.rounds) >= options.kills
+        and not any(each.problem for each in run.rounds)
+        and all(stream["survived"] and not stream["stalls"] for stream in run.streams)
+        and not run.orphans
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="netnslab.bench_crashes", description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200, help="SIGKILLs in all (default 200)")
+    parser.add_argument("--per-round", type=int, default=8, help="SIGKILLs in one failover and failback (default 8)")
+    parser.add_argument("--rate", type=int, default=100, help="new flows a second and direction (default 100)")
+    parser.add_argument("--seed", type=int, default=0, help="of instants and victims (default 0)")
+    parser.add_argument("--backend", default="auto", help="host, userspace, vm or auto (default)")
+    parser.add_argument("--output", type=Path, default=Path("build/bench/crashes.json"))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
