@@ -11,6 +11,7 @@ tunnel. What tells them apart:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from meshwatchd.core.evidence import Beside, Leg
@@ -20,6 +21,9 @@ from meshwatchd.core.side import is_silent, place_of
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
+
+MOST_ASKED = 8
+"""Other locations whose word counts: so many at once are no coincidence, and a mesh may have hundreds."""
 
 Judge = Callable[[tuple[Session, ...], int], Leg]
 """The state of a leg from its sessions' outcomes since an instant: `pair.leg`."""
@@ -40,7 +44,7 @@ class Surroundings:
         self._known = frozenset(
             address for node in nodes for address in (node.node_ip, node.wireguard_ip, node.overlay_ip)
         )
-        self._pods = tuple(ip_network(node.pod_cidr, strict=False) for node in nodes)
+        self._pods = tuple(node.pod_cidr for node in nodes)
         self._on_tunnel = frozenset(address for node in nodes for address in (node.node_ip, node.wireguard_ip))
         here = frozenset(node.name for node in nodes if node.location == remote)
         canaries = schedule.select(layer=Layer.POD, is_advisory=True) if self._is_direct else ()
@@ -61,9 +65,8 @@ class Surroundings:
         """Whether a canary asks a host at an address that no tunnel and no overlay of the mesh carries."""
         if not self._is_direct or plan.destination in self._known:
             return False
-        address = ip_address(plan.destination)
         # The mesh tells no IPv6 prefixes of pods: of such an address nobody knows where it is.
-        return address.version == 4 and not any(address in network for network in self._pods)
+        return not plan.is_ip6 and not _is_in(plan.destination, self._pods)
 
     def crosses_overlay(self, plan: SessionPlan) -> bool:
         """Whether a canary is asked through what carries pods' traffic; a kubelet on the tunnel's address is not."""
@@ -93,7 +96,14 @@ def _by_peer(sessions: Iterable[Session]) -> tuple[tuple[Session, ...], ...]:
     found: dict[str, list[Session]] = {}
     for session in sessions:
         found.setdefault(session.plan.peer, []).append(session)
-    return tuple(tuple(each) for each in found.values())
+    return tuple(tuple(each) for each in found.values())[:MOST_ASKED]
+
+
+@lru_cache(maxsize=64)
+def _is_in(address: str, prefixes: tuple[str, ...]) -> bool:
+    """Every pair asks of the same few canaries, and reading the prefixes of a large mesh takes a millisecond."""
+    found = ip_address(address)
+    return any(found in ip_network(prefix, strict=False) for prefix in prefixes)
 
 
 def _joined(legs: Iterable[tuple[Session, ...]], since: int, judge: Judge) -> Leg:

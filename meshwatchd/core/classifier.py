@@ -15,15 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    inbound_because,
     ip6_because,
     outside_because,
     overlay_alone,
     overlay_end,
     overlay_extent,
     own_tunnels_blocked,
+    reflector_because,
     remote_lost,
     remote_tunnel_blocked,
     serves_probes_only,
+    tunnel_is_silent,
 )
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
 from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
@@ -119,8 +122,14 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.PROBE_PORT_BLOCKED,
+        matches=lambda e: e.own_loop is Leg.DEAD and e.path is Leg.ALIVE,
+        culprit=lambda e: e.self_name,
+        because=reflector_because,
+    ),
+    Rule(
         fault=FaultCode.LOCAL,
-        matches=lambda e: e.own_loop is Leg.DEAD,
+        matches=lambda e: e.own_loop is Leg.DEAD and e.path is not Leg.ALIVE,
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "this node's own reflector does not answer it over loopback",
@@ -165,7 +174,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             *_new_flows_at(e.own_leader, "between this node and"),
             f"{e.own_leader}'s underlay address answers",
-            _inbound(e),
+            inbound_because(e),
         ),
     ),
     Rule(
@@ -175,7 +184,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"neither fresh nor remembered overlay flows to {e.own_leader} are answered",
             f"{e.own_leader}'s underlay address answers",
-            _inbound(e),
+            inbound_because(e),
         ),
     ),
     Rule(
@@ -217,7 +226,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.ONE_WAY_BREAK,
-        matches=lambda e: e.is_leader and _is_broken(e) and e.wireguard is Leg.DEAD and e.inbound is Leg.ALIVE,
+        matches=lambda e: tunnel_is_silent(e) and e.inbound is Leg.ALIVE,
         culprit=_remote,
         because=lambda e: (
             f"nothing that is sent through the tunnel to {e.remote_leader} is answered",
@@ -247,9 +256,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.WIREGUARD_BLOCKED,
-        matches=lambda e: (
-            e.is_leader and e.wireguard is Leg.DEAD and _is_broken(e) and e.remote_view_leader is Leg.ALIVE
-        ),
+        matches=lambda e: tunnel_is_silent(e) and e.remote_view_leader is Leg.ALIVE,
         culprit=_remote,
         because=lambda e: (
             f"nothing passes the tunnel to {e.remote_leader}",
@@ -276,7 +283,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: overlay_alone(e) and e.pinned is Leg.ALIVE,
         culprit=overlay_end,
         because=lambda e: (
-            f"the tunnel to {e.remote_leader} answers",
+            f"the tunnel to {e.remote_leader} {'answers' if e.wireguard is Leg.ALIVE else 'loses new flows as well'}",
             overlay_extent(e),
             *_new_flows_at(e.remote_leader, "between this node and"),
         ),
@@ -489,11 +496,3 @@ def _direction(evidence: Evidence) -> Direction:
     if evidence.inbound is Leg.ALIVE:
         return Direction.OUTBOUND
     return Direction.INBOUND if evidence.inbound is Leg.DEAD else Direction.UNKNOWN
-
-
-def _inbound(evidence: Evidence) -> str:
-    if evidence.inbound is Leg.ALIVE:
-        return f"probes of {evidence.own_leader} still arrive here: packets die on the way to it"
-    if evidence.inbound is Leg.DEAD:
-        return f"no fresh probe of {evidence.own_leader} arrives here any more"
-    return ""

@@ -8,7 +8,15 @@ from meshwatchd.model.ids import Layer
 
 def overlay_alone(e: Evidence) -> bool:
     """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
-    return e.is_overlay_direct and e.path is Leg.DEAD and e.wireguard is Leg.ALIVE
+    return e.is_overlay_direct and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
+
+
+def tunnel_carries(e: Evidence) -> bool:
+    """Known flows of the overlay pass, and so the tunnel below does, whatever becomes of new flows through it.
+
+    A full table of connections lets nothing new in, be it for the overlay or for the tunnel's own address.
+    """
+    return e.is_overlay_direct and e.pinned is Leg.ALIVE
 
 
 def overlay_end(e: Evidence) -> str:
@@ -21,22 +29,27 @@ def overlay_extent(e: Evidence) -> str:
     return "overlay flows to all other nodes die as well" if e.beside.overlays is Leg.DEAD else ""
 
 
+def tunnel_is_silent(e: Evidence) -> bool:
+    """Nothing comes through a leader's own tunnel, in whatever flow."""
+    return e.is_leader and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
+
+
 def own_tunnels_blocked(e: Evidence) -> bool:
     """No tunnel of this node answers, and hosts at the far ends live: packets pass, WireGuard's do not."""
     is_outside_alive = Leg.ALIVE in (e.beside.outside, e.beside.outside_elsewhere)
-    return e.path is Leg.DEAD and e.wireguard is Leg.DEAD and e.beside.tunnels is Leg.DEAD and is_outside_alive
+    return tunnel_is_silent(e) and e.beside.tunnels is Leg.DEAD and is_outside_alive
 
 
 def remote_tunnel_blocked(e: Evidence) -> bool:
     """One tunnel of this node does not answer, and the host at its other end lives, whatever others say."""
-    is_silent = e.path is Leg.DEAD and e.wireguard is Leg.DEAD and e.remote_view_leader is not Leg.ALIVE
-    return is_silent and e.beside.tunnels is not Leg.DEAD and e.beside.outside is Leg.ALIVE
+    is_lone = tunnel_is_silent(e) and e.beside.tunnels is not Leg.DEAD
+    return is_lone and e.remote_view_leader is not Leg.ALIVE and e.beside.outside is Leg.ALIVE
 
 
 def remote_lost(e: Evidence) -> bool:
     """All who speak of the remote leader miss it, and so does who asks outside of the tunnel, where anybody does."""
     is_missed = e.path is Leg.DEAD and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD
-    return is_missed and (e.beside.outside is Leg.DEAD or not e.beside.has_outside)
+    return is_missed and not tunnel_carries(e) and (e.beside.outside is Leg.DEAD or not e.beside.has_outside)
 
 
 def outside_because(e: Evidence) -> str:
@@ -68,3 +81,20 @@ def ip6_because(evidence: Evidence) -> tuple[str, ...]:
         "by IPv4 the same nodes answer on the same layers",
         "no traffic is moved: standby routes are IPv4",
     )
+
+
+def reflector_because(_: Evidence) -> tuple[str, ...]:
+    """A node that hears others and not itself."""
+    return (
+        "this node's own reflector does not answer it, not even over loopback",
+        "what other nodes answer comes in: only the ports of the reflector are closed here",
+    )
+
+
+def inbound_because(evidence: Evidence) -> str:
+    """Whether probes of the own leader arrive here, while it does not answer."""
+    if evidence.inbound is Leg.ALIVE:
+        return f"probes of {evidence.own_leader} still arrive here: packets die on the way to it"
+    if evidence.inbound is Leg.DEAD:
+        return f"no fresh probe of {evidence.own_leader} arrives here any more"
+    return ""

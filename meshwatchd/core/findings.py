@@ -104,6 +104,11 @@ class FindingBook:
         entry = CATALOGUE[finding.code]
         if verdict.fault not in _EXPLAINABLE:
             return False
+        if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:
+            # By itself it only warns: whoever dials in may roam and fall silent. It has cut off whom probes miss.
+            return (
+                verdict.fault is FaultCode.WIREGUARD_BLOCKED and bool(finding.peer) and verdict.culprit == finding.peer
+            )
         if entry.severity is not Severity.CRITICAL or (finding.culprit not in (self._node, finding.peer)):
             return False
         if finding.subject == finding.device or not finding.device:

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
+import msgspec
+
 from meshwatchd.core.expectations import GoodState
 from meshwatchd.core.tunnels import STALE_NS
 from meshwatchd.model.audit import AuditFinding
@@ -111,7 +113,7 @@ class TunnelAudit:
         for state in states:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
-                found += self._look_at(state, was, mesh, node)
+                found += (_about(each, state, mesh) for each in self._look_at(state, was, mesh, node))
                 if is_hidden and was is not None:
                     found += _lost_keepalives(state, was, node)
         return tuple(found)
@@ -249,6 +251,15 @@ def _needs_keepalive(local: Node, peer: WireGuardPeer) -> bool:
         return _is_private(local.node_ip) and not _is_private(host)
     except ValueError:
         return False
+
+
+def _about(finding: AuditFinding, state: WireGuardState, mesh: MeshSettings) -> AuditFinding:
+    """The finding with the node that the peer is, where the mesh tells; whose prefixes were stolen is another one."""
+    peer = next((each for each in state.peers if each.public_key == finding.subject), None)
+    if peer is None or finding.code is FaultCode.ALLOWED_IPS_STOLEN:
+        return finding
+    names = (each.name for each in mesh.node if each.wireguard_ip and f"{each.wireguard_ip}/32" in peer.allowed_ips)
+    return msgspec.structs.replace(finding, peer=next(names, ""))
 
 
 def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> Iterator[AuditFinding]:

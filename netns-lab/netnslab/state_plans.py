@@ -247,7 +247,7 @@ def wireguard_endpoint_moved(scene: Scene) -> Change:
         if peer["endpoint"]:
             undo.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {peer['endpoint']}"))
     hush = "table ip fault_hush"
-    chain = "chain all { type filter hook forward priority filter - 10; policy drop; }"
+    chain = "chain everything { type filter hook forward priority filter - 10; policy drop; }"
     silence = Step(place=WAN, tool="nft", lines=(f"{hush} {{", chain, "}"))
     speech = Step(place=WAN, tool="nft", lines=(f"{hush} {{ }}", f"delete {hush}"))
     return Change(do=(silence, *do, speech), undo=(speech, *undo))

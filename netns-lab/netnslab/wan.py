@@ -113,6 +113,6 @@ def _masquerades(locations: tuple[Location, ...]) -> Iterator[str]:
     for location in hidden:
         yield (
             f'    oifname "br-*" oifname != "{location.bridge}" ip saddr {location.lan}'
-            f" meta l4proto udp snat to {location.nat_ip}:20000-39999 random"
+            f" meta l4proto {{ tcp, udp }} snat to {location.nat_ip}:20000-39999 random"
         )
     yield "  }"

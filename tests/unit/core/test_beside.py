@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 
+from meshwatchd.core.beside import MOST_ASKED, _by_peer
 from meshwatchd.core.evidence import Leg
+from meshwatchd.core.session import Session
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import SECOND, Canary, CanaryKind
@@ -115,3 +120,12 @@ def test_where_members_have_neighbours_nothing_is_asked_beside_the_pair():
 
     assert Leg.UNKNOWN is watch._surroundings.look(0, lambda _sessions, _since: Leg.DEAD).tunnels
     assert not watch._surroundings.is_outside(msgspec.structs.replace(plan, destination="198.51.100.2"))
+
+
+def test_in_a_large_mesh_the_word_of_a_few_is_enough():
+    """Each of hundreds of pairs would else ask hundreds of others, several times a second."""
+    found = _by_peer(
+        cast("Session", SimpleNamespace(plan=SimpleNamespace(peer=f"n{number % 20}"))) for number in range(40)
+    )
+
+    assert (MOST_ASKED, 2) == (len(found), len(found[0]))

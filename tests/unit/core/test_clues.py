@@ -47,6 +47,19 @@ def test_whom_every_tunnel_misses_is_dead_unless_its_host_answers_outside(outsid
 
 
 @pytest.mark.parametrize(
+    ("view", "outside", "inbound"), [(ALIVE, ALIVE, UNKNOWN), (DEAD, DEAD, UNKNOWN), (UNKNOWN, UNKNOWN, ALIVE)]
+)
+def test_a_tunnel_that_carries_known_flows_is_not_blocked(view, outside, inbound):
+    """A full table of connections drops new flows to the tunnel's address too: the tunnel was called blocked."""
+    beside = Beside(tunnels=ALIVE, outside=outside, has_outside=outside is not UNKNOWN)
+    full = replace(LONE_LEADER, pinned=ALIVE, remote_view_leader=view, beside=beside, inbound=inbound)
+    verdict = classify(full)
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "a1") == (verdict.fault, verdict.culprit)
+    assert "the tunnel to a1 loses new flows as well" in verdict.because
+
+
+@pytest.mark.parametrize(
     ("silent", "answering", "fault", "culprit"),
     [
         ((("dns", "d1"),), (), FaultCode.PROBES_ONLY, "b3"),

@@ -90,6 +90,30 @@ def test_a_verdict_that_a_finding_does_not_explain_stays(finding, verdict):
     assert verdict == book.explain(verdict)
 
 
+@pytest.mark.parametrize(
+    ("peer", "fault", "expected"),
+    [
+        ("b1", FaultCode.WIREGUARD_BLOCKED, FaultCode.WIREGUARD_ENDPOINT_MOVED),
+        ("a1", FaultCode.WIREGUARD_BLOCKED, FaultCode.WIREGUARD_BLOCKED),
+        ("", FaultCode.WIREGUARD_BLOCKED, FaultCode.WIREGUARD_BLOCKED),
+        ("b1", FaultCode.OVERLAY_BLACK_HOLE, FaultCode.OVERLAY_BLACK_HOLE),
+    ],
+)
+def test_an_endpoint_that_moved_is_why_the_tunnel_to_that_peer_is_silent(peer, fault, expected):
+    """It only warns, for the sake of those who dial in; the tunnel was called blocked with the reason beside it."""
+    moved = AuditFinding(
+        code=FaultCode.WIREGUARD_ENDPOINT_MOVED,
+        device="wg0",
+        subject="KEY",
+        culprit="b3",
+        peer=peer,
+        because=("moved",),
+    )
+    book, _ = _book(moved)
+
+    assert expected is book.explain(_verdict(fault, "b1")).fault
+
+
 def test_a_finding_of_the_whole_device_explains_whatever_dies():
     """Nobody is reached by a device that is empty."""
     book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=FDB.device, peer=""))

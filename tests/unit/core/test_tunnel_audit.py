@@ -150,6 +150,18 @@ def test_a_relay_behind_nat_needs_a_keepalive():
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(inside,)), mesh=behind).found(), "both in one network"
 
 
+def test_a_finding_tells_which_node_the_peer_is():
+    """By its address among AllowedIPs; who dials in is no node."""
+    life = Life()
+    lone = msgspec.structs.replace(PEER, allowed_ips=("10.4.0.1/32",), endpoint="192.0.2.9:40000")
+    named = [each.name for each in MESH.node if each.wireguard_ip == "10.4.0.1"]
+    life.state = msgspec.structs.replace(DEVICE, peers=(lone, OTHER))
+    life.step(rx=0, count=3)
+    (found,) = life.audit.look((life.state,), mesh=MESH, node="b1", good=GOOD)
+
+    assert (FaultCode.WIREGUARD_ENDPOINT_MOVED, named) == (found.code, [found.peer])
+
+
 HIDDEN = ("10.8.0.4", "192.168.8.11", "127.0.0.1")
 
 

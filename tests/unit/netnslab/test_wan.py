@@ -32,5 +32,5 @@ def test_a_location_behind_one_address_is_hidden_by_a_table_of_connections():
     """Only such a topology tracks connections at all."""
     rules = wan.nft_ruleset(load("flannel-wg"))
 
-    assert "ip saddr 192.168.8.0/24 meta l4proto udp snat to 192.0.2.31:20000-39999 random" in rules
+    assert "ip saddr 192.168.8.0/24 meta l4proto { tcp, udp } snat to 192.0.2.31:20000-39999 random" in rules
     assert "type nat" not in wan.nft_ruleset(TOPOLOGY)
