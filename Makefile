@@ -120,6 +120,10 @@ bench-diagnosis: need-root venv tools ## what the daemons make of each fault of 
 bench-mirror: need-root venv tools ## what watching the kernel costs the agent, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)
 
+.PHONY: bench-removal
+bench-removal: need-root venv tools ## how soon a daemon notices that an object of its own was removed, as JSON
+	@$(PYTHON) -m netnslab.bench_removal $(ARGS)
+
 # `make lab-kilo-flannel` builds that mesh and leaves it standing; `make lab-down` removes it.
 .PHONY: lab-down
 lab-down: need-root venv ## remove the mesh that is standing
