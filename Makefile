@@ -44,7 +44,7 @@ demo: need-root venv tools ## watch a silent fault being found and healed (root)
 	@$(PYTHON) -m netnslab.demo $(ARGS)
 
 .PHONY: test
-test: need-root venv tools check ## everything: check, then the lab suite (root)
+test: need-root venv tools check worlds ## everything: check, random worlds, then the lab suite (root)
 	@echo '==> lab suite'
 	@$(PYTHON) -m pytest -m lab --require-passes tests/lab $(ARGS)
 
@@ -77,6 +77,15 @@ imports: venv ## import-linter's contracts
 unit: venv ## unit, property, golden, contract, sim and meta tests
 	@echo '==> quick tests'
 	@$(PYTHON) -m pytest -q -m 'not lab' --numprocesses auto --dist loadfile --forbid-skips $(QUICK_TESTS) $(ARGS)
+
+# On two cores that do nothing else they fit in that time; a slower machine tells how far it came.
+WORLDS         ?= 10000
+WORLDS_SECONDS ?= 290
+
+.PHONY: worlds
+worlds: venv ## random worlds in simulation, on all cores: for example WORLDS=100
+	@echo '==> random worlds'
+	@$(PYTHON) -m tests.sim.worlds --count $(WORLDS) --seconds $(WORLDS_SECONDS)
 
 .PHONY: fix
 fix: venv ## let ruff format, and repair what it can

@@ -15,12 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    inbound_because,
     ip6_because,
     outside_because,
     overlay_alone,
     overlay_end,
     overlay_extent,
     own_tunnels_blocked,
+    reflector_because,
     remote_lost,
     remote_tunnel_blocked,
     serves_probes_only,
@@ -120,8 +122,14 @@ TABLE: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.PROBE_PORT_BLOCKED,
+        matches=lambda e: e.own_loop is Leg.DEAD and e.path is Leg.ALIVE,
+        culprit=lambda e: e.self_name,
+        because=reflector_because,
+    ),
+    Rule(
         fault=FaultCode.LOCAL,
-        matches=lambda e: e.own_loop is Leg.DEAD,
+        matches=lambda e: e.own_loop is Leg.DEAD and e.path is not Leg.ALIVE,
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "this node's own reflector does not answer it over loopback",
@@ -166,7 +174,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             *_new_flows_at(e.own_leader, "between this node and"),
             f"{e.own_leader}'s underlay address answers",
-            _inbound(e),
+            inbound_because(e),
         ),
     ),
     Rule(
@@ -176,7 +184,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"neither fresh nor remembered overlay flows to {e.own_leader} are answered",
             f"{e.own_leader}'s underlay address answers",
-            _inbound(e),
+            inbound_because(e),
         ),
     ),
     Rule(
@@ -488,11 +496,3 @@ def _direction(evidence: Evidence) -> Direction:
     if evidence.inbound is Leg.ALIVE:
         return Direction.OUTBOUND
     return Direction.INBOUND if evidence.inbound is Leg.DEAD else Direction.UNKNOWN
-
-
-def _inbound(evidence: Evidence) -> str:
-    if evidence.inbound is Leg.ALIVE:
-        return f"probes of {evidence.own_leader} still arrive here: packets die on the way to it"
-    if evidence.inbound is Leg.DEAD:
-        return f"no fresh probe of {evidence.own_leader} arrives here any more"
-    return ""

@@ -81,3 +81,20 @@ def ip6_because(evidence: Evidence) -> tuple[str, ...]:
         "by IPv4 the same nodes answer on the same layers",
         "no traffic is moved: standby routes are IPv4",
     )
+
+
+def reflector_because(_: Evidence) -> tuple[str, ...]:
+    """A node that hears others and not itself."""
+    return (
+        "this node's own reflector does not answer it, not even over loopback",
+        "what other nodes answer comes in: only the ports of the reflector are closed here",
+    )
+
+
+def inbound_because(evidence: Evidence) -> str:
+    """Whether probes of the own leader arrive here, while it does not answer."""
+    if evidence.inbound is Leg.ALIVE:
+        return f"probes of {evidence.own_leader} still arrive here: packets die on the way to it"
+    if evidence.inbound is Leg.DEAD:
+        return f"no fresh probe of {evidence.own_leader} arrives here any more"
+    return ""

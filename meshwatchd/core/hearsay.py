@@ -51,12 +51,13 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.WIREGUARD_NO_DATA: _TUNNEL_LOST,
         FaultCode.ONE_WAY_BREAK: _TUNNEL_LOST,
         FaultCode.MTU_MISCONFIGURED: _TOO_BIG,
+        FaultCode.PROBE_PORT_BLOCKED: frozenset((FaultCode.NODE_UNREACHABLE,)),
     }
 )
 """What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
 tunnel. That one entry of one peer is missing concerns nobody else."""
 
-_OF_SELF = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED))
+_OF_SELF = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED, FaultCode.PROBE_PORT_BLOCKED))
 """Verdicts of a node on itself that are no finding of its own."""
 
 

@@ -234,9 +234,13 @@ class PairWatch:
         )
 
     def _answering_canaries(self, since: int, active: Path) -> tuple[str, ...]:
-        """While a path is in doubt those that prove that it works, else those that pods' traffic is like."""
+        """While a path is in doubt those that prove that it works, else those that pods' traffic is like.
+
+        What the remote relay itself answers has not crossed its overlay, and speaks for no node behind it.
+        """
         if not since:
-            return self.side.answering_canaries(0, self._surroundings.crosses_overlay)
+            behind = frozenset(self._witnesses or self._members)
+            return self.side.answering_canaries(0, partial(self._refutes, behind))
         return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:

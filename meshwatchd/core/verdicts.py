@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.detector import TRIP_NATS
+from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.settings import MS
@@ -46,7 +47,12 @@ _MEASURED = frozenset(
 )
 """Warnings that rest on proofs: they are stated at once where nothing else is, and give way at once."""
 
-_UNSETTLED = frozenset({FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL})
+_UNSETTLED = frozenset(
+    {FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED}
+)
+
+_FOUND = frozenset(fault.code for fault in DEVICE_FAULTS)
+"""Causes that were found in a kernel: probes have said before that something is broken, and these say what."""
 
 _VAGUE = _SIDE_ISSUES | _MEASURED | {FaultCode.UNDETERMINED}
 
@@ -86,7 +92,7 @@ class VerdictKeeper:
     def _patience_ns(self, verdict: Verdict) -> int:
         if verdict.fault in _SIDE_ISSUES:
             return SIDE_ISSUE_NS
-        if verdict.fault is FaultCode.NONE:
+        if verdict.fault is FaultCode.NONE or verdict.fault in _FOUND:
             return 0
         if verdict.fault in _UNSETTLED:
             return SETTLE_NS

@@ -8,7 +8,7 @@ object is left alone until the window has moved on, and the engine is told.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
@@ -114,9 +114,11 @@ class Standing:
         if self._wanted is None:
             return [], None
         errors, left_alone, restored = await self._restore_links(self._wanted)
-        names = await self._device_names()
+        links = await self._kernel.links()
+        names = {link.index: link.name for link in links}
         rules, routes = await self._kernel.rules(), await self._kernel.marked_routes(names)
         delta = provision.compare(self._wanted, rules, routes, self._settings)
+        delta = _without_waiting(delta, {link.name for link in links if link.is_up}, left_alone)
         allowed = replace(self._within_budget(delta, left_alone), delete_rules=(), delete_routes=())
         refused = await provision.carry_out(allowed, self._kernel, names)
         restored += [] if refused else provision.describe(allowed)
@@ -187,6 +189,20 @@ class Standing:
 
     async def _device_names(self) -> dict[int, str]:
         return {link.index: link.name for link in await self._kernel.links()}
+
+
+def _without_waiting(delta: Delta, up: Collection[str], left_alone: list[str]) -> Delta:
+    """Without routes into a device that is not there or down: they cannot be put, and trying is no fight.
+
+    An overlay that comes and goes (a flanneld that restarts) would use up the budget of routes that nobody removes.
+    """
+    waiting = sorted({each.dev for each in (*delta.add_routes, *delta.replace_routes) if each.dev not in up})
+    left_alone += [f"routes into {device} wait until it is up" for device in waiting]
+    return replace(
+        delta,
+        add_routes=tuple(each for each in delta.add_routes if each.dev in up),
+        replace_routes=tuple(each for each in delta.replace_routes if each.dev in up),
+    )
 
 
 def _surrender(text: str) -> str:

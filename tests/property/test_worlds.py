@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import given as for_any
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from meshwatchd.model.events import Reason
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
 from tests.sim import faults
+from tests.sim.clones import Frozen
 from tests.sim.world import World, healthy_world
 from tests.support.lab_mesh import NAMES
 
@@ -31,6 +34,11 @@ BREAKAGES = st.one_of(
     st.tuples(st.just("stall"), PLACES),
 )
 STORIES = st.lists(st.tuples(BREAKAGES, st.integers(20, 1_500), st.integers(0, 800)), min_size=1, max_size=4)
+
+
+@cache
+def _healthy() -> Frozen[World]:
+    return Frozen(healthy_world(policy=POLICY))
 
 
 def _break(world: World, kind: str, place) -> faults.Fault | None:
@@ -60,7 +68,7 @@ def _break(world: World, kind: str, place) -> faults.Fault | None:
 @for_any(story=STORIES, seed=st.integers(0, 2**16))
 def test_whatever_breaks_moves_are_sound_and_home_is_found(story, seed):
     """Faults come one after the other, and may overlap by outlasting the next one's beginning."""
-    world = healthy_world(seed=seed, policy=POLICY)
+    world = _healthy().copy(seed)
     before = world.rules()
     for position, ((kind, place), lasts_ms, pause_ms) in enumerate(story):
         note(f"{world.now / SECOND:.3f} s: {kind} at {place} for {lasts_ms} ms")

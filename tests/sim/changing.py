@@ -30,6 +30,7 @@ from meshwatchd.model.settings import (
 )
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Location, Node
+from tests.sim.clones import made_once
 from tests.sim.faults import Fault, Leg
 from tests.sim.parts import Boot, SimNode, Switched
 from tests.sim.routes import LOOP, MAX_HOPS
@@ -180,6 +181,9 @@ class ChangingWorld(World):
         self.journals = {}
         self._heap = []
         self._count = 0
+        self._ways, self._walks = {}, {}
+        self.carried = {}
+        self.are_ways_fixed = True
         self.mesh = mesh_of(places)
         everybody = mesh_of({**places, **(later or {})})
         self.addresses: dict[str, Node] = {node.name: node for node in everybody.node}
@@ -212,6 +216,7 @@ class ChangingWorld(World):
             after_ns: the earliest that a daemon knows, which is what it waits for a flag to settle.
             within_ns: the daemons know one after the other in this time.
         """
+        self._forget_ways()
         before, self.mesh = self.mesh, mesh_of(places)
         self.leaders |= {location.name: location.leader for location in self.mesh.location}
         self.addresses |= {node.name: node for node in self.mesh.node}
@@ -266,6 +271,7 @@ class ChangingWorld(World):
             self.known[node.name] = delivery.mesh
             self._feed(node, ev.SnapshotReceived(snapshot=self.snapshot(node.name)))
         elif isinstance(delivery, Provide):
+            self._forget_ways()
             self.kernels[node.name].provide(delivery.provision)
             self._feed(node, ev.Provisioned(is_complete=True))
         else:
@@ -281,6 +287,7 @@ class ChangingWorld(World):
         node.rules |= set(command.switch.add)
         node.rules -= set(command.switch.delete)
         node.changes += 1
+        self._forget_ways()
         self.switches.append(
             Switched(self.now, node.name, command.switch.add, command.switch.delete, True, ev.Reason.NONE)
         )
@@ -301,7 +308,14 @@ class Provide(msgspec.Struct, frozen=True):
 
 def settled_world(*, seed: int = 1, places: Places = LAB, later: Places | None = None) -> ChangingWorld:
     """A world in which every daemon of the mesh is ready and every session has been up."""
-    world = ChangingWorld(seed=seed, places=places, later=later)
+    return _settled_world(seed, tuple(places.items()), tuple((later or {}).items()))
+
+
+@made_once
+def _settled_world(
+    seed: int, places: tuple[tuple[str, tuple[str, ...]], ...], later: tuple[tuple[str, tuple[str, ...]], ...]
+) -> ChangingWorld:
+    world = ChangingWorld(seed=seed, places=dict(places), later=dict(later))
     world.run(3 * SECOND)
     names = [node.name for node in world.mesh.node]
     assert all(c.is_ready for name in names for c in world.nodes[name].engine.conductors.values()), world.story()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from meshwatchd.core.delay import TRUSTED_AFTER_NS
 from meshwatchd.model.settings import MINUTE, MS, SECOND
+from tests.sim.clones import made_once
 from tests.sim.faults import Fault, FlowTable
 from tests.sim.world import World, healthy_world
 from tests.support.lab_mesh import NAMES
@@ -39,6 +40,7 @@ def quantile(values: list[int], share: float) -> int:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+@made_once
 def trusted_world(*, seed: int) -> World:
     """A healthy world whose processes have watched their legs for more than a minute, without running that minute."""
     world = healthy_world(seed=seed)

@@ -117,6 +117,28 @@ def random_loss(ratio: float) -> Fault:
     return lambda leg, _flow, rng: leg.kind not in {"forward", "loop", "ipip"} and rng.random() < ratio
 
 
+class Slow:
+    """Loses nothing: packets between two relays take longer, each by a time of its own."""
+
+    def __init__(self, one: str, other: str, most_ns: int) -> None:
+        self._ends, self._most_ns = {one, other}, most_ns
+
+    def __call__(self, _leg: Leg, _flow: FlowClass, _rng: random.Random) -> bool:
+        """Whether the packet is lost: never."""
+        return False
+
+    def delay_ns(self, leg: Leg, rng: random.Random) -> int:
+        """By how much longer the leg takes."""
+        if leg.kind != "tunnel" or {leg.source, leg.target} != self._ends:
+            return 0
+        return rng.randrange(self._most_ns)
+
+
+def slow(one: str, other: str, most_ns: int) -> Fault:
+    """The tunnel between two relays takes up to so much longer, differently for each packet."""
+    return Slow(one, other, most_ns)
+
+
 def lossy_path(one: str, other: str, ratio: float) -> Fault:
     """Packets between two relays may be lost."""
     return lambda leg, _flow, rng: (

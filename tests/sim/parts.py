@@ -14,6 +14,7 @@ from meshwatchd.model.mtu import SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS
+from tests.sim.faults import Leg
 from tests.sim.sizes import SizeRequest
 
 TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
@@ -28,7 +29,13 @@ class Told(NamedTuple):
 
 
 class Switched(NamedTuple):
-    """A change of override in a node's kernel, and whether the node's own probes spoke for it at that instant."""
+    """A change of override in a node's kernel.
+
+    Attributes:
+        is_target_good: whether the node's own probes spoke for it at that instant.
+        proven_at: when the path last carried a probe of that node and an answer on its way back, by what the world
+            knows and the daemon only concludes.
+    """
 
     at: int
     node: str
@@ -36,6 +43,16 @@ class Switched(NamedTuple):
     delete: tuple[Rule, ...]
     is_target_good: bool
     reason: ev.Reason
+    proven_at: int = 0
+
+
+class Way(NamedTuple):
+    """What the probes of a session and their answers pass, and how long that takes, but for jitter."""
+
+    there: tuple[Leg, ...]
+    back: tuple[Leg, ...]
+    there_ns: int
+    back_ns: int
 
 
 class Request(NamedTuple):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from meshwatchd.core.planner import Planner
-from meshwatchd.model.ids import LocationName
+from meshwatchd.model.ids import Layer, LocationName
+from meshwatchd.model.mtu import SizePlan
+from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.topology import Path
 from tests.sim.faults import Leg
+from tests.sim.parts import TUNNEL_NS, WIRE_NS, Way
 
 MAX_HOPS = 6
 
@@ -17,6 +20,47 @@ LOOP = Leg("forward", "loop", "loop")
 
 
 _Tables = tuple[tuple[Path, frozenset[str], frozenset[Rule]], ...]
+
+
+Walk = Callable[[str, str, int | None], tuple[Leg, ...]]
+"""The way from node to node: by a path's selectors, or with None for it as real traffic goes."""
+
+
+def way_of(walk: Walk, source: str, plan: SessionPlan) -> Way:
+    """The way of a session's probes and of their answers."""
+    there = legs_of(walk, source, plan)
+    if plan.is_ip6:
+        there = tuple(leg._replace(is_ip6=True) for leg in there)
+    if plan.layer is Layer.EFFECTIVE:
+        back = walk(plan.peer, source, None)
+    else:
+        back = tuple(leg._replace(source=leg.target, target=leg.source) for leg in reversed(there))
+    return Way(there, back, _delay_ns(there), _delay_ns(back))
+
+
+def legs_of(walk: Walk, source: str, plan: SessionPlan | SizePlan) -> tuple[Leg, ...]:
+    """What the packets of a session pass on their way to its peer."""
+    match plan.layer:
+        case Layer.SELF:
+            return (Leg("loop", source, source),)
+        case Layer.IPIP:
+            return (Leg("overlay", source, plan.peer), Leg("ipip", source, plan.peer))
+        case Layer.POD:
+            return (*walk(source, plan.peer, None), Leg("pod", plan.peer, plan.peer))
+        case Layer.UNDERLAY:
+            return (Leg("underlay", source, plan.peer),)
+        case Layer.OVERLAY:
+            return (Leg("overlay", source, plan.peer),)
+        case Layer.WIREGUARD:
+            return (Leg("tunnel", source, plan.peer),)
+        case Layer.EFFECTIVE:
+            return walk(source, plan.peer, None)
+        case _:
+            return walk(source, plan.peer, plan.path)
+
+
+def _delay_ns(legs: tuple[Leg, ...]) -> int:
+    return sum(TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS for leg in legs)
 
 
 class Routes:

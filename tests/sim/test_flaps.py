@@ -10,9 +10,9 @@ import pytest
 from meshwatchd.model import outputs as out
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings, ProbeProfile, Settings
 from tests.sim import faults
+from tests.sim.properties import is_home, is_ready
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
-from tests.sim.worlds import is_home, is_ready
 
 SMALL = mesh_of((Shape(1, 0), Shape(1, 0)))
 

@@ -8,9 +8,9 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import LocationName
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
+from tests.sim.properties import is_home, is_ready
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
-from tests.sim.worlds import is_home, is_ready
 
 IMPATIENT = PolicySettings(hold_down="1s", wait_to_restore="500ms", half_life="200ms")
 

@@ -11,6 +11,7 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.settings import SECOND, Mode, Settings
 from tests.sim import faults
+from tests.sim.clones import made_once
 from tests.sim.world import World, healthy_world
 from tests.support.lab_mesh import NAMES, with_ipip
 
@@ -30,6 +31,7 @@ def _is_measured(world: World) -> bool:
     return all(session.is_measured and not session.is_searching for session in sessions)
 
 
+@made_once
 def _watched(seed: int = 1, adjust=lambda settings: settings) -> World:
     """A world in which every path was measured once."""
     world = healthy_world(seed=seed, adjust=adjust)

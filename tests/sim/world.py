@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -19,23 +20,24 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizePlan
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import KILO, PROFILES
-from tests.sim.faults import Ends, Fault, Leg
-from tests.sim.parts import Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake
-from tests.sim.routes import LOOP, Routes
+from tests.sim.clones import made_once
+from tests.sim.faults import Ends, Fault, Leg, Slow
+from tests.sim.parts import JITTER_NS, Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake, Way
+from tests.sim.routes import LOOP, Routes, legs_of, way_of
 from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
-TUNNEL_NS, WIRE_NS, JITTER_NS = 5 * MS, MS // 10, MS
 NETLINK_NS = 50_000
 
 SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
 """Verdicts that accuse nobody."""
 
+_TICK, _NO_WORD = ev.Tick(), ev.Banner()
 
 Adjust = Callable[[Settings], Settings]
 
@@ -81,7 +83,12 @@ class World:
         self.replies: list[tuple[str, out.ReplyOperator]] = []
         self.sent = 0
         self.journals: dict[str, Journal] = {}
+        self.carried: dict[tuple[str, int], int] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
+        self._ways: dict[tuple[str, Layer, int, str, bool], Way] = {}
+        self._walks: dict[tuple[str, str, int | None], tuple[Leg, ...]] = {}
+        # Kernels of nodes without a daemon follow what daemons believe, and change with it.
+        self.are_ways_fixed = not engines
         self._count = 0
         self.loops: list[str] = []
         self.settings = {
@@ -95,7 +102,7 @@ class World:
         self._planners: dict[str, Planner] = {}
         self.routes = Routes(self._planner_of, self._rules_of)
         self.nodes = {name: SimNode(name, self._engine(name)) for name in self.names}
-        self.sizes = SizeTraffic(passes=self._passes, way=self._way, rng=random.Random(seed))
+        self.sizes = SizeTraffic(passes=self._passes, way=partial(legs_of, self._walk), rng=random.Random(seed))
         for node in self.nodes.values():
             self._post(self.rng.randrange(50 * MS), node.name, Boot())
 
@@ -237,23 +244,33 @@ class World:
         heapq.heappush(self._heap, (self.now + delay_ns, self._count, name, delivery))
 
     def _next(self) -> int | None:
-        pending = [n.due for n in self.nodes.values() if n.due is not None and n.is_running and n.held is None]
-        if self._heap:
-            pending.append(self._heap[0][0])
-        return min(pending, default=None)
+        at = self._heap[0][0] if self._heap else None
+        for node in self.nodes.values():
+            due = node.due
+            if due is not None and (at is None or due < at) and node.is_running and node.held is None:
+                at = due
+        return at
 
     def _step(self) -> None:
-        while self._heap and self._heap[0][0] <= self.now:
-            _, _, name, delivery = heapq.heappop(self._heap)
+        heap, now = self._heap, self.now
+        while heap and heap[0][0] <= now:
+            _, _, name, delivery = heapq.heappop(heap)
             if name in self.nodes:
                 self._deliver(self.nodes[name], delivery)
             elif isinstance(delivery, Request):
                 self._answer(name, ev.Banner(), 1, delivery)
         for node in self.nodes.values():
-            if node.due is not None and node.due <= self.now and node.is_running and node.held is None:
-                self._feed(node, ev.Tick())
+            if node.due is not None and node.due <= now and node.is_running and node.held is None:
+                self._feed(node, _TICK)
 
     def _deliver(self, node: SimNode, delivery: Delivery) -> None:
+        # Nearly all deliveries are probes and their answers.
+        if isinstance(delivery, Request | Reply) and node.is_running and node.held is None:
+            if isinstance(delivery, Request):
+                self._reflect(node, delivery)
+            elif delivery.epoch == node.engine.epoch:
+                self._feed(node, delivery.event)
+            return
         match delivery:
             case Boot():
                 node.is_running = True
@@ -268,22 +285,18 @@ class World:
                 pass
             case _ if node.held is not None:
                 node.held.append(delivery)
-            case Request():
-                self._reflect(node, delivery)
             case SizeRequest():
                 reply, heard = self.sizes.reflect(node.counts, delivery, self.now)
                 if reply is not None:
                     self._post(reply[0], delivery.sender, Reply(delivery.epoch, reply[1]))
                 self._feed(node, heard)
-            case Reply(epoch, event):
-                if epoch == node.engine.epoch:
-                    self._feed(node, event)
             case _:
+                assert not isinstance(delivery, Request | Reply), "delivered above"
                 self._feed(node, delivery)
 
     def _feed(self, node: SimNode, event: ev.Event) -> None:
         outputs = node.engine.handle(event, self.now)
-        if node.name in self.journals:
+        if self.journals and node.name in self.journals:
             self.journals[node.name].note(event, self.now, outputs, is_asked=True)
         for output in outputs:
             self._effect(node, output)
@@ -326,13 +339,15 @@ class World:
         node.rules |= set(command.switch.add)
         node.rules -= set(command.switch.delete)
         node.changes += 1
+        self._forget_ways()
         conductor, change = node.engine.conductors[command.pair], command.switch
         intent = conductor.mover.intent
         assert intent is not None, "a change is made with an intent"
         is_good = conductor.watch.group(intent.target).is_good
         inverse = change.inverse()
         assert node.rules - set(inverse.delete) | set(inverse.add) == before, f"{change} cannot be undone"
-        self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason))
+        proven = self.carried.get((node.name, intent.target.number), 0)
+        self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason, proven))
         self._note_loops()
         self._post(NETLINK_NS, node.name, ev.SwitchApplied(**key))
 
@@ -346,10 +361,10 @@ class World:
     def _send(self, node: SimNode, probe: out.SendProbe) -> None:
         self.sent += 1
         plan = node.plans[probe.session]
-        legs = self._legs(node.name, plan)
-        if self._passes(legs, plan.flow, _ends(plan, probe)):
+        way = self._way_of(node.name, plan)
+        if self._passes(way.there, plan.flow, plan, probe):
             request = Request(node.name, node.engine.epoch, probe, plan, node.banner, self.now)
-            self._post(self._delay(legs), plan.peer, request)
+            self._post(self._delay(way.there, way.there_ns), plan.peer, request)
 
     def _reflect(self, node: SimNode, request: Request) -> None:
         self._answer(node.name, node.banner, node.engine.epoch, request)
@@ -370,64 +385,72 @@ class World:
 
     def _answer(self, name: str, banner: ev.Banner, epoch: int, request: Request) -> None:
         plan, probe = request.plan, request.probe
-        legs = tuple(
-            leg._replace(source=leg.target, target=leg.source) for leg in reversed(self._legs(request.sender, plan))
-        )
-        if plan.layer is Layer.EFFECTIVE:
-            legs = self._walk(name, request.sender, None)
-        if self._passes(legs, plan.flow, _ends(plan, probe)):
-            delay = self._delay(legs)
+        way = self._way_of(request.sender, plan)
+        if self._passes(way.back, plan.flow, plan, probe):
+            delay = self._delay(way.back, way.back_ns)
+            if plan.layer is Layer.RELAY:
+                self.carried[request.sender, plan.path] = self.now
             reply = ev.ReplyReceived(
                 session=probe.session,
                 seq=probe.seq,
                 rtt_ns=self.now + delay - request.sent_at,
                 peer_epoch=epoch,
-                banner=banner if plan.canary is None else ev.Banner(),
+                banner=banner if plan.canary is None else _NO_WORD,
             )
             self._post(delay, request.sender, Reply(request.epoch, reply))
 
-    def _delay(self, legs: tuple[Leg, ...]) -> int:
-        return sum((TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS) for leg in legs) + self.rng.randrange(JITTER_NS)
+    def _delay(self, legs: tuple[Leg, ...], usual_ns: int) -> int:
+        delay = usual_ns + self.rng.randrange(JITTER_NS)
+        for fault in self.faults:
+            if isinstance(fault, Slow):
+                delay += sum(fault.delay_ns(leg, self.rng) for leg in legs)
+        return delay
 
     def _passes(
-        self, legs: tuple[Leg, ...], flow: FlowClass, ends: Ends | None = None, rng: random.Random | None = None
+        self,
+        legs: tuple[Leg, ...],
+        flow: FlowClass,
+        plan: out.SessionPlan | None = None,
+        probe: out.SendProbe | None = None,
+        *,
+        rng: random.Random | None = None,
     ) -> bool:
         if legs and legs[-1] is LOOP:
             return False
-        if self.faults and ends is not None:
-            legs = tuple(leg._replace(inner=ends) for leg in legs)
-        return not any(fault(leg, flow, rng or self.rng) for leg in legs for fault in self.faults)
+        if not self.faults:
+            return True
+        if plan is not None and probe is not None:
+            ends = _ends(plan, probe)
+            legs = tuple(leg._replace(inner=ends) if leg.kind == "overlay" else leg for leg in legs)
+        dice = rng or self.rng
+        return not any(fault(leg, flow, dice) for leg in legs for fault in self.faults)
+
+    def _way_of(self, source: str, plan: out.SessionPlan) -> Way:
+        """The way of a session's probes, which stays the same until somebody's overrides change."""
+        key = source, plan.layer, plan.path, plan.peer, plan.is_ip6
+        way = self._ways.get(key)
+        if way is None:
+            way = way_of(self._walk, source, plan)
+            if self.are_ways_fixed:
+                self._ways[key] = way
+        return way
 
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
         """The way of what crosses locations: where there is an IPIP device, each overlay leg carries IPIP."""
-        legs = self.routes.walk(source, target, path)
-        if not self.settings[self.names[0]].mesh.ipip_device:
-            return legs
-        wrapped = ((leg, leg._replace(kind="ipip")) if leg.kind == "overlay" else (leg,) for leg in legs)
-        return tuple(leg for pair in wrapped for leg in pair)
+        legs = self._walks.get((source, target, path))
+        if legs is None:
+            legs = self.routes.walk(source, target, path)
+            if self.settings[self.names[0]].mesh.ipip_device:
+                wrapped = ((leg, leg._replace(kind="ipip")) if leg.kind == "overlay" else (leg,) for leg in legs)
+                legs = tuple(leg for pair in wrapped for leg in pair)
+            if self.are_ways_fixed:
+                self._walks[source, target, path] = legs
+        return legs
 
-    def _legs(self, source: str, plan: out.SessionPlan) -> tuple[Leg, ...]:
-        legs = self._way(source, plan)
-        return tuple(leg._replace(is_ip6=True) for leg in legs) if plan.is_ip6 else legs
-
-    def _way(self, source: str, plan: out.SessionPlan | SizePlan) -> tuple[Leg, ...]:
-        match plan.layer:
-            case Layer.SELF:
-                return (Leg("loop", source, source),)
-            case Layer.IPIP:
-                return (Leg("overlay", source, plan.peer), Leg("ipip", source, plan.peer))
-            case Layer.POD:
-                return (*self._walk(source, plan.peer, None), Leg("pod", plan.peer, plan.peer))
-            case Layer.UNDERLAY:
-                return (Leg("underlay", source, plan.peer),)
-            case Layer.OVERLAY:
-                return (Leg("overlay", source, plan.peer),)
-            case Layer.WIREGUARD:
-                return (Leg("tunnel", source, plan.peer),)
-            case Layer.EFFECTIVE:
-                return self._walk(source, plan.peer, None)
-            case _:
-                return self._walk(source, plan.peer, plan.path)
+    def _forget_ways(self) -> None:
+        """Somebody's kernel has changed."""
+        self._ways.clear()
+        self._walks.clear()
 
 
 def _ends(plan: out.SessionPlan, probe: out.SendProbe) -> Ends:
@@ -443,7 +466,15 @@ def healthy_world(
     adjust: Adjust = _as_it_is,
 ) -> World:
     """A world in which every daemon is ready and every session has been up."""
-    world = World(seed=seed, mode=mode, modes=modes, policy=policy, adjust=adjust)
+    return _healthy_world((seed, mode, tuple(sorted((modes or {}).items()))), policy, adjust)
+
+
+@made_once
+def _healthy_world(
+    made: tuple[int, Mode, tuple[tuple[str, Mode], ...]], policy: PolicySettings | None, adjust: Adjust
+) -> World:
+    seed, mode, modes = made
+    world = World(seed=seed, mode=mode, modes=dict(modes), policy=policy, adjust=adjust)
     world.run(2 * SECOND)
     assert all(node.conductor.is_ready for node in world.nodes.values()), world.story()
     return world

@@ -63,7 +63,8 @@ CASES = [
         replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
         "b3",
     ),
-    ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD), "b3"),
+    ("this node does not hear itself, and the others well", replace(HEALTHY, own_loop=DEAD), "b3"),
+    ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD, path=UNKNOWN), "b3"),
     (
         "no tunnel of this node answers, and the hosts behind them do",
         replace(

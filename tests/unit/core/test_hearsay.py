@@ -84,6 +84,12 @@ def test_a_node_tells_what_it_has_found_in_its_kernel():
         ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b3"), (_told(FaultCode.MTU_MISCONFIGURED, "b3"),)),
         ("b1", _verdict(FaultCode.VTEP_MAC_CHANGED, "b1"), (MAC,)),
         ("b1", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), (_told(FaultCode.ONE_WAY_BREAK, "a1"),)),
+        (
+            "b3",
+            _verdict(FaultCode.PROBE_PORT_BLOCKED, "b3"),
+            (_told(FaultCode.PROBE_PORT_BLOCKED, "b3"),),
+        ),
+        ("b3", _verdict(FaultCode.PROBE_PORT_BLOCKED, ""), ()),
         ("b3", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), ()),
         ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b2"), ()),
         ("b1", _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), ()),

@@ -151,6 +151,26 @@ def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_faul
     assert [] == bench.said(ApplySwitch)
 
 
+def test_the_remote_leaders_own_pod_speaks_for_nobody_behind_it():
+    """Its overlay serves probes only: what it answers itself has not crossed that."""
+    lead = Canary(name="lead", address="10.244.1.9", port=53, node=NodeName("a1"))
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS, lead))
+    bench.silent = lambda plan: plan.canary in (WEB, DNS)
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.PROBES_ONLY, Layer.POD, "", Severity.WARNING) == _named(bench)
+
+
+def test_a_node_that_hears_the_others_and_not_itself_has_closed_its_reflectors_ports():
+    """Not deaf: what others answer comes in."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    bench.silent = lambda plan: plan.layer is Layer.SELF
+    bench.run(10 * SECOND)
+
+    assert (FaultCode.PROBE_PORT_BLOCKED, Layer.RELAY, "b3", Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+
 def test_probes_that_die_while_canaries_answer_are_no_outage():
     """A filter closed for the probes' ports: told as what it is, and nothing is moved."""
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB))

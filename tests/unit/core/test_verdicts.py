@@ -85,6 +85,14 @@ def test_while_a_path_heals_no_new_fault_is_made_up():
     assert SIDE_ISSUE_NS == _stated_after(_keeper(FaultCode.LOCAL), healing)
 
 
+@pytest.mark.parametrize("nats", [0.0, TRIP_NATS])
+def test_a_cause_that_was_found_in_a_kernel_is_stated_at_once(nats):
+    """What is broken has been told already; a leader whose own path is well has no evidence of its own against it."""
+    keeper = _keeper(FaultCode.OVERLAY_BLACK_HOLE)
+
+    assert 0 == _stated_after(keeper, _verdict(FaultCode.VTEP_MAC_CHANGED, nats=nats))
+
+
 def test_another_culprit_is_another_verdict():
     """The name of the node matters as much as the layer's."""
     assert REPLACE_NS == _stated_after(

@@ -148,6 +148,26 @@ def test_a_fight_is_given_up_and_taken_up_again_later():
     assert news.is_complete
 
 
+def test_waiting_for_a_device_is_no_fight():
+    """flannel.1 is gone for a while, and every change of the kernel is a reason to look; then its routes are put."""
+    world = World()
+    over = Route(dst="10.244.2.0/24", table=7701, dev="eth0")
+    world.ensure(Provision(routes=(over,)))
+    index = next(number for number, link in world.kernel.present.items() if link.name == "eth0")
+    overlay = world.kernel.present.pop(index)
+    world.kernel.held_routes.clear()
+
+    restored, news = world.restore()
+    assert ([], ("routes into eth0 wait until it is up",)) == (restored, news.errors if news is not None else ())
+    for _ in range(2 * MAX_RESTORES):
+        assert ([], None) == world.restore()
+    world.kernel.present[index] = overlay
+    restored, news = world.restore()
+    assert [f"route {over.render()}"] == restored
+    assert news is not None
+    assert news.is_complete
+
+
 def test_overrides_and_wanted_objects_concern_us_and_nothing_else_does():
     """Whether a lost override was meant to go, only the engine knows."""
     world = World()
