@@ -1,6 +1,6 @@
 """Who leads a location: the mesh decides, this only finds out, and believes it when it has held for a moment.
 
-Kilo elects; each node tells its role when it has lasted for two seconds (profiles.steady). Nodes do so one after the
+Kilo elects; each node tells its role when it has lasted for a while (profiles.steady). Nodes do so one after the
 other, and where an agent has died the former leader goes on saying that it leads. So of all that say so
 
     those that were heard lately come first,
@@ -19,7 +19,8 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MS
 
 SETTLE_NS = 300 * MS
-"""Longer than nodes differ in seeing a change; with their own two seconds it is followed within three."""
+"""Longer than nodes differ in seeing a change; with the time that each holds its own role back, it is followed within
+three seconds."""
 
 
 def claimant(

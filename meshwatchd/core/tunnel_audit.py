@@ -36,7 +36,7 @@ MOST_MESSAGES = 8
 """Of each kind between two looks: either end begins a handshake every five seconds at most."""
 
 FIRST_HANDSHAKE_NS = 15 * SECOND
-"""Three attempts, five seconds apart."""
+"""Three attempts, five seconds apart. A tunnel that has rested shakes hands like a new one."""
 
 _PRIVATE = tuple(
     ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -78,6 +78,16 @@ class TunnelAudit:
                 key = state.device, peer.public_key
                 tracks[key] = _follow(self._tracks.get(key), state, peer)
         self._tracks = tracks
+
+    def rest(self, devices: Iterable[str]) -> None:
+        """These devices are down: nobody answers them, and their silence begins when they are up.
+
+        A userspace WireGuard goes on shaking hands behind a device that is down, and kilo0 is on all but leaders.
+        """
+        resting = set(devices)
+        for (device, _), track in self._tracks.items():
+            if device in resting:
+                track.silent_since = 0
 
     def look(
         self,
@@ -165,7 +175,7 @@ class TunnelAudit:
             yield _finding(
                 FaultCode.WIREGUARD_NO_HANDSHAKE, state, peer, node, ("it has never shaken hands", _say(silence))
             )
-        elif peer.handshake_ns and state.at_ns - peer.handshake_ns > STALE_NS:
+        elif peer.handshake_ns and state.at_ns - peer.handshake_ns > STALE_NS and silence >= FIRST_HANDSHAKE_NS:
             age_s = (state.at_ns - peer.handshake_ns) // SECOND
             because = (f"the last handshake is {age_s} s ago, and a session lives for 180 s", _say(silence))
             yield _finding(FaultCode.WIREGUARD_NO_HANDSHAKE, state, peer, node, because)

@@ -13,9 +13,11 @@ nobody grants, and no verdict is stated. It ends after MAX_NS whatever goes on: 
 
 from __future__ import annotations
 
-from meshwatchd.model.events import Banner
+from collections.abc import Sequence
+
+from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.settings import MS, SECOND, MeshSettings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.snapshot import Snapshot, WireGuardState
 
 TRANSIENT_NS = 400 * MS
 CHANGE_NS = 2500 * MS
@@ -111,3 +113,19 @@ def rewritten(before: Snapshot, after: Snapshot, mesh: MeshSettings) -> str:
     ]
     moved = [key for key, way in ways[1].items() if ways[0].get(key, way) != way]
     return f"routes to {moved[0][0]} and {len(moved) - 1} more lead another way" if moved else ""
+
+
+def exchanged(before: Sequence[WireGuardState], after: Sequence[WireGuardState]) -> MeshStirred | None:
+    """What was done to the peers of the mesh's WireGuard device between two looks at it; None for nothing.
+
+    Kilo replaces all peers at once: those that are the same have no session afterwards, hence no handshake.
+    """
+    old = {(state.device, peer.public_key): peer for state in before for peer in state.peers}
+    known = {state.device for state in before}
+    new = {(s.device, peer.public_key): peer for s in after if s.device in known for peer in s.peers}
+    came = [key for key, peer in new.items() if key not in old or (old[key].handshake_ns and not peer.handshake_ns)]
+    went = [key for key in old if key not in new and key[0] in {state.device for state in after}]
+    if not came and not went:
+        return None
+    word = "has other peers" if came else "has lost peers"
+    return MeshStirred(what=f"{(came or went)[0][0]} {word}", is_rebuilding=bool(came))

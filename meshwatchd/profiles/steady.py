@@ -13,8 +13,9 @@ import msgspec
 
 from meshwatchd.model.discovery import Finding, LocalView
 
-HOLD_NS: Final = 2_000_000_000
-"""Ten times as long as the transient; a change of leaders has to be followed within three seconds."""
+HOLD_NS: Final = 1_200_000_000
+"""Six times as long as the transient. A change of leaders has to be followed by all nodes within three seconds, and up
+to 0.5 s pass before it is looked at, 0.3 s until the words of all nodes agree, 0.5 s until the engines have it."""
 
 _ROLE: Final = ("leader", "is_leader", "granularity", "wireguard_ip", "wireguard_ip6")
 

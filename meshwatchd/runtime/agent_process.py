@@ -31,9 +31,8 @@ from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.recorder import EventStore
 from meshwatchd.adapters.state_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
-from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
-from meshwatchd.core.tunnels import TunnelWatch, changes_more_than_counters, of_the_mesh, tunnel_status
+from meshwatchd.core.tunnels import TunnelWatch, tunnel_status
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
@@ -63,7 +62,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.runtime.debounce import pause_s, settle
+from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
@@ -74,6 +73,7 @@ from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.prover import Prover
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.standing import Standing
+from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
 from meshwatchd.wire.auth import MeshSecret
 
 ALIVE_INTERVAL_S = 1.0
@@ -86,10 +86,6 @@ QUIET_FACTOR = 20
 
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
-
-POLL_S, POLL_IN_DOUBT_S, POLL_LATEST_S = 2.0, 1.0, 10.0
-POLL_PAUSE = 200
-"""A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
 
 SOURCES_S = 2.0
 """How often it is seen which source is due; each has its own interval."""
@@ -140,16 +136,14 @@ class Agent:
         self._discovery = self._discover(secrets) if secrets and settings.discovery.enabled else None
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
-        self._poll = Poll()
         self._tunnel_watch = TunnelWatch()
-        self._tunnels: tuple[WireGuardState, ...] = ()
-        self._told_tunnels: tuple[WireGuardState, ...] = ()
+        self._tunnels = self._watch_tunnels()
         self._state_file = StateFile(Path(settings.daemon.state_dir))
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
-        self._is_doubtful = asyncio.Event()
         self._reported: set[str] = set()
+        self._is_mesh_new = False
         self._ended = asyncio.Event()
 
     # --- what the control socket asks ---
@@ -158,7 +152,7 @@ class Agent:
         """The engine's last word on itself, with what WireGuard devices say at this moment."""
         if self._status is None:
             return None
-        status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels, time.monotonic_ns()))
+        status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()))
         if self._discovery is None:
             return status
         counters = {**status.counters, **self._discovery.counters}
@@ -216,7 +210,8 @@ class Agent:
             self._work(),
             self._audit(),
             *self._prover.duties(),
-            self._poll_tunnels(),
+            self._tunnels.watch(),
+            self._tunnels.watch_in_doubt(),
             self._read_sources(),
             self._serve_control(),
             *(() if self._discovery is None else (self._discovery.run(),)),
@@ -243,6 +238,7 @@ class Agent:
         """The mesh is another one: the engine hears of it with the next snapshot."""
         if self._discovery is not None and self._discovery.mesh is not None:
             self._sinks.use_mesh(self._discovery.mesh)
+        self._is_mesh_new = True
         self._mirror.is_dirty.set()
 
     def _reload_secrets(self) -> None:
@@ -293,7 +289,7 @@ class Agent:
                 if isinstance(fact, ConfigReloaded):
                     self._reload_secrets()
                 if isinstance(fact, SessionSuspected):
-                    self._is_doubtful.set()
+                    self._tunnels.doubt()
             case _:
                 assert_never(frame)
 
@@ -323,7 +319,9 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._mirror.next_reading_in_ns() / SECOND):
                     await self._mirror.is_dirty.wait()
-            await settle(self._mirror.is_dirty, quiet_s=max(QUIET_S, QUIET_FACTOR * self._snapshot_s), limit_s=LIMIT_S)
+            quiet_s = max(QUIET_S, QUIET_FACTOR * self._snapshot_s)
+            # The words of all nodes have settled before they make a mesh.
+            await settle(self._mirror.is_dirty, quiet_s=quiet_s, limit_s=LIMIT_S, is_urgent=lambda: self._is_mesh_new)
             try:
                 await self._show_kernel()
             except MeshwatchError as error:
@@ -335,8 +333,8 @@ class Agent:
         """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
-        mesh = None if self._discovery is None else self._discovery.mesh
-        snapshot = msgspec.structs.replace(shown, wireguard=self._told_tunnels, mesh=mesh)
+        mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
+        snapshot = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh)
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):
@@ -413,29 +411,27 @@ class Agent:
             await asyncio.sleep(AUDIT_INTERVAL_S)
             self._has_work.set()
 
-    async def _poll_tunnels(self) -> None:
-        """Look at WireGuard devices: every other second, more often in doubt, and less often where that takes long."""
-        while True:
-            started_s = time.monotonic()
-            links = self._snapshot.links if self._snapshot is not None else ()
-            before, self._tunnels = self._poll.problems, await self._poll.states(links)
-            for device, problem in self._poll.problems.items():
-                if before.get(device) != problem:
-                    self._log.warning("wireguard.unread", device=device, error=problem)
-            self._care.lookout.observe(self._tunnels)
-            for fact in self._tunnel_watch.observe(self._tunnels):
-                self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
-            if changes_more_than_counters(self._told_tunnels, told := of_the_mesh(self._tunnels)):
-                self._told_tunnels = told
-                self._mirror.is_dirty.set()
-            is_calm = self._status is None or self._status.severity is Severity.OK
-            interval_s = POLL_S if is_calm else POLL_IN_DOUBT_S
-            rest_s = pause_s(time.monotonic() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
-            # WireGuard tells nobody of a new peer: a far leader's change shows here alone, and is wanted at once.
-            await asyncio.sleep(min(rest_s, interval_s))
-            self._is_doubtful.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_doubtful.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
+    def _watch_tunnels(self) -> TunnelPoll:
+        def device() -> str:
+            mesh = None if self._discovery is None else self._discovery.mesh
+            return (mesh or self._settings.mesh).wireguard_device
+
+        return TunnelPoll(
+            Surroundings(
+                links=lambda: () if self._snapshot is None else self._snapshot.links,
+                device=device,
+                is_calm=lambda: self._status is None or self._status.severity is Severity.OK,
+                observed=self._take_tunnels,
+                changed=self._mirror.is_dirty.set,
+                stirred=self._send,
+                unread=lambda name, problem: self._log.warning("wireguard.unread", device=name, error=problem),
+            )
+        )
+
+    def _take_tunnels(self, states: tuple[WireGuardState, ...]) -> None:
+        self._care.lookout.observe(states)
+        for fact in self._tunnel_watch.observe(states):
+            self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
 
     async def _read_sources(self) -> None:
         """Read what other programs say of the mesh; each has its own pace."""

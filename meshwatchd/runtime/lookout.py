@@ -53,6 +53,7 @@ class Lookout:
         self._devices = tuple(_devices(view, self._prefix))
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
+        self._tunnels.rest(state.device for state in self._states if state.device not in up)
         addresses = own_addresses(view.snapshot)
         yield from self._tunnels.look(
             running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)

@@ -14,6 +14,7 @@ How a lab is made, from the outside in:
     site, lab                                        who lives there; up, attach, down
     fault_plans, faults                              what goes wrong, and the verdict it deserves
     state_plans, filter_plans, state_faults          the same for the catalogue; node_state restores and compares
+    kilo_agents                                      what Kilo itself does: another leader, an agent that starts again
     draw, commands, __main__                         for people
     backends                                         which kernel all this runs on
 

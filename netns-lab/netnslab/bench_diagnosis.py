@@ -34,8 +34,9 @@ READY_TIMEOUT_S = 90.0
 CALM_TIMEOUT_S = 60.0
 # A first name may be replaced by a better one while the picture is still coming together.
 SETTLE_NS = 2 * SECOND
-# What has stood for ten seconds while all was well is taken for good; audits compare with that.
-GOOD_NS = 12 * SECOND
+# What has stood for ten seconds while all was well is taken for good, by looks five seconds apart; audits compare with
+# that. Without it a wrong key is one that has never shaken hands.
+GOOD_NS = 20 * SECOND
 RATE = 40
 """Every other flow is TCP's, and is looked for by who counts packets that belong to no connection."""
 

@@ -26,6 +26,7 @@ from netnslab.filter_plans import FILTER_PLANS
 from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.ownership import FaultRecord, Step
+from netnslab.poison import poison
 from netnslab.state_plans import STATE_PLANS, Change, Scene
 from netnslab.topology import Topology
 
@@ -34,7 +35,7 @@ CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType({**STATE_P
 
 _LAYERS = MappingProxyType(
     {
-        "underlay": ("mtu-black-hole", "one-way-break", "fragments-dropped"),
+        "underlay": ("mtu-poisoned", "mtu-black-hole", "one-way-break", "fragments-dropped"),
         "self": ("conntrack-full", "conntrack-invalid"),
         "relay": (
             "standby-mtu-smaller",
@@ -142,6 +143,7 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
 _OF_MEMBERS = frozenset(
     (
         *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "mtu-misconfigured"),
+        "mtu-poisoned",
         *(
             "fdb-entry-missing",
             "fdb-entry-wrong",
@@ -209,5 +211,6 @@ _TOOLS: Mapping[str, Callable[[Inhabitant, tuple[str, ...]], None]] = MappingPro
         "wg": _wg,
         "sysctl": _sysctl,
         "conntrack": _conntrack,
+        "icmp": poison,
     }
 )

@@ -207,6 +207,14 @@ def mtu_misconfigured(scene: Scene) -> Change:
     )
 
 
+def mtu_poisoned(scene: Scene) -> Change:
+    """An ICMP message that is forged or out of date: the kernel believes less of the way to the peer than is so."""
+    return Change(
+        do=(scene.step("icmp", scene.flannel.vtep_ip(scene.peer)),),
+        undo=(scene.step("ip", "route flush cache"),),
+    )
+
+
 def wireguard_key_mismatch(scene: Scene) -> Change:
     """The victim has a key for the peer that is not the peer's, as after a reinstallation."""
     peer, wrong = scene.wireguard_peer(), generate_keys(1)[0].public
@@ -302,6 +310,7 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "pod-route-missing": pod_route_missing,
         "pod-route-escaped": pod_route_escaped,
         "mtu-misconfigured": mtu_misconfigured,
+        "mtu-poisoned": mtu_poisoned,
         "wireguard-key-mismatch": wireguard_key_mismatch,
         "allowed-ips-stolen": allowed_ips_stolen,
         "wireguard-endpoint-moved": wireguard_endpoint_moved,

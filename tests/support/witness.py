@@ -11,6 +11,9 @@ from functools import partial
 
 from netnslab import Inhabitant, Lab, conntrack, node_state
 from netnslab.fabric import fabric_of
+from netnslab.flannel import Flannel
+from netnslab.overlays import overlay_of
+from netnslab.poison import NEXT_HOP_BYTES
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow, fresh_flows_alive, pings, tcp_exchanges, udp_socket
 
@@ -78,6 +81,15 @@ def big_packets_are_cut_in_pieces(lab: Lab, victim: str, peer: str) -> None:
     oversize = ["ping", "-n", "-q", "-c", "1", "-W", "1", "-M", "do", "-s", str(mtu - 28)]
     lab.node(victim).run([*oversize, lab.topology.nodes[peer].overlay_ip])
     assert fragments(lab.node(victim)) > before
+
+
+def a_smaller_path_is_believed(lab: Lab, victim: str, peer: str) -> None:
+    """Everything passes, and the kernel cuts what is longer than it was told."""
+    overlay = overlay_of(lab.topology)
+    assert isinstance(overlay, Flannel)
+    vtep = overlay.vtep_ip(lab.topology.nodes[peer])
+    assert f"mtu {NEXT_HOP_BYTES}" in lab.node(victim).run(["ip", "route", "get", vtep], check=True).stdout
+    assert reaches(lab, victim, peer)
 
 
 def fragments(node: Inhabitant) -> int:
@@ -291,6 +303,7 @@ WITNESSES: Mapping[str, Witness] = {
     "vtep-mac-changed": answers_are_lost,
     "pod-route-missing": pair_is_cut,
     "pod-route-escaped": pair_is_cut,
+    "mtu-poisoned": a_smaller_path_is_believed,
     "mtu-misconfigured": big_packets_are_cut_in_pieces,
     "wireguard-key-mismatch": pair_is_cut,
     "allowed-ips-stolen": pair_is_cut,

@@ -187,3 +187,20 @@ def test_devices_that_are_not_the_meshs_are_nobodys_business(device):
     fresh = msgspec.structs.replace(PEER, handshake_ns=0, rx_bytes=0, tx_bytes=148)
 
     assert [] == Life(msgspec.structs.replace(DEVICE, device=device, peers=(fresh,))).step(rx=0, count=30).found()
+
+
+def test_a_tunnel_that_has_rested_is_given_three_attempts():
+    """Nothing went for ten minutes; the first packets find no session, and nobody is named before handshakes fail."""
+    life = Life().step(rx=0, tx=0, count=300)
+    assert [] == life.step(rx=0, count=7).found()
+    assert [(FaultCode.WIREGUARD_NO_HANDSHAKE, "KEY-A")] == life.step(rx=0, count=2).found()
+
+
+def test_silence_counts_from_when_the_device_is_up():
+    """What went out while it was down was nobody's to answer."""
+    life = Life()
+    for _ in range(100):
+        life.step(rx=0)
+        life.audit.rest(["kilo0"])
+    assert [] == life.step(rx=0, count=7).found()
+    assert [(FaultCode.WIREGUARD_NO_HANDSHAKE, "KEY-A")] == life.step(rx=0, count=2).found()

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.core.unrest import CALM_NS, CHANGE_NS, HEARSAY_NS, HERE, MAX_NS, NEARBY, TRANSIENT_NS, Unrest, rewritten
-from meshwatchd.model.events import Banner
+from meshwatchd.core.unrest import (
+    CALM_NS,
+    CHANGE_NS,
+    HEARSAY_NS,
+    HERE,
+    MAX_NS,
+    NEARBY,
+    TRANSIENT_NS,
+    Unrest,
+    exchanged,
+    rewritten,
+)
+from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.settings import MS, SECOND, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
 
@@ -85,3 +96,21 @@ def test_what_is_made_anew_is_rewriting_and_what_only_goes_is_not():
     assert "" == shows(device_routes=(), wireguard=())
     assert "" == shows(device_routes=(msgspec.structs.replace(ROUTE, via="10.244.2.0"),), is_bounded=True)
     assert "" == shows(device_routes=(msgspec.structs.replace(ROUTE, src="10.0.0.1"),))
+
+
+def _device(*peers):
+    return (WireGuardState(device="kilo0", public_key="own", listen_port=1, at_ns=1, peers=peers),)
+
+
+def test_peers_that_go_come_or_are_made_anew_are_kilos_work():
+    """A handshake, a roaming endpoint and bytes are not, nor is a device that was not known."""
+    old = WireGuardPeer(public_key="b1", handshake_ns=NOW, rx_bytes=5)
+    assert exchanged(_device(old), _device(msgspec.structs.replace(old, endpoint="e", rx_bytes=9))) is None
+    assert exchanged((), _device(old)) is None
+    assert exchanged(_device(old), ()) is None
+
+    assert MeshStirred(what="kilo0 has lost peers", is_rebuilding=False) == exchanged(_device(old), _device())
+    came = MeshStirred(what="kilo0 has other peers", is_rebuilding=True)
+    assert came == exchanged(_device(), _device(old))
+    assert came == exchanged(_device(old), _device(WireGuardPeer(public_key="b2")))
+    assert came == exchanged(_device(old), _device(WireGuardPeer(public_key="b1"))), "its session is gone"

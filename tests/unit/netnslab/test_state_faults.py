@@ -26,7 +26,6 @@ NOT_A_FAULT_OF_ITS_OWN = {
     "pod-unreachable": "a pod without its link (tests/lab/test_layers.py)",
     "key-mismatch": "keys of daemons (tests/lab/test_key_rotation.py)",
     "address-family-broken": "IPv6 alone (tests/lab/test_layers_ip6.py)",
-    "mtu-poisoned": "takes an ICMP error that a socket of the node believes (tests/unit/core/test_mtu_verdict.py)",
     "ipip-black-hole": "needs tunl0: in the guest (tests/lab/stock_kernel)",
 }
 

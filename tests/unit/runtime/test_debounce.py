@@ -27,7 +27,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.clock.now
 
 
-def settled_after(*changes_s):
+def settled_after(*changes_s, urgent_s=None):
     """When a wait of 50 ms of quiet and at most 500 ms is over, if changes come at these instants."""
     loop = VirtualLoop()
 
@@ -35,7 +35,9 @@ def settled_after(*changes_s):
         changed = asyncio.Event()
         for instant in changes_s:
             loop.call_at(instant, changed.set)
-        await settle(changed, quiet_s=0.05, limit_s=0.5)
+        await settle(
+            changed, quiet_s=0.05, limit_s=0.5, is_urgent=lambda: urgent_s is not None and loop.time() >= urgent_s
+        )
         return round(loop.time(), 3)
 
     try:
@@ -57,6 +59,12 @@ def test_a_swarm_is_told_once():
 def test_changes_without_end_are_told_all_the_same():
     """Nobody is kept in the dark for longer than the limit."""
     assert 0.5 == settled_after(*(number / 100 for number in range(100)))
+
+
+def test_what_is_no_part_of_a_swarm_is_told_at_once():
+    """Among changes without end, and when it was there before anybody waited."""
+    assert 0.07 == settled_after(*(number / 100 for number in range(100)), urgent_s=0.065)
+    assert 0.0 == settled_after(urgent_s=0)
 
 
 def test_dear_work_is_done_seldom_and_never_given_up():

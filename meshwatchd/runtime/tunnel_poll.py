@@ -1,0 +1,124 @@
+"""WireGuard devices, asked again and again: they tell nobody of a peer that comes, goes or is made anew.
+
+watch            all devices, every other second, more often while something is wrong
+watch_in_doubt   the mesh's own device, at once when the engine misses an answer: where an agent that starts again has
+                 taken its peers away, silence is no fault, and the engine will have decided within 0.1 s
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from meshwatchd.adapters.wireguard.poll import Poll
+from meshwatchd.core.tunnels import changes_more_than_counters, of_the_mesh
+from meshwatchd.core.unrest import exchanged
+from meshwatchd.model.events import MeshStirred
+from meshwatchd.model.snapshot import Link, WireGuardState
+from meshwatchd.runtime.debounce import pause_s
+
+POLL_S: Final = 2.0
+POLL_IN_DOUBT_S: Final = 1.0
+POLL_LATEST_S: Final = 10.0
+POLL_PAUSE: Final = 200
+"""A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
+
+DOUBT_PAUSE: Final = 20
+DOUBT_LEAST_S: Final = 0.03
+"""In doubt the mesh's own device may take a twentieth: whoever rewrites it is done within 0.2 s."""
+
+REWRITING_S: Final = 1.0
+"""For so long after a change another is looked for: peers that have gone come back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Whom the poll asks, and whom it tells.
+
+    Attributes:
+        links: the devices of this node.
+        device: the mesh's own.
+        is_calm: whether nothing is wrong.
+        observed: takes all devices as they are after each full look.
+        changed: called when more than counters has changed.
+        stirred: takes what was done to the mesh's own device.
+        unread: takes a device that gives no answer, and why.
+    """
+
+    links: Callable[[], Sequence[Link]]
+    device: Callable[[], str]
+    is_calm: Callable[[], bool]
+    observed: Callable[[tuple[WireGuardState, ...]], None]
+    changed: Callable[[], None]
+    stirred: Callable[[MeshStirred], None]
+    unread: Callable[[str, str], object]
+
+
+class TunnelPoll:
+    """One node's WireGuard devices.
+
+    Attributes:
+        states: as they were at the last full look.
+        told: those with few peers, as they were when more than counters had changed.
+    """
+
+    def __init__(self, around: Surroundings, poll: Callable[[], Poll] = Poll) -> None:
+        self._around = around
+        self._all, self._one = poll(), poll()
+        self.states: tuple[WireGuardState, ...] = ()
+        self.told: tuple[WireGuardState, ...] = ()
+        self._own: tuple[WireGuardState, ...] = ()
+        self._is_doubtful, self._is_wanted = asyncio.Event(), asyncio.Event()
+
+    def doubt(self) -> None:
+        """An answer is missing."""
+        self._is_doubtful.set()
+        self._is_wanted.set()
+
+    async def watch(self) -> None:
+        """Look at all devices for ever; less often where that takes long."""
+        around, clock = self._around, asyncio.get_running_loop().time
+        while True:
+            started_s = clock()
+            self._is_wanted.clear()
+            before = self._all.problems
+            self.states = await self._all.states(around.links())
+            for device, problem in self._all.problems.items():
+                if before.get(device) != problem:
+                    around.unread(device, problem)
+            self._note(tuple(state for state in self.states if state.device == around.device()))
+            around.observed(self.states)
+            if changes_more_than_counters(self.told, told := of_the_mesh(self.states)):
+                self.told = told
+                around.changed()
+            interval_s = POLL_S if around.is_calm() else POLL_IN_DOUBT_S
+            rest_s = pause_s(clock() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
+            await asyncio.sleep(min(rest_s, interval_s))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
+
+    async def watch_in_doubt(self) -> None:
+        """Look at the mesh's own device in doubt, and for a while longer when something was done to it."""
+        clock, until_s = asyncio.get_running_loop().time, 0.0
+        while True:
+            if clock() >= until_s:
+                await self._is_doubtful.wait()
+            self._is_doubtful.clear()
+            started_s = clock()
+            links = [link for link in self._around.links() if link.name == self._around.device()]
+            if self._note(await self._one.states(links)):
+                until_s = clock() + REWRITING_S
+            await asyncio.sleep(max(DOUBT_LEAST_S, DOUBT_PAUSE * (clock() - started_s)))
+
+    def _note(self, own: tuple[WireGuardState, ...]) -> bool:
+        """Take in the mesh's own device; returns whether something was done to it, which is told at once."""
+        stirred = exchanged(self._own, own)
+        self._own = own or self._own
+        if stirred is None:
+            return False
+        self._around.stirred(stirred)
+        self._is_wanted.set()
+        return True

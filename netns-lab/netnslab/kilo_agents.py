@@ -1,0 +1,265 @@
+"""Kilo's agents at work, played to the kernel of every node: another leader, an agent that starts again, one that dies.
+
+    agents = KiloAgents(lab)
+    agents.elect("b2")               # the annotation moves: every living agent rewrites its own node
+    agents.restart("b1")             # for 0.2 s the agent believes to be alone in the world
+    agents.remake("b1")              # kilo0 goes away and comes back, with all that was on it
+    agents.die("b1")                 # changes nothing; once the others elect b2, b1 is no node of theirs
+
+No Kilo runs. What its agents do, and in which order, is that of squat/kilo 0.7.0 (pkg/mesh/mesh.go, applyTopology;
+pkg/route/route.go, Table.Set): address, peers if they differ, device up or down, and then routes and rules, of which
+those go first that this agent has added and wants no more. Nobody waits for anybody, so nodes disagree meanwhile.
+Table 1107 keeps what a leader leaves there, since the agent lists the main table alone; routes over a device that goes
+down vanish by themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from netnslab import kilo
+from netnslab.errors import LabError
+from netnslab.lab import Lab
+from netnslab.overlay import Overlay
+from netnslab.overlays import overlay_of
+from netnslab.process import put_first
+from netnslab.topology import Node, Topology
+from netnslab.wireguard import KeyPair
+
+TRANSIENT_NS = 200_000_000
+"""From an agent's first topology, which is itself alone, until its informer has listed the others; about 0.2 s."""
+PAUSE = f"sleep {TRANSIENT_NS / 1e9:g}\n"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """When the agents rewrote kernels; CLOCK_MONOTONIC in nanoseconds.
+
+    Attributes:
+        began_ns: before the first command.
+        done_ns: after the last.
+    """
+
+    began_ns: int
+    done_ns: int
+
+
+class KiloAgents:
+    """The agents of a lab's nodes, for a lab under Kilo that is as it was built.
+
+    Raises:
+        LabError: somebody else joins the locations of this lab.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        if lab.topology.fabric != "kilo":
+            raise LabError(f"{lab.lab_id} is joined by {lab.topology.fabric}, not by Kilo")
+        self._lab = lab
+        self._overlay = overlay_of(lab.topology)
+        self._keys = {name: self._key_pair(name) for name in lab.topology.nodes}
+        self._leaders = {location.name: location.leader for location in lab.topology.locations.values()}
+        self._dead: set[str] = set()
+        self._forgetful: set[str] = set()
+        self._applied = dict.fromkeys(lab.topology.nodes, lab.topology)
+        self._address = {name: address_of(lab.topology, node) for name, node in lab.topology.nodes.items()}
+
+    def elect(self, leader: str) -> Rewriting:
+        """Let a node lead its location, in the eyes of every agent that lives.
+
+        Raises:
+            LabError: nobody leads whose agent is dead, here or in another location.
+        """
+        self._leaders[self._lab.topology.location_of(leader).name] = leader
+        return self._rewrite()
+
+    def restart(self, node: str) -> Rewriting:
+        """Let an agent start again after a crash: it leads alone, without a peer, before it knows the others."""
+        self._forgetful.add(node)
+        return self._run({node: self._lead_alone_and_return(node)})
+
+    def remake(self, node: str) -> Rewriting:
+        """Take kilo0 away and bring it back with all that was on it, as an agent does that cleans up its device."""
+        return self._run({node: self._take_down_and_return(node)})
+
+    def die(self, node: str) -> None:
+        """End an agent by SIGKILL: nothing changes until its last word is a minute old and the others elect."""
+        self._dead.add(node)
+
+    def revive(self, node: str, *, leader: str) -> Rewriting:
+        """Start a dead agent: the others see its node again, and all agree on a leader of its location."""
+        self._dead.discard(node)
+        self._forgetful.add(node)
+        return self.elect(leader)
+
+    def _rewrite(self) -> Rewriting:
+        """All agents at once, each on its own."""
+        if lost := self._dead & set(self._leaders.values()):
+            raise LabError(f"agents of leaders are dead: {', '.join(sorted(lost))}; elect somebody else")
+        wanted = without(self._lab.topology, self._dead)
+        for leader in self._leaders.values():
+            wanted = led_by(wanted, leader)
+        return self._run({name: self._apply(name, wanted) for name in wanted.nodes})
+
+    def _apply(self, name: str, after: Topology) -> str:
+        before = self._applied[name]
+        node, script = after.nodes[name], ""
+        if after.is_leader(name):
+            script += ip_lines(self._readdress(name, address_of(after, node)))
+            configuration = kilo.configuration(after, node, self._keys)
+            if configuration != kilo.configuration(before, node, self._keys):
+                script += peers(configuration)
+        lines = table_lines(before, after, node, self._overlay, remembers=name not in self._forgetful)
+        self._applied[name] = after
+        self._forgetful.discard(name)
+        return script + ip_lines((state_line(after, node), *lines))
+
+    def _lead_alone_and_return(self, name: str) -> str:
+        topology = self._applied[name]
+        node = topology.nodes[name]
+        alone = self._readdress(name, first_address(topology))
+        configurations = [kilo.configuration(each, node, self._keys) for each in (only(topology, node), topology)]
+        script = ip_lines(alone) + peers(configurations[0]) + ip_lines([f"link set {kilo.DEVICE} up"]) + PAUSE
+        if not topology.is_leader(name):
+            return script + ip_lines([state_line(topology, node)])
+        # With its last address a device loses its routes.
+        lost = self._routes_over_kilo0(topology, node) if alone else ()
+        back = self._readdress(name, address_of(topology, node))
+        return script + ip_lines(back) + peers(configurations[1]) + ip_lines([state_line(topology, node), *lost])
+
+    def _take_down_and_return(self, name: str) -> str:
+        topology = self._applied[name]
+        node = topology.nodes[name]
+        back = (state_line(topology, node), *self._routes_over_kilo0(topology, node))
+        configuration = kilo.configuration(topology, node, self._keys)
+        return ip_lines([f"link set {kilo.DEVICE} down"]) + PAUSE + peers(configuration) + ip_lines(back)
+
+    def _routes_over_kilo0(self, topology: Topology, node: Node) -> tuple[str, ...]:
+        return tuple(line for line in kilo.route_lines(topology, node, self._overlay) if _is_over_kilo0(line))
+
+    def _run(self, scripts: Mapping[str, str]) -> Rewriting:
+        """Run all nodes' scripts at once, before ordinary processes.
+
+        A real agent speaks netlink itself and needs 25 to 60 ms for all of it. So the shells are there before they get
+        their scripts, and a busy machine makes no long outage of a short one.
+        """
+        shells = {name: self._shell(name) for name in scripts}
+        began_ns = time.monotonic_ns()
+        with ThreadPoolExecutor(len(shells)) as pool:
+            failures = list(pool.map(lambda name: _finish(shells[name], scripts[name]), shells))
+        done_ns = time.monotonic_ns()
+        if wrong := [f"{name}: {said}" for name, said in zip(shells, failures, strict=True) if said]:
+            raise LabError("; ".join(wrong))
+        return Rewriting(began_ns=began_ns, done_ns=done_ns)
+
+    def _shell(self, name: str) -> subprocess.Popen[str]:
+        shell = self._lab.node(name).popen(["sh", "-e"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        put_first(shell.pid)
+        return shell
+
+    def _readdress(self, name: str, address: str) -> tuple[str, ...]:
+        """SetAddress (pkg/iproute): whatever else kilo0 has goes first."""
+        former, self._address[name] = self._address[name], address
+        if former == address:
+            return ()
+        return (f"address del {former} dev {kilo.DEVICE}", f"address add {address} dev {kilo.DEVICE}")
+
+    def _key_pair(self, name: str) -> KeyPair:
+        private, public = (
+            self._lab.node(name).run(["wg", "show", kilo.DEVICE, what], check=True).stdout.strip()
+            for what in ("private-key", "public-key")
+        )
+        return KeyPair(private=private, public=public)
+
+
+def led_by(topology: Topology, leader: str) -> Topology:
+    """The same mesh where a node leads its location; whoever led it stands by."""
+    location = topology.location_of(leader)
+    standbys = tuple(name for name in location.relays if name != leader and name in topology.nodes)
+    changed = dataclasses.replace(location, leader=leader, standbys=standbys)
+    return dataclasses.replace(topology, locations={**topology.locations, location.name: changed})
+
+
+def without(topology: Topology, nodes: Iterable[str]) -> Topology:
+    """The same mesh in which some nodes are not ready: Kilo routes nothing to them."""
+    kept = {name: node for name, node in topology.nodes.items() if name not in set(nodes)}
+    return dataclasses.replace(topology, nodes=kept)
+
+
+def only(topology: Topology, node: Node) -> Topology:
+    """The mesh as an agent sees it that knows nobody but its own node."""
+    location = dataclasses.replace(topology.location_of(node.name), leader=node.name, standbys=())
+    return dataclasses.replace(topology, nodes={node.name: node}, locations={location.name: location})
+
+
+def address_of(topology: Topology, node: Node) -> str:
+    """What kilo0 has where the node leads, and keeps where it led once."""
+    return f"{topology.location_of(node.name).wireguard_ip}/{_length(topology)}"
+
+
+def first_address(topology: Topology) -> str:
+    """What the leader of the only location there is gets: addresses are handed out in the order of locations."""
+    network = ipaddress.IPv4Network(topology.wireguard.cidr)
+    return f"{network.network_address + 1}/{network.prefixlen}"
+
+
+def ip_lines(lines: Iterable[str]) -> str:
+    """Shell: all lines in one process of ip."""
+    text = "\n".join(lines)
+    return f"ip -batch - <<'END'\n{text}\nEND\n" if text else ""
+
+
+def peers(configuration: str) -> str:
+    """Shell: ConfigureDevice with ReplacePeers, which ends every session (pkg/wireguard/conf.go)."""
+    return f"wg setconf {kilo.DEVICE} /dev/stdin <<'END'\n{configuration}END\n"
+
+
+def state_line(topology: Topology, node: Node) -> str:
+    """kilo0 is up on leaders alone; a line for `ip -batch`."""
+    return f"link set {kilo.DEVICE} {'up' if topology.is_leader(node.name) else 'down'}"
+
+
+def table_lines(
+    before: Topology, after: Topology, node: Node, overlay: Overlay, *, remembers: bool = True
+) -> tuple[str, ...]:
+    """What an agent does to its node's routes and rules, as lines for `ip -batch`, after its device has been set.
+
+    Args:
+        before: the mesh that was put into effect last.
+        after: the mesh it sees.
+        node: its own.
+        overlay: of the mesh.
+        remembers: it has put `before` into effect itself. One that was started later leaves all that there is.
+    """
+    old, new = (kilo.route_lines(topology, node, overlay) for topology in (before, after))
+    vanished = before.is_leader(node.name) and not after.is_leader(node.name)
+    gone = (
+        line
+        for line in old
+        if line not in new and f"table {kilo.TABLE}" not in line and not (vanished and _is_over_kilo0(line))
+    )
+    added = tuple(line for line in new if line not in old)
+    return (*(_deletion(line) for line in gone), *added) if remembers else added
+
+
+def _is_over_kilo0(line: str) -> bool:
+    return f" dev {kilo.DEVICE} " in line
+
+
+def _deletion(line: str) -> str:
+    kind, _, rest = line.split(" ", 2)
+    return f"{kind} del {rest}"
+
+
+def _finish(shell: subprocess.Popen[str], script: str) -> str:
+    """Let a shell run a script; returns what is wrong, or nothing."""
+    _, complaint = shell.communicate(script)
+    return "" if shell.returncode == 0 else complaint.strip() or f"exit status {shell.returncode}"
+
+
+def _length(topology: Topology) -> str:
+    return topology.wireguard.cidr.partition("/")[2]

@@ -1,0 +1,149 @@
+"""Kilo changes leaders on packets: daemons that were told nothing follow, and take none of it for a fault.
+
+Every node's kernel is rewritten as Kilo's agents do it (`netnslab.kilo_agents`). How long the daemons took is printed;
+asserted is that all of them have followed, that nobody was accused, and that nobody moved.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from netnslab.kilo_agents import TRANSIENT_NS, KiloAgents
+from netnslab.waiting import pause_until, wait_until
+from tests.support.stage import QUICK, SECOND, stage
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+EVERYBODY = ("a1", "a2", "a3", "b1", "b2", "b3")
+CALM_NS = 10 * SECOND
+"""Patience with an agent at work is spent after five seconds, and back after ten of calm (core/unrest.py)."""
+AFTERWARDS_NS = 6 * SECOND
+"""What a change might be blamed for later than this is something else."""
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory):
+    """Six daemons with the minimal configuration, traffic both ways."""
+    with stage(tmp_path_factory.mktemp("leaders"), settings={"policy": QUICK["policy"]}, config="minimal") as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def agents(mesh):
+    """Kilo's, on every node."""
+    return KiloAgents(mesh.lab)
+
+
+@pytest.fixture(autouse=True)
+def _calm(mesh):
+    """Each test begins with a mesh that is well, and that Kilo has left alone for a while."""
+    mesh.settle()
+    pause_until(time.monotonic_ns() + CALM_NS)
+
+
+def _status(mesh, node):
+    return json.loads(mesh.daemons.control(node, "--json", "status").stdout)
+
+
+def _processes(mesh) -> Mapping[str, tuple[int, int]]:
+    return {node: (mesh.daemons.engine_pid(node), mesh.daemons.agent_pid(node)) for node in EVERYBODY}
+
+
+def _follow(mesh, since_ns, leaders, *, nodes=EVERYBODY):
+    """Wait until each node's engine has taken over a mesh with these leaders; seconds until the last one had."""
+    led = [f"is led by {leader} instead of" for leader in leaders]
+
+    def followed() -> Mapping[str, int]:
+        told = mesh.events(since_ns, "topology.changed")
+        found = {
+            event.node: event.at_ns
+            for event in told
+            if all(any(words in str(text) for text in event.fields["what"]) for words in led)
+        }
+        return found if set(nodes) <= found.keys() else {}
+
+    at_ns = wait_until(followed, timeout_s=20, what=f"all nodes to follow {leaders}", poll_s=0.3)
+    return (max(at_ns[node] for node in nodes) - since_ns) / SECOND
+
+
+def _accusations(mesh, since_ns) -> list[str]:
+    """Whatever was called broken for traffic, by whom, of whom."""
+    told = mesh.events(since_ns, "verdict.changed", "fault.raised")
+    return [
+        f"{each.node}: {each.fields.get('fault')} at {each.fields.get('culprit')}"
+        for each in told
+        if each.fields.get("severity") == "critical"
+    ]
+
+
+def _moves(mesh, since_ns) -> list[str]:
+    told = mesh.events(since_ns, "failover.proposed", "failover.applied", "failover.advised")
+    return [f"{each.node}: {each.name}" for each in told]
+
+
+def _assert_calm(mesh, since_ns) -> None:
+    pause_until(since_ns + AFTERWARDS_NS)
+    assert [] == _accusations(mesh, since_ns)
+    assert [] == _moves(mesh, since_ns)
+
+
+def _relays(mesh, node) -> list[tuple[str, ...]]:
+    return [tuple(path["relays"]) for path in _status(mesh, node)["pairs"][0]["paths"]]
+
+
+def _tell(capsys, what: str, seconds: float) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\n{what}: {seconds:.2f} s\n")
+
+
+@pytest.mark.parametrize("change", ["b1 to b2", "b2 to b1"])
+def test_a_leader_change_is_followed_and_is_no_fault(mesh, agents, capsys, change):
+    """The annotation moves there and back: the same processes lead, relay and probe by other paths than before."""
+    former, leader = change.split(" to ")
+    before = _processes(mesh)
+    began_ns = agents.elect(leader).began_ns
+    _tell(capsys, f"{leader} leads instead of {former}", _follow(mesh, began_ns, [leader]))
+    _assert_calm(mesh, began_ns)
+
+    mesh.settle()
+    paths = [("a1", leader), ("a2", leader), ("a1", former), ("a2", former)]
+    for node in EVERYBODY:
+        assert paths == _relays(mesh, node), node
+    assert ["leader", "standby"] == [_status(mesh, node)["role"] for node in (leader, former)]
+    assert before == _processes(mesh)
+    assert [] == mesh.events(began_ns, "agent.restarted", "plan.refused", "collision.found", "topology.rejected")
+
+
+def test_a_member_whose_agent_starts_again_does_not_lead(mesh, agents):
+    """b3's kilo0 is up for 0.2 s, which is what makes a leader."""
+    began = agents.restart("b3").began_ns
+    _assert_calm(mesh, began)
+    assert [] == mesh.events(began, "topology.changed")
+
+
+def test_a_device_that_is_made_anew_is_no_fault(mesh, agents):
+    """kilo0 of b1 goes down for 0.2 s and takes its routes along."""
+    change = agents.remake("b1")
+    assert change.done_ns - change.began_ns >= TRANSIENT_NS
+    _assert_calm(mesh, change.began_ns)
+    assert [] == mesh.events(change.began_ns, "topology.changed")
+
+
+def test_a_leader_whose_agent_has_died_is_replaced(mesh, agents, capsys):
+    """The others route by b2 and not to b1, whose kernel goes on as if it led: of all nodes b1 alone may be blamed."""
+    others = [node for node in EVERYBODY if node != "b1"]
+    agents.die("b1")
+    began_ns = agents.elect("b2").began_ns
+    try:
+        _tell(capsys, "b2 leads instead of b1, whose agent is dead", _follow(mesh, began_ns, ["b2"], nodes=others))
+        pause_until(began_ns + AFTERWARDS_NS)
+        assert [] == [each for each in _accusations(mesh, began_ns) if not each.endswith(" at b1")]
+        assert [] == _moves(mesh, began_ns)
+        assert {"b2"} == {_relays(mesh, node)[0][1] for node in others}
+    finally:
+        agents.revive("b1", leader="b1")

@@ -1,0 +1,124 @@
+"""WireGuard devices between two looks: what is told, when, and how often is looked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import cast
+
+from meshwatchd.adapters.wireguard.poll import Poll
+from meshwatchd.model.events import MeshStirred
+from meshwatchd.model.snapshot import Link, WireGuardPeer, WireGuardState
+from meshwatchd.runtime.tunnel_poll import POLL_IN_DOUBT_S, POLL_S, Surroundings, TunnelPoll
+from tests.unit.runtime.test_debounce import VirtualLoop
+
+LINKS = tuple(
+    Link(name=name, index=index, kind="wireguard", is_up=True, mtu_bytes=1420)
+    for index, name in enumerate(("kilo0", "mw0"))
+)
+
+
+class Room:
+    """Devices that change at given instants, and everything that is told, with virtual seconds.
+
+    Args:
+        lives: by device, instants and the peers from there on.
+    """
+
+    def __init__(self, lives, *, is_calm=True):
+        self.lives, self.loop = lives, VirtualLoop()
+        self.problems: dict[str, str] = {}
+        self.looks: list[tuple[float, int]] = []
+        self.stirs: list[tuple[float, MeshStirred]] = []
+        self.changes: list[float] = []
+        self.unread: list[tuple[str, str]] = []
+        around = Surroundings(
+            links=lambda: LINKS,
+            device=lambda: "kilo0",
+            is_calm=lambda: is_calm,
+            observed=lambda states: self.looks.append((self.now, len(states))),
+            changed=lambda: self.changes.append(self.now),
+            stirred=lambda stirred: self.stirs.append((self.now, stirred)),
+            unread=lambda device, why: self.unread.append((device, why)),
+        )
+        self.poll = TunnelPoll(around, poll=lambda: cast("Poll", self))
+
+    @property
+    def now(self):
+        """Virtual seconds, rounded."""
+        return round(self.loop.time(), 2)
+
+    async def states(self, links):
+        """Of the devices that live; the others give no answer."""
+        self.problems = {link.name: "no socket" for link in links if self._is_mute(link.name)}
+        return tuple(
+            WireGuardState(
+                device=link.name,
+                public_key="own",
+                listen_port=1,
+                at_ns=1,
+                peers=tuple(WireGuardPeer(public_key=key, handshake_ns=1) for key in self._peers(link.name)),
+            )
+            for link in links
+            if link.name in self.lives and not self._is_mute(link.name)
+        )
+
+    def _is_mute(self, name):
+        return name in self.lives and self._peers(name) is None
+
+    def _peers(self, name):
+        return [peers for at, peers in self.lives[name] if at <= self.now][-1]
+
+    def live(self, seconds, *doubts):
+        """Both duties for so long, with doubt at these instants."""
+
+        async def scenario():
+            for instant in doubts:
+                self.loop.call_at(instant, self.poll.doubt)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.gather(self.poll.watch(), self.poll.watch_in_doubt())
+
+        try:
+            self.loop.run_until_complete(scenario())
+        finally:
+            self.loop.close()
+        return self
+
+
+def test_all_devices_are_looked_at_in_their_time():
+    """Every other second, more often while something is wrong, and what is told has changed."""
+    calm = Room({"kilo0": [(0, "a")], "mw0": [(0, "b"), (3, "c")]}).live(7)
+    assert [(0, 2), (POLL_S, 2), (2 * POLL_S, 2), (3 * POLL_S, 2)] == calm.looks
+    assert [0, 2 * POLL_S] == calm.changes
+    assert [] == calm.stirs, "mw0 is our own"
+    assert 7 == len(Room({"kilo0": [(0, "a")]}, is_calm=False).live(6 * POLL_IN_DOUBT_S + 0.5).looks)
+
+
+def test_peers_that_vanish_for_a_fifth_of_a_second_are_told_when_the_engine_doubts():
+    """At once, and again when they are back, although the engine doubts but once."""
+    room = Room({"kilo0": [(0, "a"), (4.1, ""), (4.3, "a")]}).live(5.9, 4.15)
+    gone, back = room.stirs
+    assert (4.15, MeshStirred(what="kilo0 has lost peers", is_rebuilding=False)) == gone
+    assert MeshStirred(what="kilo0 has other peers", is_rebuilding=True) == back[1]
+    assert 4.3 <= back[0] < 4.36
+
+
+def test_another_peer_is_seen_without_doubt_as_well():
+    """By the next look, and only once."""
+    room = Room({"kilo0": [(0, "a"), (1, "b")]}).live(5)
+    assert [(POLL_S, MeshStirred(what="kilo0 has other peers", is_rebuilding=True))] == room.stirs
+
+
+def test_doubt_about_something_else_costs_one_look():
+    """The own device of the mesh is as it was: nothing is told, and no second look follows."""
+    room = Room({"kilo0": [(0, "a")]}).live(1.9, 0.5)
+    assert [] == room.stirs
+    assert [(0, 1), (0.5, 1)] == room.looks
+
+
+def test_a_device_without_an_answer_is_told_once():
+    """It has lost no peers: what they are is not known."""
+    room = Room({"kilo0": [(0, "a"), (1, None)]}).live(4 * POLL_S)
+    assert [("kilo0", "no socket")] == room.unread
+    assert [] == room.stirs
