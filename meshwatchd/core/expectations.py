@@ -199,10 +199,11 @@ class Expectations:
         """Another address at which a peer says it is, and is: its hello came from there. Else nothing.
 
         flannel sends to the address in an annotation, which a node that has moved may not have renewed. Where the mesh
-        sends to other addresses than those of nodes, nothing follows from a node's address.
+        sends to other addresses than those of nodes, nothing follows from a node's address. One without an overlay
+        device, and so without a MAC, has nothing that could be sent to: what it tells is its uplink's address.
         """
         hello = self._hellos.get(node.name) if node is not None else None
-        if hello is None or not hello.view.node_ip or hello.view.overlay_ip != gateway:
+        if hello is None or not hello.view.node_ip or not hello.view.vtep_mac or hello.view.overlay_ip != gateway:
             return ""
         now = self._vtep.get(self._lladdr.get(gateway, ""), "")
         was = self._was_vtep.get(self._was_lladdr.get(gateway, ""), "")

@@ -75,8 +75,9 @@ class FindingBook:
         yield from self._repairs.done(event, now)
 
     def agent_lost(self) -> None:
-        """Nobody carries out what was asked for."""
+        """Nobody carries out what was asked for; what peers say is heard by the next agent."""
         self._repairs.forget_under_way()
+        self._told = ()
 
     def deadline(self) -> int | None:
         """When `advance` has something to do."""

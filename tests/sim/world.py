@@ -265,10 +265,12 @@ class World:
 
     def _deliver(self, node: SimNode, delivery: Delivery) -> None:
         # Nearly all deliveries are probes and their answers.
-        if isinstance(delivery, Request | Reply) and node.is_running and node.held is None:
-            if isinstance(delivery, Request):
-                self._reflect(node, delivery)
-            elif delivery.epoch == node.engine.epoch:
+        is_awake = node.is_running and node.held is None
+        if is_awake and type(delivery) is Request:
+            self._reflect(node, delivery)
+            return
+        if is_awake and type(delivery) is Reply:
+            if delivery.epoch == node.engine.epoch:
                 self._feed(node, delivery.event)
             return
         match delivery:
@@ -419,11 +421,15 @@ class World:
             return False
         if not self.faults:
             return True
-        if plan is not None and probe is not None:
-            ends = _ends(plan, probe)
-            legs = tuple(leg._replace(inner=ends) if leg.kind == "overlay" else leg for leg in legs)
-        dice = rng or self.rng
-        return not any(fault(leg, flow, dice) for leg in legs for fault in self.faults)
+        dice, ends = rng or self.rng, None
+        for leg in legs:
+            if plan is not None and probe is not None and leg.kind == "overlay":
+                ends = ends or _ends(plan, probe)
+                leg = leg._replace(inner=ends)  # noqa: PLW2901 - the same leg, with what its faults may ask for
+            for fault in self.faults:
+                if fault(leg, flow, dice):
+                    return False
+        return True
 
     def _way_of(self, source: str, plan: out.SessionPlan) -> Way:
         """The way of a session's probes, which stays the same until somebody's overrides change."""

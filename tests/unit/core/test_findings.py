@@ -8,9 +8,9 @@ import pytest
 from meshwatchd.core.findings import FindingBook
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised, RepairAdvised, RepairStarted, RepairVerified
-from meshwatchd.model.events import AgentLost, FindingsReported, RepairDone
+from meshwatchd.model.events import AgentLost, FindingsReported, PeerFault, RepairDone
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Repair, VerdictChanged
 from meshwatchd.model.settings import SECOND, RepairSettings
 from tests.support.bench import Bench, ready
@@ -148,6 +148,17 @@ def test_the_engine_asks_again_when_the_agent_died_over_a_repair():
     bench.run(15 * SECOND)
 
     assert [2] == [each.request for each in bench.said(Repair)]
+
+
+def test_what_peers_said_is_forgotten_with_the_agent_that_heard_it():
+    """The next one begins with what it hears; what has ended meanwhile is not told by anybody."""
+    book, _ = _book()
+    verdict = _verdict(FaultCode.RELAY_NOT_FORWARDING)
+    book.hear((PeerFault(fault=FaultCode.FORWARDING_OFF, culprit=NodeName("b1"), source=NodeName("b1")),))
+
+    assert FaultCode.FORWARDING_OFF is book.explain(verdict).fault
+    book.agent_lost()
+    assert verdict == book.explain(verdict)
 
 
 def test_a_pairs_verdict_takes_the_name_of_the_finding():

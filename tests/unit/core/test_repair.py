@@ -105,6 +105,14 @@ def test_a_peer_that_says_it_has_moved_is_followed_by_one_entry():
     assert not plan.inverse().drop
 
 
+def test_a_peer_whose_overlay_device_is_gone_has_not_moved():
+    """It goes on telling the rest of itself, and its address is that of its uplink: nothing is to be sent there."""
+    moved = _moved(1, "192.168.60.11")
+    lost = msgspec.structs.replace(moved, view=msgspec.structs.replace(moved.view, vtep_mac=""))
+
+    assert () == look(snapshot(HELD), known=GOOD, hellos={"n1": lost})
+
+
 def test_where_a_mesh_sends_elsewhere_a_nodes_address_says_nothing():
     """With public-ip-overwrite no entry leads to the address that a node has, and a node that says so has not moved."""
     public = tuple(msgspec.structs.replace(each, dst=f"203.0.113.{n}") for n, each in enumerate(HELD.forwarding))
