@@ -95,7 +95,9 @@ class Agreement:
         # Leaving a standby only removes rules, and its relay has left it already: staying would be worse.
         group = context.watch.group(intent.target)
         is_way_back = intent.target.is_primary or intent.reason is Reason.ROLLED_BACK
-        if group.sessions and not group.is_good and not is_way_back:
+        # A daemon that has just started has no sessions on a standby yet: until it has, it knows nothing of that path.
+        is_probed = bool(group.sessions) or context.planner.probes_path(intent.target)
+        if is_probed and not group.is_good and not is_way_back:
             return
         yield from self._execution.begin(intent, now)
 

@@ -21,7 +21,7 @@ from meshwatchd.model.outputs import (
     SendProbe,
 )
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
-from tests.support.bench import message, primary_is_silent, ready
+from tests.support.bench import Bench, message, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for
 
 PROPOSE, GRANT, REFUSE, NOTICE = CoordinationKind
@@ -347,6 +347,18 @@ def test_a_member_does_not_follow_onto_a_path_that_is_not_good_here():
     bench.hear("b2", message(NOTICE, rank=1, target="b3", reason=Reason.ROLLED_BACK))
     bench.run(MS)
 
+    assert 1 == len(bench.said(ApplySwitch))
+
+
+def test_who_has_just_started_follows_onto_no_path_before_it_has_answered():
+    """The banner of its relay is true, and this node has yet to see that the path works from here."""
+    bench = Bench("a2")
+    word = Banner(active=(ActivePath(pair=0, rank=2, generation=3),))
+    bench.hear("b1", None, word)
+    assert [] == bench.said(ApplySwitch)
+
+    bench.run(2 * SECOND)
+    bench.hear("b1", None, word)
     assert 1 == len(bench.said(ApplySwitch))
 
 
