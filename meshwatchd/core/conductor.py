@@ -131,6 +131,7 @@ class Conductor:
         self.watch = context.watch = watch
         context.planner, context.is_enforcing = planner, is_enforcing
         self._assign_groups()
+        self._forgive(now)
         self.verdicts.renumber(watch.index)
         numbers = {path.key: path.number for path in watch.paths}
         renumbered: dict[int, int] = {path.number: numbers[path.key] for path in before.paths if path.key in numbers}
@@ -144,6 +145,14 @@ class Conductor:
         self.mover.change(watch.paths, active)
         if self.parting is not None:
             self.parting.restart(now)
+
+    def _forgive(self, now: int) -> None:
+        """Drop doubt that arose while the mesh's own agents rewrote it: slow sessions would keep it for a minute."""
+        if not self.context.unrest.is_on(self.watch.remote, now):
+            return
+        for group in self.watch.groups.values():
+            if group.is_suspect:
+                group.forget(now)
 
     def _successor(self, active: Path, planned: Planner, now: int) -> Path:
         """The path that traffic is on in the mesh as it is; where it is gone, the one to go to, and how to leave."""

@@ -94,10 +94,10 @@ def test_a_silent_pod_is_a_warning_of_its_own(mesh):
 
 
 def test_a_node_that_does_not_hear_itself_accuses_itself(mesh):
-    """Its own probes are lost on loopback: local fault, whatever else it sees, and no move on its word."""
+    """Its own probes are lost on loopback while others answer it: its ports are closed, and no move on its word."""
     mesh.settle()
     with _filtered(mesh.lab.node("b3"), "iif lo udp dport 18618 drop"):
-        _wait_named(mesh, "local-fault", "b3", ("b3",))
+        _wait_named(mesh, "probe-port-blocked", "b3", ("b3",))
         assert () == mesh.diverted()
         assert {"none"} == {mesh.named(node)[0] for node in (*ONPREM, "b1", "b2")}
     _wait_named(mesh, "none", "", ("b3",))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from meshwatchd.core.conductor import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
 from meshwatchd.core.mover import PATIENCE_NS
-from meshwatchd.model.events import Stalled
+from meshwatchd.model.events import MeshStirred, SnapshotReceived, Stalled
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import (
@@ -17,7 +20,7 @@ from meshwatchd.model.outputs import (
 )
 from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, primary_is_silent, ready
-from tests.support.lab_mesh import settings_for
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 
 def _faults(bench, since=0):
@@ -124,6 +127,30 @@ def test_a_stall_drops_the_suspicion():
     group = bench.conductor.watch.group(bench.conductor.watch.primary)
 
     assert (0.0, False) == (group.nats, group.is_suspect)
+
+
+@pytest.mark.parametrize("is_stirred", [True, False])
+def test_what_was_missed_while_the_mesh_was_rewritten_is_no_doubt_afterwards(is_stirred):
+    """b2 takes over from b1, and the standby over b1 missed some answers meanwhile; by themselves they count."""
+    bench = ready("a2")
+    relays = {"a2", "b1"}
+    before = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+    bench.silent = lambda plan: plan.path == before.number
+    while not bench.conductor.watch.group(before).is_suspect:
+        bench.run(10 * MS)
+    bench.silent = lambda _plan: False
+    if is_stirred:
+        bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    mesh = declared_mesh()
+    led = [
+        msgspec.structs.replace(each, leader="b2", standbys=("b1",)) for each in mesh.location if each.name == "cloud"
+    ]
+    others = [each for each in mesh.location if each.name != "cloud"]
+    changed = msgspec.structs.replace(mesh, location=(*led, *others))
+    bench.feed(SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a2"), mesh=changed)))
+    after = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+
+    assert is_stirred is not bench.conductor.watch.group(after).is_suspect
 
 
 def test_a_banned_path_is_asked_for_again_after_the_hold_down():
