@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.mover import NOTICE_GAP_NS, NOTICE_REPEATS, Intent, MoveState
+from meshwatchd.core.session import Session
 from meshwatchd.core.suspicion import VERIFY_ROUNDS
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.faults import FaultCode
@@ -189,9 +190,16 @@ class Execution:
         )
 
     def _received_since(self, instant: int) -> tuple[int, int]:
-        counts = [session.since(instant) for session in self._context.watch.effective]
+        counts = [session.since(instant) for session in self._telling()]
         received = sum(hits for hits, _ in counts)
         return received, received + sum(misses for _, misses in counts)
+
+    def _telling(self) -> tuple[Session, ...]:
+        """Without the relay that was left, where there is anybody else: it may be dead, and the new path good."""
+        watch, mover = self._context.watch, self._context.mover
+        left = mover.previous.relay_in(watch.remote)
+        others = tuple(session for session in watch.effective if session.plan.peer != left)
+        return watch.effective if left in mover.active.relays or not others else others
 
     def _roll_back(self, intent: Intent, reason: str, now: int) -> Iterator[Output]:
         """Undo a move that made nothing better, and keep away from that path for the hold-down."""

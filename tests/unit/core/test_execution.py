@@ -141,6 +141,18 @@ def test_a_move_that_made_nothing_better_is_undone():
     assert bench.conductor.execution.banned_until[1] > bench.now + SECOND
 
 
+def test_a_dead_relay_that_was_left_does_not_speak_against_the_path_taken():
+    """It answers nothing over any path, and the others miss some while they follow: a third of theirs."""
+    bench = ready("a1")
+    count = iter(range(10**9))
+    bench.silent = lambda plan: plan.layer is Layer.EFFECTIVE and (plan.peer == "b1" or next(count) % 3 == 0)
+    bench.hear("b2", message(NOTICE, rank=1, target="a1"))
+    bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 100 * MS)
+
+    assert [] == bench.said(FailoverRolledBack)
+    assert 1 == bench.conductor.mover.active.rank
+
+
 def test_a_path_that_was_rolled_back_is_not_used_again_soon():
     """Though it is good by its own probes: the next one is asked for."""
     bench = _useless_move()
