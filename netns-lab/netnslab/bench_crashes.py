@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import itertools
 import json
 import random
 import sys
@@ -32,7 +31,7 @@ from netnslab.errors import LabError
 from netnslab.lab import Lab
 from netnslab.live_state import kernel_objects
 from netnslab.machine import machine_facts
-from netnslab.traffic_report import judge_stream, longest_gap_ns
+from netnslab.traffic_report import judge_stream, longest_gap_ns, silences
 from netnslab.traffic_source import BOTH_WAYS, Traffic
 from netnslab.waiting import pause_until, wait_until
 
@@ -204,14 +203,12 @@ def _rounds(crashes: Crashes, options: argparse.Namespace) -> Iterator[Round]:
 def _stream(traffic: Traffic, asking: str, answering: str) -> Mapping[str, object]:
     records = traffic.records(asking, answering)
     report = judge_stream(records)
-    arrivals = sorted(echo.arrival_ns for echo in records.echoes)
-    gaps = [after - before for before, after in itertools.pairwise(arrivals)]
     return {
         "way": f"{asking} -> {answering}",
         "survived": report.survived,
         "echoes": report.answered,
         "longest_stall_ms": round(report.longest_stall_ns / 1e6, 1),
-        "stalls": sum(gap >= RETRANSMISSION_NS for gap in gaps),
+        "stalls": sum(length_ns >= RETRANSMISSION_NS for length_ns, _ in silences(records)),
     }
 
 

@@ -152,13 +152,7 @@ def judge_stream(records: Records) -> StreamReport:
     events = {event.event: event for event in records.stream}
     connected, ended = events.get("connected"), next(reversed(records.stream), None)
     broken = events.get("reset") or events.get("disordered")
-    arrivals = sorted(echo.arrival_ns for echo in records.echoes)
-    if connected:
-        arrivals.insert(0, connected.at_ns)
-    if ended and ended.event == "finished":
-        arrivals.append(ended.at_ns)  # silence up to the end is a stall too
-    stalls = [(after - before, before) for before, after in itertools.pairwise(arrivals)]
-    longest_ns, began_ns = max(stalls, default=(0, None))
+    longest_ns, began_ns = max(silences(records), default=(0, None))
     return StreamReport(
         survived=connected is not None and broken is None and bool(records.echoes),
         sent=ended.sent if ended else 0,
@@ -167,6 +161,18 @@ def judge_stream(records: Records) -> StreamReport:
         stalled_at_ns=began_ns,
         reason=broken.reason if broken else "",
     )
+
+
+def silences(records: Records) -> list[tuple[int, int]]:
+    """The times between echoes of the long-lived connection: how long in nanoseconds, and since when."""
+    connected = next((event for event in reversed(records.stream) if event.event == "connected"), None)
+    ended = next(reversed(records.stream), None)
+    arrivals = sorted(echo.arrival_ns for echo in records.echoes)
+    if connected:
+        arrivals.insert(0, connected.at_ns)
+    if ended and ended.event == "finished":
+        arrivals.append(ended.at_ns)  # silence up to the end is a stall too
+    return [(after - before, before) for before, after in itertools.pairwise(arrivals)]
 
 
 def judge_source(windows: Sequence[Punctuality]) -> SourceHealth:
