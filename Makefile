@@ -78,7 +78,7 @@ unit: venv ## unit, property, golden, contract, sim and meta tests
 	@echo '==> quick tests'
 	@$(PYTHON) -m pytest -q -m 'not lab' --numprocesses auto --dist loadfile --forbid-skips $(QUICK_TESTS) $(ARGS)
 
-# On two cores that do nothing else they fit in that time; a slower machine tells how far it came.
+# Two calm cores come through two thirds of them in that time; the run tells how far it came.
 WORLDS         ?= 10000
 WORLDS_SECONDS ?= 290
 
