@@ -162,6 +162,7 @@ class Auditor:
             self._is_repairing = True
             try:
                 outcome = await self.carry_out(command)
+                await self._see_outcome()
             finally:
                 self._is_repairing = False
             self._send(outcome)
@@ -212,6 +213,14 @@ class Auditor:
         except KernelError as error:
             missing = f"{missing}; undoing it failed as well: {error}"
         return RepairDone(request=command.request, is_verified=False, error=missing)
+
+    async def _see_outcome(self) -> None:
+        """Look on from what a repair has left behind; what was seen while it was under way may be half of it."""
+        if self._snapshot is None:
+            return
+        with contextlib.suppress(KernelError, DecodeError):
+            seen = await self._read_back()
+            self._snapshot = msgspec.structs.replace(seen, wireguard=self._snapshot.wireguard, mesh=self._snapshot.mesh)
 
     def _wait_ns(self) -> int:
         now = self._clock()

@@ -256,5 +256,10 @@ def test_what_is_half_put_back_is_no_finding_of_its_own(bench):
     assert [] == found_meanwhile
 
     for _ in range(2):
+        bench.now += SECOND
+        bench.auditor.look()
+    assert not [each for each in bench.sent if isinstance(each, FindingsReported) and each.findings]
+
+    for _ in range(2):
         bench.look(half, after=SECOND)
     assert {FaultCode.POD_ROUTE_MISSING} == {each.code for each in bench.sent[-1].findings}, "and then it is one"
