@@ -38,7 +38,7 @@ REVIEW_NS = 100 * MS
 """While nothing happens, look at everything this often."""
 
 REVIEW_GAP_NS = 3 * MS
-"""During a burst, answers come faster than it makes sense to look at everything."""
+"""During a burst, answers and misses come faster than it makes sense to look at everything."""
 
 START_GRACE_NS = 10 * SECOND
 """A standby that has not answered by then is reported; before, links are still shaking hands."""
@@ -61,7 +61,7 @@ ADVICE_PAUSE_NS = 60 * SECOND
 BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
 
-DIAGNOSIS_GAP_NS = 10 * MS
+DIAGNOSIS_GAP_NS = 30 * MS
 """Between two attempts to name what is wrong."""
 
 
@@ -221,12 +221,15 @@ class Conductor:
         Returns:
             Whether it is a reason for a review.
         """
+        is_news = False
         for group in self._groups[session.plan.session]:
+            before = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
-        if outcome is not Outcome.HIT:
+            is_news |= before != (group.suspect_since, group.down_since)
+        if is_news:
             return True
         if self.mover.state is MoveState.IDLE and not (self.suspicion.is_raised or self.suspicion.is_seeking):
-            return False
+            return outcome is not Outcome.HIT
         self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
         return now >= self.next_review
 

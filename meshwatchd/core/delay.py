@@ -71,6 +71,11 @@ class DelayEstimator:
         """How long an answer takes at most on an ordinary day (RFC 6298 section 2, without the clock granularity)."""
         return self.srtt_ns + 4 * self._rttvar_ns
 
+    @property
+    def outrun_ns(self) -> int:
+        """How long to wait for an answer when a later one has come: nothing stalls, so the calm wait will do."""
+        return MAX_WAIT_NS if self._calm_floor_ns is None else max(self._calm_floor_ns, self.usual_ns)
+
     def wait_ns(self, now: int) -> int:
         """How long an answer may take before it counts as missing."""
         usual = self.usual_ns

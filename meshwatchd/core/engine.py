@@ -229,6 +229,8 @@ class Engine:
         outcome = session.answered(event.seq, event.rtt_ns, now)
         if outcome is Outcome.UNKNOWN:
             return []
+        if outcome is Outcome.HIT:
+            self.schedule.answered(session)
         if before is SessionState.DOWN:
             self.schedule.look_closely(session, now)
         is_word = session.plan.layer not in (Layer.SELF, Layer.POD)

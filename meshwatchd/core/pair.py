@@ -108,7 +108,11 @@ class PairWatch:
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
-            group = known.get(path.key) or Group(judged, controls, schedule.timers)
+            group = known.get(path.key)
+            # A standby over another link than before: what the old one did while the mesh changed is not held against it.
+            is_other_link = group is not None and not path.is_primary and not set(group.sessions) & set(judged)
+            if group is None or is_other_link:
+                group = Group(judged, controls, schedule.timers)
             group.change(judged, controls)
             self.groups[path.number] = group
             self._judges |= {session.plan.session: group for session in (*judged, *controls)}

@@ -21,6 +21,7 @@ from meshwatchd.core.delay import DelayEstimator
 from meshwatchd.core.permutation import FreshPorts, KnownPorts, PortWalk, SourcePorts
 from meshwatchd.core.rates import Kind, Rate, Rates
 from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.waits import Waits
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
@@ -108,26 +109,6 @@ class _Turn:
         return session
 
 
-class _Waits:
-    """Probes whose answers are waited for, in the order in which the waits end."""
-
-    __slots__ = ("is_armed", "queue")
-
-    def __init__(self) -> None:
-        self.queue: deque[tuple[int, Session, int]] = deque()
-        self.is_armed = False
-
-    def end(self) -> int | None:
-        """When the first wait ends that was not ended by an answer."""
-        queue = self.queue
-        while queue:
-            at, session, seq = queue[0]
-            if session.is_waiting(seq):
-                return at
-            queue.popleft()
-        return None
-
-
 class Schedule:
     """Owns the sessions and the heap; `advance` sends what is due and reports what was missed."""
 
@@ -139,13 +120,13 @@ class Schedule:
         regular, burst = split_ports(settings.probe)
         self._walks = PortWalk(regular, node), PortWalk(burst, node)
         self._known = known_ports(settings.probe)
-        self._heap: list[tuple[int, int, _Turn | _Waits | Session]] = []
+        self._heap: list[tuple[int, int, _Turn | Waits | Session]] = []
         self._pushed = 0
         self._turns: list[_Turn] = []
         self._turn_of: dict[SessionId, _Turn] = {}
         self._close_ns = 0
         self._by_id: dict[SessionId, Session] = {}
-        self._waits: dict[SessionId, _Waits] = {}
+        self._waits: dict[SessionId, Waits] = {}
         self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
         self._widening_ns = 0
@@ -184,7 +165,7 @@ class Schedule:
         turns: dict[Kind, list[Session]] = {}
         self._by_id, waits = {}, {}
         for plan in ordered:
-            delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), _Waits()))
+            delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), Waits()))
             source_ports = self._ports(ports, plan, now)
             session = before.get(plan.session) or Session(plan, source_ports, delay, self.timers.silence_ns)
             session.plan = plan
@@ -263,19 +244,23 @@ class Schedule:
         """
         is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
         self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
+        for waits in self._waits.values():
+            waits.late_ns = self._widening_ns
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
         heap = self._heap
         while heap:
             at, _, item = heap[0]
-            if type(item) is _Waits:
-                end = item.end()
-                if end is None:
-                    item.is_armed = False
+            if type(item) is Waits:
+                if at != item.armed_at:
                     heapq.heappop(heap)
                     continue
-                if end > at:
+                end = item.armed_at = item.end()
+                if end is None:
+                    heapq.heappop(heap)
+                    continue
+                if end != at:
                     self._pushed += 1
                     heapq.heapreplace(heap, (end, self._pushed, item))
                     continue
@@ -294,8 +279,9 @@ class Schedule:
             if type(item) is _Turn:
                 if item.at == at:
                     self._ask(item, now, probes)
-            elif type(item) is _Waits:
-                self._expire(item, now, missed)
+            elif type(item) is Waits:
+                if item.armed_at == at:
+                    self._expire(item, now, missed)
             elif isinstance(item, Session):
                 self._send(item, now, probes, is_confirm=True)
         return probes
@@ -333,9 +319,19 @@ class Schedule:
                 offset = self.timers.burst_gap_ns * step // max(1, len(ordered) // 4)
                 self._push(now + offset, session)
 
+    def answered(self, session: Session) -> None:
+        """A probe of this session was answered in time: what left before it for the same node has been outrun."""
+        waits, sent_at = self._waits[session.plan.session], session.history[-1]
+        if sent_at > waits.outrun.get(session.plan.peer, 0):
+            waits.outrun[session.plan.peer] = sent_at
+            end = waits.end()
+            if end is not None and waits.armed_at is not None and end < waits.armed_at:
+                self._arm(waits, end)
+
     def postpone(self, late_ns: int) -> None:
         """Wait longer for everything outstanding: whoever slept for that long has heard nothing meanwhile."""
         for waits in {id(waits): waits for waits in self._waits.values()}.values():
+            waits.outrun.clear()
             waits.queue = deque((at + late_ns, session, seq) for at, session, seq in waits.queue)
 
     def look_closely(self, session: Session, now: int) -> None:
@@ -380,7 +376,7 @@ class Schedule:
             turn.at = turn.grid = now + turn.step_ns
             self._push(turn.at, turn)
 
-    def _expire(self, waits: _Waits, now: int, missed: Missed) -> None:
+    def _expire(self, waits: Waits, now: int, missed: Missed) -> None:
         queue = waits.queue
         while (end := waits.end()) is not None and end <= now:
             _, session, seq = queue.popleft()
@@ -389,7 +385,10 @@ class Schedule:
                 missed(session, before)
                 if now - session.last_heard <= GIVEN_UP_NS:
                     self.look_closely(session, now)
-        waits.is_armed = end is not None
+        self._arm(waits, end)
+
+    def _arm(self, waits: Waits, end: int | None) -> None:
+        waits.armed_at = end
         if end is not None:
             self._push(end, waits)
 
@@ -415,9 +414,8 @@ class Schedule:
         if queue and queue[-1][0] > end:
             end = queue[-1][0]
         queue.append((end, session, seq))
-        if not waits.is_armed:
-            waits.is_armed = True
-            self._push(end, waits)
+        if waits.armed_at is None:
+            self._arm(waits, end)
         return SendProbe(
             session=session.plan.session,
             seq=seq,
@@ -439,7 +437,7 @@ class Schedule:
             ports[address] = self._fresh_ports.get(address) or FreshPorts(*self._walks, now, is_apart=is_apart)
         return ports[address]
 
-    def _push(self, at: int, item: _Turn | _Waits | Session) -> None:
+    def _push(self, at: int, item: _Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
 

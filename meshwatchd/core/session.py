@@ -142,9 +142,9 @@ class Session:
         self._outstanding[self.seq] = now
         return self.seq
 
-    def is_waiting(self, seq: int) -> bool:
-        """Whether probe `seq` is neither answered nor missed."""
-        return seq in self._outstanding
+    def waits_since(self, seq: int) -> int | None:
+        """When probe `seq` left, while it is neither answered nor missed."""
+        return self._outstanding.get(seq)
 
     def cancel(self, seq: int) -> None:
         """The probe never left."""

@@ -59,7 +59,7 @@ LIGHT_ROUNDS = 3
 session that could replace the path."""
 
 BYSTANDER_PART = 4
-"""A node that decides nothing asks that much slower: who decides needs the machines and the leg more."""
+"""A node that is not the first to decide asks that much slower: who is needs the machines and the leg more."""
 
 FRESH_OF = 4
 """Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
@@ -253,16 +253,28 @@ class Suspicion:
         """Probes a gap apart: fresh and known flows of all sessions of the group in turn."""
         schedule = self._context.schedule
         at = max(now, self._planned_until)
-        gap_ns = schedule.timers.burst_gap_ns * (1 if self._context.watch.is_decider else BYSTANDER_PART)
-        for session in self._pick(group):
+        # A slice lasts as long for everybody: who decides first is a matter of how far the doubt has come.
+        part = 1 if self._decides_first() else BYSTANDER_PART
+        gap_ns = schedule.timers.burst_gap_ns * part
+        for session in self._pick(group, SLICE // part):
             schedule.confirm((session,), at, rounds=1)
             at += gap_ns
             self._budget -= 1
         self._planned_until = at
 
-    def _pick(self, group: Group) -> Iterator[Session]:
+    def _decides_first(self) -> bool:
+        """Whether this node relays the path that would be taken: the first that is fine, or that it cannot judge."""
+        context, watch = self._context, self._context.watch
+        for path in watch.paths:
+            group = watch.group(path)
+            is_fine = not group.sessions or (group.is_good and not group.is_suspect)
+            if path is not context.mover.active and is_fine:
+                return context.local_node in path.relays
+        return watch.is_decider
+
+    def _pick(self, group: Group, count: int) -> Iterator[Session]:
         fresh, known = group.sessions, group.controls
-        for _ in range(SLICE if fresh else 0):
+        for _ in range(count if fresh else 0):
             self._turn += 1
             cycle, place = divmod(self._turn, FRESH_OF if group.is_about_new_flows else 2)
             is_known = bool(known) and place == 0

@@ -16,7 +16,7 @@ from tests.sim.detection import Times, after, trusted_world, with_flow_table
 from tests.sim.false_trips import run
 from tests.sim.world import healthy_world
 
-SEEDS = range(8)
+SEEDS = range(24)
 
 
 @cache

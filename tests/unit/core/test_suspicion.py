@@ -36,7 +36,7 @@ def _is_hard(plan):
 
 def test_the_first_miss_starts_one_burst():
     """Hard on the path in use, in both classes; lightly on all that could explain or replace it; told once."""
-    bench = ready("a2")
+    bench = ready("a1")
     since = bench.now
     bench.silent = primary_is_silent
     bench.run_until_suspected()
@@ -47,9 +47,8 @@ def test_the_first_miss_starts_one_burst():
     assert len(hard) >= SLICE
     assert {(peer, flow) for peer in ("b2", "b3") for flow in FlowClass} == {(p.peer, p.flow) for p in hard}
     assert 1 == len(bench.said(SessionSuspected, since=since))
-    for path, peer in ((1, "b3"), (3, "b3")):
-        fresh = (Layer.RELAY, path, peer, FlowClass.FRESH)
-        assert LIGHT_ROUNDS == sum(1 for p in plans if (p.layer, p.path, p.peer, p.flow) == fresh)
+    fresh = (Layer.RELAY, 1, "b3", FlowClass.FRESH)
+    assert LIGHT_ROUNDS == sum(1 for p in plans if (p.layer, p.path, p.peer, p.flow) == fresh)
 
 
 def _first_miss(bench):
@@ -70,16 +69,33 @@ def test_one_miss_asks_for_a_way_out_and_not_for_a_reason():
     assert not [layer for layer, _ in asked if layer is Layer.OVERLAY]
 
 
-def test_who_decides_nothing_asks_slower():
-    """All nodes of two locations see a fault at once, and the relays have to hear their answers."""
-    decider, bystander = (sum(map(_is_hard, _first_miss(ready(name)))) for name in ("a2", "a3"))
+def test_who_is_not_the_first_to_decide_asks_slower():
+    """All nodes of two locations see a fault at once, and the relays of the next path have to hear their answers."""
+    first, second, member = (sum(map(_is_hard, _first_miss(ready(name)))) for name in ("a1", "a2", "a3"))
 
-    assert 1 <= bystander <= decider // 2
+    assert 1 <= second <= first // 2
+    assert 1 <= member <= first // 2
+
+
+def test_the_second_to_decide_hurries_where_the_next_path_is_broken_too():
+    """A leader that dies takes the first standby path with it: the relays of that one will decide nothing."""
+    hard = {}
+    for has_next in (True, False):
+        bench = ready("a2")
+        since = bench.now
+        bench.silent = lambda plan, has_next=has_next: (
+            primary_is_silent(plan) or (plan.layer is Layer.RELAY and plan.path == 1 and not has_next)
+        )
+        bench.run_until_suspected()
+        bench.run(90 * MS)
+        hard[has_next] = sum(map(_is_hard, _confirms(bench, since)))
+
+    assert hard[True] < hard[False] * 2 // 3
 
 
 def test_one_slice_follows_the_other_while_the_tests_are_undecided():
     """Every third probe lost is neither health nor death: probes a millisecond apart until it is called one."""
-    bench = ready("a2")
+    bench = ready("a1")
     since = bench.now
     count = iter(range(10**9))
     bench.silent = lambda plan: _is_hard(plan) and next(count) % 3 == 0

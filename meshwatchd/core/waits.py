@@ -1,0 +1,43 @@
+"""How long answers are waited for: until the wait of the leg is over, or until a later probe has outrun them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from meshwatchd.core.session import Session
+from meshwatchd.model.ids import NodeName
+
+
+class Waits:
+    """Probes of one leg whose answers are waited for, in the order in which the waits end.
+
+    The wait covers a stall of the leg and of both machines. A probe that left later for the same node and is answered
+    shows that there is none: what it has outrun is waited for no longer than an answer usually takes (after RFC 8985,
+    which calls such segments lost).
+
+    Attributes:
+        outrun: by peer, when the latest probe left that was answered.
+        armed_at: the entry of the heap that counts; None while nothing is waited for.
+        late_ns: this process's own lateness.
+    """
+
+    __slots__ = ("armed_at", "late_ns", "outrun", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[tuple[int, Session, int]] = deque()
+        self.outrun: dict[NodeName, int] = {}
+        self.armed_at: int | None = None
+        self.late_ns = 0
+
+    def end(self) -> int | None:
+        """When the first wait ends that was not ended by an answer."""
+        queue = self.queue
+        while queue:
+            at, session, seq = queue[0]
+            sent_at = session.waits_since(seq)
+            if sent_at is not None:
+                if sent_at < self.outrun.get(session.plan.peer, 0):
+                    return min(at, sent_at + session.delay.outrun_ns + self.late_ns)
+                return at
+            queue.popleft()
+        return None
