@@ -72,10 +72,12 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
     Attributes:
         nodes: every node of the mesh, who may ask this one; empty leaves it as it is.
+        windows: which part of the banner each of them is told (`core.windows`); empty where all are told everything.
     """
 
     sessions: tuple[SessionPlan, ...]
     nodes: tuple[NodeName, ...] = ()
+    windows: dict[NodeName, int] = {}
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
