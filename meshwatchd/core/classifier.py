@@ -15,12 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    direction,
     hears_others,
     inbound_because,
     ip6_because,
     is_known_to_leader,
     new_flows_at,
     new_flows_die_beyond,
+    offload_culprit,
     outside_because,
     overlay_alone,
     overlay_end,
@@ -430,6 +432,15 @@ TABLE: tuple[Rule, ...] = (
     ),
     *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
+        fault=FaultCode.OFFLOAD_FAULT,
+        matches=lambda e: bool(e.silent_bulk) and e.path is Leg.ALIVE,
+        culprit=offload_culprit,
+        because=lambda e: (
+            *(f"{name} on {node} accepts connections, and no full segment gets there" for name, node in e.silent_bulk),
+            "the probes of every layer are answered, and no size was found too big",
+        ),
+    ),
+    Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
         culprit=_nobody,
@@ -458,7 +469,7 @@ def classify(evidence: Evidence) -> Verdict:
         severity=severity,
         pair=evidence.pair,
         culprit=rule.culprit(evidence),
-        direction=_direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
+        direction=direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
         because=tuple(sentence for sentence in because if sentence),
         log_likelihood=evidence.log_likelihood,
     )
@@ -473,7 +484,7 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, FaultCode.OFFLOAD_FAULT
     return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
@@ -484,12 +495,3 @@ def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
         for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
         if explains(rule.fault, culprit, node)
     )
-
-
-def _direction(evidence: Evidence) -> Direction:
-    """Which way packets die: what a silent peer's own probes tell that still arrive here."""
-    if not _is_broken(evidence):
-        return Direction.UNKNOWN
-    if evidence.inbound is Leg.ALIVE:
-        return Direction.OUTBOUND
-    return Direction.INBOUND if evidence.inbound is Leg.DEAD else Direction.UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshwatchd.core.evidence import Evidence, Leg
+from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
 
 
@@ -90,6 +91,21 @@ def serves_probes_only(e: Evidence) -> bool:
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
 
 
+def offload_culprit(e: Evidence) -> str:
+    """Whom full segments do not get past.
+
+    Nobody's anywhere: where every node is a location of its own, this node. Those behind the remote leader only, and
+    its own pass: its overlay. One alone: that node. Else it may be this side or that.
+    """
+    lost = list(dict.fromkeys(node for _, node in e.silent_bulk))
+    carried = {node for _, node in e.answering_bulk}
+    if e.is_overlay_direct and e.beside.bulk is Leg.DEAD:
+        return e.self_name
+    if len(lost) == 1 and (e.is_overlay_direct or carried - {e.remote_leader}):
+        return lost[0]
+    return e.remote_leader if e.remote_leader in carried else ""
+
+
 def ip6_because(evidence: Evidence) -> tuple[str, ...]:
     """Who is silent by IPv6, layer by layer."""
     layers: dict[Layer, list[str]] = {}
@@ -135,6 +151,15 @@ def relay_because(e: Evidence) -> str:
     if e.path_to_relay is Leg.ALIVE:
         return f"{e.remote_leader} itself answers through the tunnel"
     return f"new flows to {e.remote_leader} itself die as well" if e.path_to_relay is Leg.DEAD else ""
+
+
+def direction(e: Evidence) -> Direction:
+    """Which way packets die: what a silent peer's own probes tell that still arrive here."""
+    if e.path is not Leg.DEAD:
+        return Direction.UNKNOWN
+    if e.inbound is Leg.ALIVE:
+        return Direction.OUTBOUND
+    return Direction.INBOUND if e.inbound is Leg.DEAD else Direction.UNKNOWN
 
 
 def inbound_because(evidence: Evidence) -> str:

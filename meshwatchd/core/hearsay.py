@@ -44,6 +44,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.VTEP_MAC_CHANGED: _OVERLAY_LOST,
         FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
         FaultCode.CONNTRACK_FULL: _OVERLAY_LOST,
+        # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.
+        FaultCode.CONNTRACK_INVALID: frozenset((FaultCode.OFFLOAD_FAULT,)),
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,

@@ -168,6 +168,11 @@ CASES = [
     ("a device promises too much", sized(FaultCode.MTU_MISCONFIGURED), "b1"),
     ("the kernel was told lies", sized(FaultCode.MTU_POISONED), "b1"),
     ("fragments are dropped", sized(FaultCode.FRAGMENTS_DROPPED), "b1"),
+    (
+        "services accept connections, and full segments do not get there",
+        replace(HEALTHY, silent_bulk=(("web", "a2"), ("dns", "a3")), answering_bulk=(("lead", "a1"),)),
+        "a1",
+    ),
     ("all is well", HEALTHY, ""),
 ]
 CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
@@ -205,9 +210,9 @@ def test_the_table_is_total():
 
 def test_every_fault_of_paths_but_one_has_a_rule():
     """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    assert {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)} == {rule.fault for rule in TABLE} | {
-        FaultCode.ALL_PATHS_DOWN
-    }
+    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)}
+
+    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
