@@ -59,7 +59,7 @@ class Glance:
 
     Args:
         poller: of the loop.
-        take: is told a device and its peers: key in hexadecimal, counters, last handshake by the wall clock in nanoseconds.
+        take: is told a device and its peers: key in hexadecimal, counters, handshake as wall clock in nanoseconds.
         sockets: where processes listen.
         generic: opens a socket of generic netlink.
 
