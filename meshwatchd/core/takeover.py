@@ -157,7 +157,11 @@ class Takeover:
                 begun=len(plans) - len(kept),
                 ended=len(known) - len(kept),
             )
-        yield ConfigureSessions(sessions=plans, nodes=tuple(node.name for node in topology.mesh.nodes))
+        yield ConfigureSessions(
+            sessions=plans,
+            nodes=tuple(node.name for node in topology.mesh.nodes),
+            tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
+        )
         yield from engine.sizes.start(planner, plans, snapshot, now)
         for rules in (conductor.overrides() for conductor in gone):
             if rules and is_acting:
@@ -272,3 +276,8 @@ class Takeover:
         if reason != self._rejected:
             self._rejected = reason
             yield TopologyRejected(reason=reason)
+
+
+def _leads(topology: Topology) -> bool:
+    """Whether this node's own sessions cross the mesh's tunnel, with no leader before it."""
+    return any(path.is_primary and topology.is_relay(path) for path in topology.local_paths())

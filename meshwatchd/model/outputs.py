@@ -72,10 +72,12 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
     Attributes:
         nodes: every node of the mesh, who may ask this one; empty leaves it as it is.
+        tunnel: the mesh's WireGuard device where this node's own sessions cross it; empty on one that does not lead.
     """
 
     sessions: tuple[SessionPlan, ...]
     nodes: tuple[NodeName, ...] = ()
+    tunnel: str = ""
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
