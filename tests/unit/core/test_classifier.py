@@ -307,7 +307,8 @@ def test_a_node_that_hears_new_flows_answered_is_not_deaf():
 def test_a_leader_that_answers_known_flows_is_not_dead(pinned):
     """A full table of connections takes nothing new, on no layer, and goes on with what it knows."""
     evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, overlay_pinned=UNKNOWN, own_view_wireguard=DEAD)
-    verdict = classify(replace(evidence, **{pinned: ALIVE}))
+    alive: dict[str, Any] = {pinned: ALIVE}
+    verdict = classify(replace(evidence, **alive))
 
     assert (FaultCode.OVERLAY_NEW_FLOWS, "b1") == (verdict.fault, verdict.culprit)
     assert "b1's underlay address answers" not in verdict.because
