@@ -34,6 +34,7 @@ _SIDE_ISSUES = frozenset(
         FaultCode.POD_UNREACHABLE,
         FaultCode.KUBELET_UNREACHABLE,
         FaultCode.PROBES_ONLY,
+        FaultCode.OFFLOAD_FAULT,
         FaultCode.STANDBY_DOWN,
     }
 )

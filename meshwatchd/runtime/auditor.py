@@ -95,6 +95,7 @@ class Auditor:
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
         self._looked_at: View | None = None
+        self._seen_device = ""
         self._overlay: tuple[AuditFinding, ...] = ()
         self._state: GoodState | None = None
         self._good = self._load()
@@ -178,7 +179,16 @@ class Auditor:
             return
         now = self._clock()
         mesh = self._snapshot.mesh or self._mesh
-        view = View(snapshot=self._snapshot, mesh=mesh, node=self._node, hellos=self._hellos, good=self._good)
+        if self._snapshot.link(mesh.overlay_device) is not None:
+            self._seen_device = mesh.overlay_device
+        view = View(
+            snapshot=self._snapshot,
+            mesh=mesh,
+            node=self._node,
+            hellos=self._hellos,
+            good=self._good,
+            seen_device=self._seen_device,
+        )
         self._look_at_devices(view)
         raw = [*self._overlay]
         for source in self._sources:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from netnslab import faults, state_faults, wg_quick
 from netnslab.daemons import Settings
+from netnslab.discard import DISCARD_PORT
 from netnslab.fabric import fabric_of
 from netnslab.faults import Fault
 from netnslab.lab import Lab
@@ -155,7 +156,7 @@ def _canaries(node: Node, *, is_flat: bool) -> list[Mapping[str, object]]:
     address = wg_quick.address(node) if is_flat else node.node_ip
     common = {"node": node.name, "kind": "tcp", "interval": "500ms"}
     return [
-        {"name": f"pod-{node.name}", "address": node.pod_ip, "port": CLOSED_PORT, **common},
+        {"name": f"pod-{node.name}", "address": node.pod_ip, "port": DISCARD_PORT, **common, "kind": "bulk"},
         {"name": f"kubelet-{node.name}", "address": address, "port": KUBELET_PORT, **common},
     ]
 

@@ -34,7 +34,7 @@ def test_every_node_has_a_pod_and_a_kubelet_that_are_asked():
     assert "198.51.100.51" == canaries["host-d1"]["address"], "outside of the tunnel"
     assert "host-e1" not in canaries
     assert ("10.8.0.4", 10250) == (canaries["kubelet-e1"]["address"], canaries["kubelet-e1"]["port"])
-    assert "10.42.3.2" == canaries["pod-e1"]["address"]
+    assert ("10.42.3.2", "bulk") == (canaries["pod-e1"]["address"], canaries["pod-e1"]["kind"])
 
 
 def test_nothing_is_enforced_where_nobody_relays():

@@ -94,6 +94,23 @@ def test_the_engine_is_told_of_changes_and_of_nothing_else(bench):
     ]
 
 
+def test_a_device_that_was_seen_is_missed_before_anything_is_known_to_be_good(bench):
+    """It was there when this daemon started; what has never been there is nobody's loss."""
+    gone = snapshot(Entries(), has_device=False)
+    bench.auditor.see(gone)
+    bench.auditor.look()
+    bench.look(HELD)
+    assert bench.auditor.good is None
+    assert [FindingsReported()] == bench.sent
+
+    for _ in range(5):
+        bench.now += SECOND
+        bench.auditor.see(gone)
+        bench.auditor.look()
+
+    assert [FaultCode.OVERLAY_DEVICE_MISSING] == [each.code for each in bench.sent[-1].findings]
+
+
 def test_before_anything_was_seen_nothing_is_told(bench):
     """Nothing before the first complete dump."""
     bench.auditor.look()
