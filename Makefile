@@ -46,7 +46,7 @@ demo: need-root venv tools ## watch a silent fault being found and healed (root)
 .PHONY: test
 test: need-root venv tools check worlds ## everything: check, random worlds, then the lab suite (root)
 	@echo '==> lab suite'
-	@$(PYTHON) -m pytest -m lab --require-passes tests/lab $(ARGS)
+	@$(PYTHON) scripts/lab-suite -m lab --require-passes tests/lab $(ARGS)
 
 .PHONY: check
 check: format lint types imports unit ## format, ruff, mypy, import-linter, quick tests (no root)

@@ -225,7 +225,7 @@ class Conductor:
             group.observe(session, outcome, now)
         if outcome is not Outcome.HIT:
             return True
-        if not self.suspicion.is_raised and self.mover.state is MoveState.IDLE:
+        if self.mover.state is MoveState.IDLE and not (self.suspicion.is_raised or self.suspicion.is_seeking):
             return False
         self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
         return now >= self.next_review
@@ -235,7 +235,7 @@ class Conductor:
         self.next_review = now + REVIEW_NS
         self._reviewed_at = now
         yield from self.suspicion.review(now)
-        if self.suspicion.is_raised:
+        if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
         if self._is_diagnosis_due(now):

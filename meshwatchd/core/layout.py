@@ -6,11 +6,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from meshwatchd.core.planner import EFFECTIVE_PORT_OFFSET, Planner
 from meshwatchd.core.rates import Kind
 from meshwatchd.core.witnesses import MIN_ACCUSERS
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
 from meshwatchd.model.units import parse_duration
 
@@ -257,8 +260,10 @@ def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
     """The canaries of the other locations; the mesh is not on the way to those of the own, nor to unknown nodes'."""
     home = planner.topology.local.location
     homes = {node.name: node.location for node in planner.topology.mesh.nodes}
-    remote = (canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home)
-    for session, canary in enumerate(remote, first):
+    remote = [canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home]
+    handshakes = (_handshake(canary) if canary.kind is CanaryKind.BULK else canary for canary in remote)
+    in_bulk = (canary for canary in remote if canary.kind is CanaryKind.BULK)
+    for session, canary in enumerate((*handshakes, *in_bulk), first):
         yield SessionPlan(
             session=SessionId(session),
             peer=canary.node,
@@ -270,3 +275,8 @@ def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
             port=canary.port,
             canary=canary,
         )
+
+
+def _handshake(canary: Canary) -> Canary:
+    """What a canary in bulk is measured by: the same service, and no more than a connection."""
+    return msgspec.structs.replace(canary, kind=CanaryKind.TCP, expect=CanaryExpect.SERVICE)

@@ -205,6 +205,15 @@ class Session:
                 hits += outcome >= instant
         return hits, misses
 
+    def streak(self, instant: int) -> int:
+        """Answers in a row, up to the latest outcome, among the probes sent at or after an instant."""
+        count = 0
+        for outcome in reversed(self.history):
+            if outcome < instant:
+                break
+            count += 1
+        return count
+
     def _judge(self) -> None:
         if self.state is SessionState.INIT:
             if self._proof >= UP_AFTER_HITS:

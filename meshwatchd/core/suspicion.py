@@ -67,6 +67,13 @@ FRESH_OF = 4
 HEARSAY_NS = 200 * MS
 """A peer that has begun to doubt the path is worth a few slices of our own; if they find nothing, it is on its own."""
 
+SEEK_PAUSE_NS = 15 * MS
+SEEK_PART = 4
+SEEK_LIMIT_NS = 2 * SECOND
+"""Between two questions to what could replace a condemned path that is not left yet: at least so much, and a fourth of
+the time that it has been condemned for. After the limit the regular probes have to do. Without them chance misses among
+the first few answers would keep traffic on a dead path for as long as slow sessions take to outweigh them."""
+
 EXPLAIN_NS = 2 * SECOND
 """For how long a condemned path without an explanation is asked about again and again."""
 
@@ -75,13 +82,16 @@ class Suspicion:
     """Starts bursts and keeps them going, and tells when suspicion comes and goes.
 
     Attributes:
-        next_step: when to look again while suspicion is raised, whatever is heard until then; nanoseconds.
+        is_raised: whether the path in use is suspected and not condemned yet.
+        is_seeking: whether it is condemned and another path is asked for.
+        next_step: when to look again while either is true, whatever is heard until then; nanoseconds.
     """
 
     def __init__(self, context: PairContext) -> None:
         self._context = context
         self._last_burst = -BURST_PAUSE_NS
         self._last_look = -BURST_PAUSE_NS
+        self._sought_at = -SEEK_PAUSE_NS
         self._planned_until = 0
         self._light_rounds = 0
         self._has_asked_why = False
@@ -90,6 +100,7 @@ class Suspicion:
         self._budget = float(BURST_BUDGET)
         self._budget_at = 0
         self.is_raised = False
+        self.is_seeking = False
         self._has_called = False
         self.next_step = 0
 
@@ -108,11 +119,14 @@ class Suspicion:
         elif self.is_raised and not group.is_suspect and not group.is_down:
             yield SuspicionCleared(path=active.number)
         self.is_raised = group.is_suspect
+        self.is_seeking = self._is_stuck(group, now)
         self._call(group, now)
         if group.is_suspect:
             self._press(group, now)
         elif self._context.mover.state is MoveState.PROPOSING:
             self.confirm(now, pause_ns=BURST_PAUSE_NS)
+        elif self.is_seeking:
+            self._seek(group, now)
         elif any(session.state is SessionState.SUSPECT for session in self._context.watch.segments):
             self._look_at_segments(now)
 
@@ -174,6 +188,21 @@ class Suspicion:
         if is_due and self._left(now) >= SLICE:
             self._last_look = now
             self._ask(watch.explaining(), now)
+
+    def _is_stuck(self, group: Group, now: int) -> bool:
+        """Whether this node has condemned the path not long ago and is on it still."""
+        context = self._context
+        is_concerned = context.watch.is_decider and context.is_enforcing and context.mover.state is MoveState.IDLE
+        return is_concerned and group.is_down and now - group.down_since <= SEEK_LIMIT_NS
+
+    def _seek(self, group: Group, now: int) -> None:
+        """Ask what could replace the path, until one of them has answered well enough to be taken."""
+        sessions = self._context.watch.replacing(self._context.mover.active)
+        pause_ns = max(SEEK_PAUSE_NS, (now - group.down_since) // SEEK_PART)
+        if now - self._sought_at >= pause_ns and self._left(now) >= len(sessions):
+            self._sought_at = now
+            self._ask(sessions, now, 1)
+        self.next_step = now + SEEK_PAUSE_NS
 
     def _call(self, group: Group, now: int) -> None:
         """Tell those who will have to agree, by the word in every probe's banner, that they had better look as well.

@@ -158,7 +158,10 @@ class Takeover:
             )
         engine.shared_pairs = shared_pairs(topology)
         yield ConfigureSessions(
-            sessions=plans, nodes=tuple(node.name for node in topology.mesh.nodes), windows=windows_of(topology)
+            sessions=plans,
+            nodes=tuple(node.name for node in topology.mesh.nodes),
+            tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
+            windows=windows_of(topology),
         )
         yield from engine.sizes.start(planner, plans, snapshot, now)
         for rules in (conductor.overrides() for conductor in gone):
@@ -274,3 +277,8 @@ class Takeover:
         if reason != self._rejected:
             self._rejected = reason
             yield TopologyRejected(reason=reason)
+
+
+def _leads(topology: Topology) -> bool:
+    """Whether this node's own sessions cross the mesh's tunnel, with no leader before it."""
+    return any(path.is_primary and topology.is_relay(path) for path in topology.local_paths())

@@ -211,7 +211,6 @@ class Agent:
             self._audit(),
             *self._prover.duties(),
             self._tunnels.watch(),
-            self._tunnels.watch_in_doubt(),
             self._read_sources(),
             self._serve_control(),
             *(() if self._discovery is None else (self._discovery.run(),)),

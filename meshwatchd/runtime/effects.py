@@ -37,10 +37,12 @@ from meshwatchd.model.outputs import (
     SaveState,
     SendProbe,
     SessionPlan,
+    SessionSuspected,
     SetBanner,
 )
 from meshwatchd.model.settings import SECOND, Mode, Settings
 from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
 
 OTHER_FILES: Final = 128
@@ -118,6 +120,7 @@ class Effects:
         self._sizer = Sizer(
             poller=poller, peers=peers, own=own, counters=counters, emit=inbox.append, learned=self._learned
         )
+        self._glance = TunnelGlance(poller=poller, emit=inbox.append)
         self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
@@ -157,8 +160,13 @@ class Effects:
             case CollisionFound() if self._is_acting and not self._has_provisioned:
                 self.refusal = "; ".join(output.what)
             case fact:
-                self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
-                self._has_stated = True
+                self._tell(fact, now_ns)
+
+    def _tell(self, fact: Fact, now_ns: int) -> None:
+        if isinstance(fact, SessionSuspected):
+            self._glance.doubt(now_ns)
+        self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
+        self._has_stated = True
 
     def flush(self) -> None:
         """Send the probes that were commanded; they leave together, which is what makes them cheap."""
@@ -188,13 +196,16 @@ class Effects:
 
     def expire(self, now_ns: int) -> None:
         """Forget probes that nobody waits for any more, and close their ports."""
+        self._glance.advance(now_ns)
         self._prober.expire(now_ns)
         self._sizer.expire(now_ns)
         self._canaries.expire(now_ns)
 
     def retry(self) -> None:
         """Try again what could not be opened, and close what was kept open for long enough."""
-        self._reflector.listen(self._ports.wanted(monotonic_ns()))
+        now_ns = monotonic_ns()
+        self._reflector.listen(self._ports.wanted(now_ns))
+        self._glance.refresh(now_ns)
         if self._standard is not None:
             self._standard.retry()
 
@@ -216,6 +227,7 @@ class Effects:
         self._sizer.close()
         self._learned.close()
         self._canaries.close()
+        self._glance.close()
         self._reflector.close()
         if self._standard is not None:
             self._standard.close()
@@ -231,6 +243,7 @@ class Effects:
         if command.windows != self._windows:
             self._windows, self._voice = command.windows, None
             self._announce()
+        self._glance.use(command.tunnel)
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
         self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)

@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from meshwatchd.core.delay import TRUSTED_AFTER_NS, DelayEstimator
-from meshwatchd.core.group import Group
+from meshwatchd.core.group import STREAK, Group
 from meshwatchd.core.permutation import KnownPorts
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -183,6 +183,20 @@ def test_one_miss_in_eight_is_verified_still():
     leg.probe(hits=["b3"])
 
     assert leg.group.verified_since(instant)
+
+
+def test_a_streak_of_each_session_is_verified_whatever_was_missed_before():
+    """The first answers are lost while six machines burst; what comes after them counts."""
+    leg = _Leg(["b2", "b3"])
+    instant = leg.now + 1
+    leg.probe(hits=["b2"], misses=["b3"], rounds=2)
+    leg.probe(hits=["b2", "b3"], rounds=STREAK - 1)
+    assert not leg.group.verified_since(instant)
+    leg.probe(hits=["b3"])
+    assert leg.group.verified_since(instant)
+    leg.probe(misses=["b2"])
+
+    assert not leg.group.verified_since(instant)
 
 
 def test_forgetting_ends_a_suspicion_and_keeps_a_verdict():

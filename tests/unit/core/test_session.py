@@ -213,6 +213,19 @@ def test_since_counts_by_the_instant_of_sending():
     assert (0, 0) == session.since(301 * MS)
 
 
+def test_a_streak_ends_at_a_miss_and_at_the_instant():
+    """What was answered before a miss, or sent too early, does not count."""
+    session = _up()
+    _hit(session, at=100 * MS, count=3)
+    assert 3 == session.streak(100 * MS)
+    assert 0 == session.streak(101 * MS)
+    _miss(session, at=200 * MS)
+    assert 0 == session.streak(0)
+    _hit(session, at=300 * MS, count=2)
+
+    assert 2 == session.streak(100 * MS)
+
+
 def test_history_is_bounded():
     """A daemon that runs for a year holds as much as one that runs for a minute."""
     session = _up()

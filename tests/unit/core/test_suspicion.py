@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from meshwatchd.core.classifier import Leg
-from meshwatchd.core.suspicion import BURST_BUDGET, CALL_GAP_NS, CALL_ROUNDS, EXPLAIN_NS, LIGHT_ROUNDS, RESERVE, SLICE
+from meshwatchd.core.suspicion import (
+    BURST_BUDGET,
+    CALL_GAP_NS,
+    CALL_ROUNDS,
+    EXPLAIN_NS,
+    LIGHT_ROUNDS,
+    RESERVE,
+    SEEK_LIMIT_NS,
+    SEEK_PART,
+    SLICE,
+)
 from meshwatchd.core.views import View, encode
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.outputs import SendProbe, SessionSuspected, SuspicionCleared
+from meshwatchd.model.outputs import FailoverProposed, SendProbe, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import primary_is_silent, ready
 
@@ -206,6 +218,39 @@ def test_a_leader_whose_member_doubts_the_path_looks_at_its_own_overlay():
 
     for peer in ("b2", "b3"):
         assert all(asked.count((Layer.OVERLAY, peer, flow)) >= LIGHT_ROUNDS for flow in FlowClass)
+
+
+def test_a_way_out_whose_first_answers_are_lost_is_asked_until_it_has_answered():
+    """Regular probes come every 200 ms, and a chance miss takes eight answers to outweigh."""
+    bench = ready("a1")
+    lost: Counter[int] = Counter()
+
+    def silent(plan):
+        is_standby = plan.layer is Layer.RELAY and plan.path == 1
+        lost.update([plan.session] if is_standby else ())
+        return primary_is_silent(plan) or (is_standby and lost[plan.session] < LIGHT_ROUNDS)
+
+    since = bench.now
+    bench.silent = silent
+    bench.run(400 * MS)
+    assert bench.said(FailoverProposed, since=since)
+
+
+def test_what_could_replace_a_condemned_path_is_sought_ever_more_seldom():
+    """With nothing to go to: a fourth of the time that it lasts, and two seconds at most."""
+    bench = ready("a2")
+    bench.silent = lambda plan: plan.layer is Layer.RELAY
+    bench.run(SECOND // 2)
+    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    assert group.is_down
+    bench.run(group.down_since + SEEK_LIMIT_NS - SECOND - bench.now)
+    since = bench.now
+    bench.run(SECOND)
+    rounds = [plan for plan in _confirms(bench, since) if plan.path == 1 and plan.peer == "b3"]
+    assert 1 < len(rounds) <= SEEK_PART
+    since = bench.now
+    bench.run(SECOND)
+    assert [] == _confirms(bench, since)
 
 
 def test_a_condemned_path_that_nothing_explains_is_asked_about_for_a_while():
