@@ -169,6 +169,36 @@ def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp
     assert (tmp_path / STATE_FILE).exists()
 
 
+def test_what_may_become_good_is_looked_at_when_it_has_stood(bench):
+    """A look that took long on a busy machine put off the next one, and a wedge was faster than the memory.
+
+    Calm wakes the watch as well: what stands is a candidate from that instant on.
+    """
+
+    async def begin():
+        bench.auditor.see(snapshot(HELD))
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(bench.auditor.watch())
+            await rounds()
+            bench.auditor.note(WELL)
+            await rounds()
+            watching.cancel()
+
+    async def rounds():
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(begin())
+    bench.auditor._pause_ns = 10 * GOOD_AFTER_NS
+    bench.now += 7 * SECOND
+    assert GOOD_AFTER_NS - 7 * SECOND == bench.auditor._wait_ns()
+    bench.now += 3 * SECOND
+    bench.auditor.look()
+
+    assert HELD == bench.auditor.good.entries
+    assert 10 * GOOD_AFTER_NS == bench.auditor._wait_ns(), "nothing is waited for any more"
+
+
 @pytest.mark.parametrize("held", [BROKEN, HELD])
 def test_what_is_wrong_or_young_or_told_to_be_bad_is_not_remembered(bench, held):
     """A finding, a critical verdict, an engine that is not ready yet."""
