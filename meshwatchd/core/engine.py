@@ -123,9 +123,13 @@ class Engine:
             outputs = self._replied(event, now)
         elif isinstance(event, ev.Tick):
             outputs = self._tick(now)
+        elif isinstance(event, ev.RequestReceived):
+            # As many as the two above, and a match tries its patterns one by one.
+            outputs = list(self._requested(event, now))
+            self._is_told = self._is_told and not outputs
         else:
             outputs = list(self._dispatch(event, now))
-            self._is_told = self._is_told and isinstance(event, ev.RequestReceived) and not outputs
+            self._is_told = False
         if outputs and not self._is_told:
             self._is_told = True
             outputs.extend(self._announce(now))
