@@ -348,6 +348,7 @@ TABLE: tuple[Rule, ...] = (
         fault=FaultCode.RELAY_NOT_FORWARDING,
         matches=lambda e: (
             _member_lost_leader(e)
+            and not tunnel_carries(e)
             and e.path_to_relay is Leg.DEAD
             and e.overlay is Leg.ALIVE
             and e.ipip is not Leg.DEAD

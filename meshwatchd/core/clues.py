@@ -127,8 +127,14 @@ def reflector_because(_: Evidence) -> tuple[str, ...]:
 
 
 def new_flows_die_beyond(e: Evidence) -> bool:
-    """The own side is innocent, known flows pass the remote leader, and new ones do not."""
-    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e)
+    """The own side is innocent, known flows pass the remote leader, and new ones do not.
+
+    Where new flows to that leader die as well they die in its tunnel, by the word of who holds the other end: a member
+    whose overlay to its own leader seems to be alive may have been lucky.
+    """
+    tunnel = e.wireguard if e.is_leader else e.own_view_wireguard
+    is_beyond = e.path_to_relay is Leg.ALIVE or tunnel is Leg.DEAD
+    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond
 
 
 def new_flows_at(name: str, direction: str) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ HERE = 1 << 30
 NEARBY = 1 << 31
 """Bits of the banner's masks that no pair of locations uses."""
 
+ABOUT_NODE = HERE | NEARBY
+
 
 class Unrest:
     """What is known of rewriting in progress, here and elsewhere."""

@@ -156,7 +156,7 @@ class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         protocol: of our rules and routes; 117 is unused in rt_protos.
-        table_base: first of 100 tables.
+        table_base: first of 100 tables; of 1000 in a mesh of more than four locations.
         priority_base: first of 100 rule priorities; above 100, so that Cilium's local rule stays first.
         device_prefix: of standby links.
     """

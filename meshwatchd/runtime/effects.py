@@ -19,6 +19,7 @@ from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
+from meshwatchd.core.windows import Parts
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame
@@ -93,7 +94,9 @@ class Effects:
         self._settings = settings
         self._plans: dict[SessionId, SessionPlan] = {}
         self._ports = _Ports()
-        own = translate.own_state(Banner(), node=self._node, epoch=epoch)
+        self._banner, self._windows = Banner(), dict[NodeName, int]()
+        self._voice: translate.Voice | None = None
+        own = translate.own_state(self._banner, node=self._node, epoch=epoch)
         self._switch = RuleSwitch(settings.kernel.protocol)
         self._prober = Prober(
             poller=poller,
@@ -135,10 +138,8 @@ class Effects:
             return
         match output:
             case SetBanner():
-                state = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
-                self._prober.announce(state)
-                self._sizer.announce(state)
-                self._reflector.announce(state)
+                self._banner = output.banner
+                self._announce()
             case SendSizeProbe():
                 self._sizer.send(output)
             case ConfigureSizes():
@@ -239,6 +240,9 @@ class Effects:
             names = dict.fromkeys((*command.nodes, self._node))
             self._peers.know(names, budgets_of(self._settings, len(names)))
             self._dictionary.know(names)
+        if command.windows != self._windows:
+            self._windows, self._voice = command.windows, None
+            self._announce()
         self._glance.use(command.tunnel)
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
@@ -247,6 +251,21 @@ class Effects:
         self._reflector.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}
+
+    def _announce(self) -> None:
+        """Say what the banner says; in a mesh of many locations in parts, to everybody what concerns it."""
+        parts = self._cut()
+        whole = self._banner if parts is None else parts.windows[0]
+        state = translate.own_state(whole, node=self._node, epoch=self._epoch)
+        self._voice = None if parts is None else translate.Voice(parts, node=self._node, epoch=self._epoch)
+        self._prober.announce(state, self._voice)
+        self._sizer.announce(state)
+        self._reflector.announce(state, self._voice)
+
+    def _cut(self) -> Parts | None:
+        if not self._windows:
+            return None
+        return Parts(self._banner, self._windows, before=None if self._voice is None else self._voice.parts)
 
     def _apply(self, command: ApplySwitch) -> SwitchApplied | SwitchFailed:
         try:

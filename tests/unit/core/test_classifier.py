@@ -327,6 +327,14 @@ def test_a_remote_leader_that_passes_known_flows_is_neither_dead_nor_cut_off(see
     assert "new flows to a1 itself die as well" in verdict.because
 
 
+@pytest.mark.parametrize("to_relay", [UNKNOWN, DEAD])
+def test_a_member_that_was_lucky_with_its_own_leader_blames_nobody_for_new_flows(to_relay):
+    """Its leader's overlay takes known flows only, and three new ones rode on such: the leader's tunnel is alive."""
+    evidence = replace(MEMBER, path_to_relay=to_relay, pinned=ALIVE)
+
+    assert (FaultCode.UNDETERMINED, "") == (classify(evidence).fault, classify(evidence).culprit)
+
+
 @pytest.mark.parametrize("overlay", [UNKNOWN, DEAD])
 def test_ipip_is_blamed_only_where_the_overlay_below_is_known_to_live(overlay):
     """When the overlay dies its members tell of the IPIP leg first, by either side's rule."""
