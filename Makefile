@@ -121,7 +121,7 @@ bench-diagnosis: need-root venv tools ## what the daemons make of each fault of 
 	@$(PYTHON) -m netnslab.bench_diagnosis $(ARGS)
 
 .PHONY: bench-mirror
-bench-mirror: need-root venv tools ## what watching the kernel costs the agent, as JSON
+bench-mirror: need-root venv tools ## what watching the kernel costs the agent, and the engine beside it, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)
 
 .PHONY: bench-removal
