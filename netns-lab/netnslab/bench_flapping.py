@@ -32,6 +32,7 @@ from netnslab.waiting import pause_until, wait_until
 SECOND = 1_000_000_000
 ARM_NS = 2 * SECOND
 MOST_SWITCHES = 2
+MOVES = ("failover.applied", "failback.applied")
 RELAYS = ("a1", "a2", "b1", "b2")
 MEMORY_S = 60
 """How long the fault remembers flows; those of the traffic's long-lived connections it spares."""
@@ -79,7 +80,7 @@ def judge(events: Sequence[Event], flows: Sequence[Flow], *, began_ns: int, flap
         flaps: how often it began.
         is_home: whether no node diverted traffic in the end.
     """
-    moves = [each for each in events if each.name == "failover.applied" and each.at_ns >= began_ns]
+    moves = [each for each in events if each.name in MOVES and each.at_ns >= began_ns]
     lost = [flow.start_ns for flow in flows if not flow.is_ok and flow.start_ns >= began_ns]
     return Flapping(
         flaps=flaps,

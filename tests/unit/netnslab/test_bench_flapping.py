@@ -37,7 +37,9 @@ def _judge(events, flows=()):
 
 def _move(node, after_s, rank):
     at_ns = BEGAN + int(after_s * SECOND)
-    return Event(at_ns=at_ns, node=node, name="failover.applied", fields={"to_rank": rank})
+    return Event(
+        at_ns=at_ns, node=node, name="failover.applied" if rank else "failback.applied", fields={"to_rank": rank}
+    )
 
 
 def _flow(after_s, outcome):
