@@ -111,13 +111,17 @@ bench-failover: need-root venv tools ## outage over 20 injected faults of each k
 bench-crashes: need-root venv tools ## kill -9 at 200 random instants of failovers and failbacks, as JSON
 	@$(PYTHON) -m netnslab.bench_crashes $(ARGS)
 
+.PHONY: bench-flapping
+bench-flapping: need-root venv tools ## a leader that flaps at 1 Hz for five minutes, as JSON
+	@$(PYTHON) -m netnslab.bench_flapping $(ARGS)
+
 # For example: make bench-diagnosis ARGS='--only fdb-entry-missing --topology flannel-wg'
 .PHONY: bench-diagnosis
 bench-diagnosis: need-root venv tools ## what the daemons make of each fault of the catalogue, as a confusion matrix
 	@$(PYTHON) -m netnslab.bench_diagnosis $(ARGS)
 
 .PHONY: bench-mirror
-bench-mirror: need-root venv tools ## what watching the kernel costs the agent, as JSON
+bench-mirror: need-root venv tools ## what watching the kernel costs the agent, and the engine beside it, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)
 
 .PHONY: bench-removal

@@ -5,6 +5,7 @@ like a probe's, with an empty banner, and the core lets it warn only.
 
     udp    a DNS question from a fresh source port     any datagram from there is the answer
     tcp    connect() from a port of the kernel's       established, or with expect = "answer" also refused
+    bulk   the same, and some full segments            acknowledged by the other end's kernel (`adapters.bulk`)
 
 A refusal is a segment that acknowledges our SYN (RFC 9293 section 3.10.7.3), so somebody at that address has seen it.
 ICMP errors prove nothing: anybody can send them. The kernel reports one of them, port unreachable, for a TCP connection
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from meshwatchd.adapters import bulk
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
@@ -44,12 +46,16 @@ Emit = Callable[[ReplyReceived | SendFailed], None]
 class _Question:
     """One question that may still be answered."""
 
-    __slots__ = ("plan", "sent_ns", "seq", "socket")
+    __slots__ = ("kind", "plan", "sent_ns", "seq", "socket")
 
-    def __init__(self, plan: SessionPlan, seq: int, opened: socket.socket) -> None:
+    def __init__(self, plan: SessionPlan, seq: int) -> None:
+        assert plan.canary is not None, "sessions of Layer.POD ask a canary"
         self.plan = plan
         self.seq = seq
-        self.socket = opened
+        self.kind = plan.canary.kind
+        family = socket.AF_INET6 if plan.is_ip6 else socket.AF_INET
+        kind = socket.SOCK_DGRAM if self.kind is CanaryKind.UDP else socket.SOCK_STREAM
+        self.socket = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self.sent_ns = 0
 
 
@@ -74,20 +80,16 @@ class CanaryProber:
 
     def send(self, command: SendProbe) -> None:
         """Ask once; what keeps the question from leaving becomes SendFailed."""
-        plan = self._plans[command.session]
-        assert plan.canary is not None, "sessions of Layer.POD ask a canary"
-        is_tcp = plan.canary.kind is CanaryKind.TCP
-        family = socket.AF_INET6 if plan.is_ip6 else socket.AF_INET
-        kind = (socket.SOCK_STREAM if is_tcp else socket.SOCK_DGRAM) | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        question = _Question(plan, command.seq, socket.socket(family, kind))
+        question = _Question(self._plans[command.session], command.seq)
+        is_datagram = question.kind is CanaryKind.UDP
         self._open[question.socket.fileno()] = question
-        self._poller.add(question.socket.fileno(), self._on_connected if is_tcp else self._on_datagram)
+        self._poller.add(question.socket.fileno(), self._on_datagram if is_datagram else self._on_connected)
         question.sent_ns = monotonic_ns()
         try:
-            if is_tcp:
-                self._connect(question)
-            else:
+            if is_datagram:
                 _ask(question, command.source_port)
+            else:
+                self._connect(question)
         except OSError as error:
             self._fail(question, error.errno or 0)
             return
@@ -106,6 +108,8 @@ class CanaryProber:
         self._plans = {}
 
     def _connect(self, question: _Question) -> None:
+        if question.kind is CanaryKind.BULK:
+            bulk.prepare(question.socket)
         result = question.socket.connect_ex((question.plan.destination, question.plan.port))
         if result == errno.EINPROGRESS:
             self._poller.set_writing(question.socket.fileno(), is_wanted=True)
@@ -119,11 +123,26 @@ class CanaryProber:
     def _conclude(self, question: _Question, result: int) -> None:
         """Judge a connection by the errno it ended with; 0 stands for established."""
         assert question.plan.canary is not None, "sessions of Layer.POD ask a canary"
-        is_refusal_enough = question.plan.canary.expect is CanaryExpect.ANSWER
+        if question.kind is CanaryKind.BULK and result == 0:
+            self._carry(question)
+            return
+        is_refusal_enough = question.kind is CanaryKind.TCP and question.plan.canary.expect is CanaryExpect.ANSWER
         if result == 0 or (result == errno.ECONNREFUSED and is_refusal_enough):
             self._accept(question)
         else:
             self._fail(question, result)
+
+    def _carry(self, question: _Question) -> None:
+        """Go on with an established connection: called again whenever something was acknowledged."""
+        try:
+            is_acknowledged = bulk.carry_on(question.socket)
+        except OSError as error:
+            self._fail(question, error.errno or 0)
+            return
+        if is_acknowledged:
+            self._accept(question)
+        else:
+            self._poller.set_writing(question.socket.fileno(), is_wanted=True)
 
     def _on_datagram(self, fd: int) -> None:
         question = self._open[fd]

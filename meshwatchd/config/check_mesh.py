@@ -6,7 +6,6 @@ import ipaddress
 import itertools
 from collections.abc import Iterator
 
-from meshwatchd.config.check_numbers import MAX_PAIRS
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
     Finding,
@@ -19,7 +18,7 @@ from meshwatchd.config.values import (
 )
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.topology import Location, Mesh, Node, Path, build_mesh
+from meshwatchd.model.topology import MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
 
 _FIELDS6 = ("node_ip6", "overlay_ip6", "wireguard_ip6")
 
@@ -111,12 +110,11 @@ def _check_membership(mesh: MeshSettings) -> Iterator[Finding]:
 
 
 def _check_count(mesh: MeshSettings) -> Iterator[Finding]:
-    locations = mesh.location
-    if len(locations) * (len(locations) - 1) // 2 > MAX_PAIRS:
+    if len(mesh.location) > MAX_LOCATIONS:
         yield Finding(
             key="mesh.location",
-            problem=f"{len(locations)} locations make {len(locations) * (len(locations) - 1) // 2} pairs",
-            remedy=f"declare at most 4: a probe tells its view of {MAX_PAIRS} pairs",
+            problem=f"{len(mesh.location)} locations need more probe ports than there are",
+            remedy=f"declare at most {MAX_LOCATIONS}",
         )
 
 

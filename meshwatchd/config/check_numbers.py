@@ -6,6 +6,7 @@ The map of what others use on a Kubernetes node is from their sources (Kilo, Cil
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -20,13 +21,14 @@ from meshwatchd.config.values import (
     check_number,
     check_port_range,
 )
+from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, PolicySettings, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
-from meshwatchd.model.topology import LINKS_PER_PAIR
+from meshwatchd.model.topology import COUNTED_LOCATIONS, LINKS_PER_PAIR, MAX_LOCATIONS, pair_number
 from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
 
 PROBE_BAND_PORTS = RESERVED_PORTS
-"""From probe.port on: segments, effective, one port for each path (64 with these), pinned source ports."""
+"""From probe.port on: segments, effective, one port for each path, and source ports of known flows in between."""
 
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
@@ -37,11 +39,8 @@ MOST_JOURNAL_MIB = 1024
 MOST_ACTIONS = 10_000
 """Each is remembered for a day."""
 
-MAX_PAIRS = 6
-"""Pairs of locations one probe can tell its view of: 32 bits, 5 for each (model.events.Banner)."""
-
 BAND = 100
-"""Tables and priorities we take, from the base on."""
+"""Priorities we take, from the base on."""
 
 FOREIGN_PORTS = {
     4789: "VXLAN",
@@ -169,7 +168,8 @@ def _check_kernel(settings: Settings) -> Iterator[Finding]:
             problem=f"{kernel.protocol} marks the routes of {owner}",
             remedy="choose a number nobody uses, such as 117",
         )
-    yield from _check_tables(kernel.table_base)
+    is_large = len(mesh.location) > COUNTED_LOCATIONS
+    yield from _check_tables(kernel.table_base, TABLES if is_large else FIRST_TABLES)
     yield from _check_priorities(kernel.priority_base)
     if not _PREFIX.fullmatch(kernel.device_prefix):
         yield Finding(
@@ -190,15 +190,15 @@ def _check_kernel(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _check_tables(base: int) -> Iterator[Finding]:
-    most = 2**32 - BAND
-    yield from check_number("kernel.table_base", base, least=1, most=most, why=f"{BAND} tables follow from there")
-    taken = next((table for table in sorted(FOREIGN_TABLES) if base <= table < base + BAND), None)
+def _check_tables(base: int, count: int) -> Iterator[Finding]:
+    most = 2**32 - count
+    yield from check_number("kernel.table_base", base, least=1, most=most, why=f"{count} tables follow from there")
+    taken = next((table for table in sorted(FOREIGN_TABLES) if base <= table < base + count), None)
     if taken is not None:
         yield Finding(
             key="kernel.table_base",
-            problem=f"tables {base} to {base + BAND - 1} contain {taken} of {FOREIGN_TABLES[taken]}",
-            remedy=f"choose {BAND} tables nobody uses, such as 7700",
+            problem=f"tables {base} to {base + count - 1} contain {taken} of {FOREIGN_TABLES[taken]}",
+            remedy=f"choose {count} tables nobody uses, such as 7700",
         )
 
 
@@ -235,7 +235,7 @@ def _check_ports(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 key=key,
                 problem=f"{ports[0]} to {ports[-1]} contain {taken}, the {FOREIGN_PORTS[taken]}",
-                remedy="choose ports nobody uses, such as 18618 for probes and 51830 for standby links",
+                remedy=f"choose ports nobody uses, such as 18618 for probes and {_free_port(count)} for standby links",
             )
     if probes.start < links.stop and links.start < probes.stop:
         yield Finding(
@@ -245,11 +245,16 @@ def _check_ports(settings: Settings) -> Iterator[Finding]:
         )
 
 
+def _free_port(count: int) -> int:
+    """Where so many standby ports in a row can begin."""
+    return 51_830 if count <= 51_871 - 51_830 else 52_000
+
+
 def _link_count(settings: Settings) -> int:
     """Standby ports to keep free: those of the declared pairs of locations, at least those of one."""
-    locations = len(settings.mesh.location)
-    pairs = min(MAX_PAIRS, locations * (locations - 1) // 2)
-    return max(1, pairs) * LINKS_PER_PAIR
+    locations = min(MAX_LOCATIONS, len(settings.mesh.location))
+    highest = max((pair_number(*pair, locations) for pair in itertools.combinations(range(locations), 2)), default=0)
+    return (highest + 1) * LINKS_PER_PAIR
 
 
 def _check_flow_memory(settings: Settings) -> Iterator[Finding]:

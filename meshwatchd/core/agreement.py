@@ -18,6 +18,9 @@ from meshwatchd.model.settings import MINUTE
 from meshwatchd.model.topology import Path
 from meshwatchd.model.units import parse_duration
 
+UNHEARD = 3
+"""So many probes of each session in vain, and no answer ever, say as much as a suspicion does."""
+
 ORDER_PAUSE_NS = MINUTE
 """An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
 
@@ -224,6 +227,10 @@ class Agreement:
         if not current.sessions:
             # The path goes around this leader, which answers for its relay: that the relay is dead is evidence enough.
             return group.is_good and group.verified_since(now - LOST_NS)
+        if not current.is_proven:
+            # This daemon started in the middle of the fault: what has never answered here cannot become suspect.
+            is_silent = all(each.lost >= UNHEARD and not each.last_heard for each in current.sessions)
+            return is_silent and group.is_good and group.verified_since(now - LOST_NS)
         since = current.suspect_since or current.down_since
         if not since and current.is_overdue(now):
             since = self._suspicion.doubted_since(now, besides=sender)

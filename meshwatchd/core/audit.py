@@ -37,6 +37,7 @@ class View:
         node: this node's name.
         hellos: what peers say of themselves, by their name.
         good: the last good state, or None.
+        seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
     """
 
     snapshot: Snapshot
@@ -44,6 +45,7 @@ class View:
     node: str
     hellos: Mapping[str, Hello]
     good: GoodState | None
+    seen_device: str = ""
 
 
 def audit(view: View) -> tuple[AuditFinding, ...]:
@@ -109,7 +111,8 @@ def _everything(peers: Iterable[Expected], view: View) -> Entries:
 def _device_finding(view: View, code: FaultCode, because: str, wanted: Entries) -> tuple[AuditFinding, ...]:
     """A device that was never there is nobody's loss."""
     device = view.mesh.overlay_device
-    if code is FaultCode.OVERLAY_DEVICE_MISSING and (view.good is None or view.good.device != device):
+    was_there = device in (view.seen_device, view.good.device if view.good is not None else "")
+    if code is FaultCode.OVERLAY_DEVICE_MISSING and not was_there:
         return ()
     return (
         AuditFinding(code=code, device=device, subject=device, culprit=view.node, because=(because,), wanted=wanted),

@@ -6,6 +6,7 @@ tunnel. What tells them apart:
     this node's tunnels and overlay legs to all other locations       all of them at once: the fault is here
     canaries at a node's address outside of the mesh, a public one    its host lives, whatever became of the tunnel
     canaries behind all other nodes                                   only this node's probes pass: the fault is here
+    canaries in bulk behind all other nodes                           all of them lost: this node's offload is broken
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ipaddress import ip_address, ip_network
 from meshwatchd.core.evidence import Beside, Leg
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session
-from meshwatchd.core.side import is_silent, place_of
+from meshwatchd.core.side import bulk_and_handshake, is_bulk, is_bulk_lost, is_silent, place_of
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
@@ -47,7 +48,9 @@ class Surroundings:
         self._pods = tuple(node.pod_cidr for node in nodes)
         self._on_tunnel = frozenset(address for node in nodes for address in (node.node_ip, node.wireguard_ip))
         here = frozenset(node.name for node in nodes if node.location == remote)
-        canaries = schedule.select(layer=Layer.POD, is_advisory=True) if self._is_direct else ()
+        asked = schedule.select(layer=Layer.POD, is_advisory=True) if self._is_direct else ()
+        canaries = tuple(s for s in asked if not is_bulk(s.plan))
+        self._bulk = tuple(pair for pair in bulk_and_handshake(asked) if pair[0].plan.peer not in here)
         outside = tuple(s for s in canaries if self.is_outside(s.plan))
         self._outside = tuple(s for s in outside if s.plan.peer in here)
         self._outside_elsewhere = _by_peer(s for s in outside if s.plan.peer not in here)
@@ -88,8 +91,13 @@ class Surroundings:
             tunnels=_joined(self._tunnels, since, judge),
             overlays=_joined(self._overlays, since, judge),
             silent=tuple(place_of(s.plan) for s in self._behind if is_silent(s)),
+            bulk=self._carries_bulk(),
             answering=tuple(place_of(s.plan)[0] for s in self._behind if not is_silent(s)),
         )
+
+    def _carries_bulk(self) -> Leg:
+        found = {is_bulk_lost(*pair) for pair in self._bulk if pair[0].is_proven}
+        return Leg.UNKNOWN if not found else Leg.ALIVE if False in found else Leg.DEAD
 
 
 def _by_peer(sessions: Iterable[Session]) -> tuple[tuple[Session, ...], ...]:

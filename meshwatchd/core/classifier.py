@@ -15,18 +15,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    direction,
+    hears_others,
     inbound_because,
     ip6_because,
+    is_known_to_leader,
+    new_flows_at,
+    new_flows_die_beyond,
+    offload_culprit,
     outside_because,
     overlay_alone,
     overlay_end,
     overlay_extent,
+    own_side_is_fine,
     own_tunnels_blocked,
     reflector_because,
+    relay_because,
     remote_lost,
     remote_tunnel_blocked,
     serves_probes_only,
+    tunnel_carries,
     tunnel_is_silent,
+    underlay_because,
 )
 from meshwatchd.core.evidence import KUBELET_PORT, Evidence, Leg
 from meshwatchd.core.mtu_verdict import SIZE_FAULTS, to_verdict
@@ -78,15 +88,7 @@ def _member_lost_leader(e: Evidence) -> bool:
 
 def _beyond_remote(e: Evidence) -> bool:
     """The remote leader itself answers over the path, the nodes behind it do not; the own overlay is innocent."""
-    is_own_side_fine = e.is_leader or e.overlay is Leg.ALIVE
-    return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and is_own_side_fine
-
-
-def _new_flows_at(name: str, direction: str) -> tuple[str, ...]:
-    return (
-        f"fresh flows {direction} {name} over the overlay die",
-        f"flows that {name}'s network remembers still pass",
-    )
+    return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and own_side_is_fine(e)
 
 
 def _about_size(fault: FaultCode) -> Rule:
@@ -123,13 +125,13 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.PROBE_PORT_BLOCKED,
-        matches=lambda e: e.own_loop is Leg.DEAD and e.path is Leg.ALIVE,
+        matches=lambda e: e.own_loop is Leg.DEAD and hears_others(e),
         culprit=lambda e: e.self_name,
         because=reflector_because,
     ),
     Rule(
         fault=FaultCode.LOCAL,
-        matches=lambda e: e.own_loop is Leg.DEAD and e.path is not Leg.ALIVE,
+        matches=lambda e: e.own_loop is Leg.DEAD and not hears_others(e),
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "this node's own reflector does not answer it over loopback",
@@ -156,7 +158,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.LEADER_DEAD,
-        matches=lambda e: _member_lost_leader(e) and e.underlay is Leg.DEAD,
+        matches=lambda e: _member_lost_leader(e) and e.underlay is Leg.DEAD and not is_known_to_leader(e),
         culprit=_own,
         because=lambda e: (
             f"{e.own_leader} answers on neither underlay nor overlay",
@@ -165,15 +167,11 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_NEW_FLOWS,
-        matches=lambda e: (
-            _member_lost_leader(e)
-            and e.overlay is Leg.DEAD
-            and (e.overlay_pinned is Leg.ALIVE or e.pinned is Leg.ALIVE)
-        ),
+        matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.DEAD and is_known_to_leader(e),
         culprit=_own,
         because=lambda e: (
-            *_new_flows_at(e.own_leader, "between this node and"),
-            f"{e.own_leader}'s underlay address answers",
+            *new_flows_at(e.own_leader, "between this node and"),
+            underlay_because(e),
             inbound_because(e),
         ),
     ),
@@ -267,6 +265,7 @@ TABLE: tuple[Rule, ...] = (
         fault=FaultCode.WIREGUARD_BLOCKED,
         matches=lambda e: (
             _member_lost_leader(e)
+            and not tunnel_carries(e)
             and e.path_to_relay is not Leg.ALIVE
             and e.overlay is Leg.ALIVE
             and e.own_view_wireguard is Leg.DEAD
@@ -285,7 +284,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"the tunnel to {e.remote_leader} {'answers' if e.wireguard is Leg.ALIVE else 'loses new flows as well'}",
             overlay_extent(e),
-            *_new_flows_at(e.remote_leader, "between this node and"),
+            *new_flows_at(e.remote_leader, "between this node and"),
         ),
     ),
     Rule(
@@ -300,11 +299,11 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_NEW_FLOWS,
-        matches=lambda e: _beyond_remote(e) and e.pinned is Leg.ALIVE,
+        matches=lambda e: new_flows_die_beyond(e) and not overlay_alone(e),
         culprit=_remote,
         because=lambda e: (
-            f"{e.remote_leader} itself answers through the tunnel",
-            *_new_flows_at(e.remote_leader, "to the nodes behind"),
+            relay_because(e),
+            *new_flows_at(e.remote_leader, "to the nodes behind"),
         ),
     ),
     Rule(
@@ -349,6 +348,7 @@ TABLE: tuple[Rule, ...] = (
         fault=FaultCode.RELAY_NOT_FORWARDING,
         matches=lambda e: (
             _member_lost_leader(e)
+            and not tunnel_carries(e)
             and e.path_to_relay is Leg.DEAD
             and e.overlay is Leg.ALIVE
             and e.ipip is not Leg.DEAD
@@ -433,6 +433,15 @@ TABLE: tuple[Rule, ...] = (
     ),
     *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
+        fault=FaultCode.OFFLOAD_FAULT,
+        matches=lambda e: bool(e.silent_bulk) and e.path is Leg.ALIVE,
+        culprit=offload_culprit,
+        because=lambda e: (
+            *(f"{name} on {node} accepts connections, and no full segment gets there" for name, node in e.silent_bulk),
+            "the probes of every layer are answered, and no size was found too big",
+        ),
+    ),
+    Rule(
         fault=FaultCode.NONE,
         matches=lambda _: True,
         culprit=_nobody,
@@ -461,7 +470,7 @@ def classify(evidence: Evidence) -> Verdict:
         severity=severity,
         pair=evidence.pair,
         culprit=rule.culprit(evidence),
-        direction=_direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
+        direction=direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
         because=tuple(sentence for sentence in because if sentence),
         log_likelihood=evidence.log_likelihood,
     )
@@ -476,7 +485,7 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
     if fault is FaultCode.NODE_UNREACHABLE:
         return culprit == node
-    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, FaultCode.OFFLOAD_FAULT
     return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
@@ -487,12 +496,3 @@ def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
         for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
         if explains(rule.fault, culprit, node)
     )
-
-
-def _direction(evidence: Evidence) -> Direction:
-    """Which way packets die: what a silent peer's own probes tell that still arrive here."""
-    if not _is_broken(evidence):
-        return Direction.UNKNOWN
-    if evidence.inbound is Leg.ALIVE:
-        return Direction.OUTBOUND
-    return Direction.INBOUND if evidence.inbound is Leg.DEAD else Direction.UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshwatchd.core.evidence import Evidence, Leg
+from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
 
 
@@ -11,12 +12,31 @@ def overlay_alone(e: Evidence) -> bool:
     return e.is_overlay_direct and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
 
 
-def tunnel_carries(e: Evidence) -> bool:
-    """Known flows of the overlay pass, and so the tunnel below does, whatever becomes of new flows through it.
+def hears_others(e: Evidence) -> bool:
+    """Other nodes answer new flows of this one: whoever does not hear itself is not deaf for that.
 
-    A full table of connections lets nothing new in, be it for the overlay or for the tunnel's own address.
+    A filter that has closed the reflector's ports takes the answers to known flows as well, whose source ports are
+    among them, so that the path may be condemned.
     """
-    return e.is_overlay_direct and e.pinned is Leg.ALIVE
+    return Leg.ALIVE in (e.path, e.path_to_relay, e.wireguard if e.is_leader else e.underlay)
+
+
+def tunnel_carries(e: Evidence) -> bool:
+    """Known flows pass, and so the tunnel below does, whatever becomes of new flows through it.
+
+    A full table of connections lets nothing new in, be it for the nodes behind or for the tunnel's own address.
+    """
+    return e.pinned is Leg.ALIVE
+
+
+def is_known_to_leader(e: Evidence) -> bool:
+    """Known flows to the own leader, or through it, are answered: it is alive, whatever becomes of new ones."""
+    return Leg.ALIVE in (e.overlay_pinned, e.pinned)
+
+
+def own_side_is_fine(e: Evidence) -> bool:
+    """Nothing is lost before the tunnel."""
+    return e.is_leader or e.overlay is Leg.ALIVE
 
 
 def overlay_end(e: Evidence) -> str:
@@ -71,6 +91,21 @@ def serves_probes_only(e: Evidence) -> bool:
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
 
 
+def offload_culprit(e: Evidence) -> str:
+    """Whom full segments do not get past.
+
+    Nobody's anywhere: where every node is a location of its own, this node. Those behind the remote leader only, and
+    its own pass: its overlay. One alone: that node. Else it may be this side or that.
+    """
+    lost = list(dict.fromkeys(node for _, node in e.silent_bulk))
+    carried = {node for _, node in e.answering_bulk}
+    if e.is_overlay_direct and e.beside.bulk is Leg.DEAD:
+        return e.self_name
+    if len(lost) == 1 and (e.is_overlay_direct or carried - {e.remote_leader}):
+        return lost[0]
+    return e.remote_leader if e.remote_leader in carried else ""
+
+
 def ip6_because(evidence: Evidence) -> tuple[str, ...]:
     """Who is silent by IPv6, layer by layer."""
     layers: dict[Layer, list[str]] = {}
@@ -89,6 +124,48 @@ def reflector_because(_: Evidence) -> tuple[str, ...]:
         "this node's own reflector does not answer it, not even over loopback",
         "what other nodes answer comes in: only the ports of the reflector are closed here",
     )
+
+
+def new_flows_die_beyond(e: Evidence) -> bool:
+    """The own side is innocent, known flows pass the remote leader, and new ones do not.
+
+    Where new flows to that leader die as well they die in its tunnel, by the word of who holds the other end: a member
+    whose overlay to its own leader seems to be alive may have been lucky.
+    """
+    tunnel = e.wireguard if e.is_leader else e.own_view_wireguard
+    is_beyond = e.path_to_relay is Leg.ALIVE or tunnel is Leg.DEAD
+    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond
+
+
+def new_flows_at(name: str, direction: str) -> tuple[str, ...]:
+    """What a node does to the overlay that takes known flows only."""
+    return (
+        f"fresh flows {direction} {name} over the overlay die",
+        f"flows that {name}'s network remembers still pass",
+    )
+
+
+def underlay_because(e: Evidence) -> str:
+    """What a leader whose overlay takes no new flows does with those of the underlay."""
+    if e.underlay is Leg.ALIVE:
+        return f"{e.own_leader}'s underlay address answers"
+    return f"new flows to {e.own_leader}'s underlay address die as well" if e.underlay is Leg.DEAD else ""
+
+
+def relay_because(e: Evidence) -> str:
+    """What the remote leader does with new flows to itself, while those to the nodes behind it die."""
+    if e.path_to_relay is Leg.ALIVE:
+        return f"{e.remote_leader} itself answers through the tunnel"
+    return f"new flows to {e.remote_leader} itself die as well" if e.path_to_relay is Leg.DEAD else ""
+
+
+def direction(e: Evidence) -> Direction:
+    """Which way packets die: what a silent peer's own probes tell that still arrive here."""
+    if e.path is not Leg.DEAD:
+        return Direction.UNKNOWN
+    if e.inbound is Leg.ALIVE:
+        return Direction.OUTBOUND
+    return Direction.INBOUND if e.inbound is Leg.DEAD else Direction.UNKNOWN
 
 
 def inbound_because(evidence: Evidence) -> str:

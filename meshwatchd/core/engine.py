@@ -27,7 +27,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.storm import Storm
 from meshwatchd.core.takeover import Takeover
-from meshwatchd.core.unrest import HERE, Unrest
+from meshwatchd.core.unrest import ABOUT_NODE, Unrest
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mesh_profile import Profile
@@ -94,6 +94,7 @@ class Engine:
         self._is_told = True
         self.in_use: tuple[int, ...] = ()
         self.by_path: dict[int, tuple[Conductor, ...]] = {}
+        self.shared_pairs: Mapping[NodeName, int] = {}
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
@@ -122,9 +123,13 @@ class Engine:
             outputs = self._replied(event, now)
         elif isinstance(event, ev.Tick):
             outputs = self._tick(now)
+        elif isinstance(event, ev.RequestReceived):
+            # As many as the two above, and a match tries its patterns one by one.
+            outputs = list(self._requested(event, now))
+            self._is_told = self._is_told and not outputs
         else:
             outputs = list(self._dispatch(event, now))
-            self._is_told = self._is_told and isinstance(event, ev.RequestReceived) and not outputs
+            self._is_told = False
         if outputs and not self._is_told:
             self._is_told = True
             outputs.extend(self._announce(now))
@@ -294,7 +299,9 @@ class Engine:
                 conductor.watch.note_heard(event.peer, event.layer, event.path, now)
         yield from self._learn(event.peer, event.banner, now)
         message = event.coordination
-        if message is not None and message.target == self.node and message.pair in self.conductors:
+        if message is None or message.target != self.node or message.pair not in self.conductors:
+            return
+        if self._is_shared(event.peer, message.pair):
             yield from self.conductors[message.pair].received(message, event.peer, now)
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
@@ -304,10 +311,10 @@ class Engine:
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""
-        if banner.active != self._banner.active:
-            banner = self._readable(banner)
+        if banner.active != self._banner.active or banner.window:
+            banner = self._readable(peer, banner)
         self.views.note(peer, banner, now)
-        if banner.view_up >= HERE and self.topology is not None:
+        if banner.view_up & ABOUT_NODE and self.topology is not None:
             mesh, home = self.topology.mesh, self.topology.local.location
             where = next((node.location for node in mesh.nodes if node.name == peer), "")
             if self.unrest.heard(peer, banner, now, location=where, home=home):
@@ -344,14 +351,19 @@ class Engine:
         self.schedule.confirm((*near, *beyond), now, rounds=1)
         self._is_told = False
 
-    def _readable(self, banner: ev.Banner) -> ev.Banner:
+    def _readable(self, peer: NodeName, banner: ev.Banner) -> ev.Banner:
         """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others."""
         strange = [
             active.pair
             for active in banner.active
-            if active.pair in self.conductors and not self.conductors[active.pair].is_same_pair(active.relays)
+            if active.pair in self.conductors
+            and not (self._is_shared(peer, active.pair) and self.conductors[active.pair].is_same_pair(active.relays))
         ]
         return views.without(banner, strange) if strange else banner
+
+    def _is_shared(self, peer: NodeName, pair: int) -> bool:
+        """Whether a peer means this node's pair by a number."""
+        return self.shared_pairs.get(peer, pair) == pair
 
     def _announce(self, now: int) -> Iterator[Output]:
         legs: dict[tuple[int, views.View], Leg] = {}

@@ -31,6 +31,7 @@ class Beside:
         tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
         silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
         answering: names of those that do.
+        bulk: whether full segments pass to the other nodes: dead where all services there accept connections only.
     """
 
     outside: Leg = Leg.UNKNOWN
@@ -40,6 +41,7 @@ class Beside:
     overlays: Leg = Leg.UNKNOWN
     silent: tuple[tuple[str, str], ...] = ()
     answering: tuple[str, ...] = ()
+    bulk: Leg = Leg.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Evidence:
         silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
         silent_kubelets: the same of canaries that ask a kubelet.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
+        silent_bulk: names and nodes of the services that accept connections and get nothing through them in bulk.
+        answering_bulk: the same of those that get it.
         log_likelihood: of the primary path's test.
         beside: what other pairs and the world outside of the tunnel tell.
         sizes: what the measured sizes say; None where all are as they should be.
@@ -113,5 +117,7 @@ class Evidence:
     is_overlay_direct: bool = False
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
+    silent_bulk: tuple[tuple[str, str], ...] = ()
+    answering_bulk: tuple[tuple[str, str], ...] = ()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None

@@ -33,6 +33,7 @@ _OVERLAY_LOST = frozenset(
     )
 )
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
+_NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
@@ -43,7 +44,9 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.OVERLAY_EMPTIED: _OVERLAY_LOST,
         FaultCode.VTEP_MAC_CHANGED: _OVERLAY_LOST,
         FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
-        FaultCode.CONNTRACK_FULL: _OVERLAY_LOST,
+        FaultCode.CONNTRACK_FULL: _NOTHING_NEW,
+        # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.
+        FaultCode.CONNTRACK_INVALID: frozenset((FaultCode.OFFLOAD_FAULT,)),
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,

@@ -6,10 +6,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from meshwatchd.core.planner import EFFECTIVE_PORT_OFFSET, Planner
 from meshwatchd.core.rates import Kind
+from meshwatchd.core.witnesses import MIN_ACCUSERS
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
 from meshwatchd.model.units import parse_duration
 
@@ -21,6 +25,10 @@ BIG_LOCATION = 64
 
 SUBSET = 16
 """Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
+
+REMOTE_NODES = 192
+"""Nodes that one node probes in all other locations together: three of BIG_LOCATION. Where there are more locations
+each has less to itself, but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
 
 
 def lay_out(
@@ -70,12 +78,19 @@ def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
     The members with the highest random weight (rendezvous hashing, Thaler and Ravishankar 1998): every node knows
     who watches whom without a word, and a member that comes or goes changes the duties of few.
     """
-    members = [node.name for node in mesh.members(location) if node.name != observer]
-    if len(members) <= BIG_LOCATION:
+    found = mesh.members(location)
+    members = [node.name for node in found if node.name != observer]
+    most = big_location(len(mesh.locations)) if len(members) == len(found) else BIG_LOCATION
+    if len(members) <= most:
         return frozenset(members)
     relays = mesh.location(location).relays()
     others = sorted((name for name in members if name not in relays), key=lambda name: _weight(observer, name))
-    return frozenset((*others[-SUBSET:], *(name for name in relays if name != observer)))
+    return frozenset((*others[-min(SUBSET, most) :], *(name for name in relays if name != observer)))
+
+
+def big_location(locations: int) -> int:
+    """Up to so many nodes of another location are all probed by every node, where there are so many locations."""
+    return min(BIG_LOCATION, max(MIN_ACCUSERS, REMOTE_NODES // max(1, locations - 1)))
 
 
 def _weight(observer: str, member: str) -> bytes:
@@ -83,14 +98,13 @@ def _weight(observer: str, member: str) -> bytes:
 
 
 def _kind(planner: Planner, plan: SessionPlan) -> Kind:
-    topology = planner.topology
     share, is_relay = 0, False
     if plan.path != NO_PATH:
-        path = topology.mesh.path(plan.path)
-        remote = path.other_location(topology.local.location)
+        path = planner.path(plan.path)
+        remote = path.other_location(planner.local.location)
         is_relay = plan.peer == path.relay_in(remote)
         if plan.layer is not Layer.WIREGUARD:
-            share = _share(topology.mesh, topology.local.location, remote, plan.peer)
+            share = _share(planner, remote, plan.peer)
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
         share = 2
     return Kind(
@@ -104,32 +118,37 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
     )
 
 
-def _share(mesh: Mesh, here: str, there: str, peer: str) -> int:
+def _share(planner: Planner, there: str, peer: str) -> int:
     """Fresh sessions of one path that cross the overlay leg of one node, theirs and ours: outer ports are hashed alike.
 
     The leg of either end counts, whichever is more crowded.
     """
-    ours, theirs = len(mesh.members(here)), len(mesh.members(there))
-    is_sought = peer in mesh.location(there).relays()
-    return max(_out(mesh, there) + _in(theirs, ours), _out(mesh, here) + (ours if is_sought else _in(ours, theirs)))
+    here, most = planner.local.location, big_location(len(planner.topology.mesh.locations))
+    ours, theirs = len(planner.topology.mesh.members(here)), len(planner.topology.mesh.members(there))
+    is_sought = peer in planner.topology.mesh.location(there).relays()
+    return max(
+        _out(planner, there, most) + _in(theirs, ours, most),
+        _out(planner, here, most) + (ours if is_sought else _in(ours, theirs, most)),
+    )
 
 
-def _out(mesh: Mesh, location: str) -> int:
+def _out(planner: Planner, location: str, most: int) -> int:
     """How many nodes of a location one node of another probes."""
-    count = len(mesh.members(location))
-    return count if count <= BIG_LOCATION else min(count, SUBSET + len(mesh.location(location).relays()))
+    count = len(planner.topology.mesh.members(location))
+    relays = planner.topology.mesh.location(location).relays()
+    return count if count <= most else min(count, min(SUBSET, most) + len(relays))
 
 
-def _in(observers: int, members: int) -> int:
+def _in(observers: int, members: int, most: int) -> int:
     """How many of the observers probe one member of a location, on average."""
-    return observers if members <= BIG_LOCATION else -(-observers * SUBSET // members)
+    return observers if members <= most else -(-observers * min(SUBSET, most) // members)
 
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]
 
 
 def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
-    for path in planner.topology.local_paths():
+    for path in planner.paths:
         if not path.is_primary and not (has_standby and planner.probes_path(path)):
             continue
         port = planner.probe_port(path)
@@ -137,7 +156,7 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
             source, destination = _ends(planner, node)
             for flow in FlowClass:
                 yield node, Layer.RELAY, path.number, flow, source, destination, port
-    for path in planner.topology.local_paths():
+    for path in planner.paths:
         if path.is_primary:
             port = planner.settings.probe.port + EFFECTIVE_PORT_OFFSET
             for node in _reached(planner, path):
@@ -153,8 +172,8 @@ def _ends(planner: Planner, node: Node) -> tuple[str, str]:
 
 
 def _reached(planner: Planner, path: Path) -> Iterator[Node]:
-    topology = planner.topology
-    chosen = watched(topology.mesh, topology.local_node, path.other_location(topology.local.location))
+    mesh = planner.topology.mesh
+    chosen = watched(mesh, planner.local.name, path.other_location(planner.local.location))
     return (node for node in planner.reached_over(path) if node.name in chosen)
 
 
@@ -168,7 +187,7 @@ def _segment_plans(planner: Planner) -> Iterator[_Row]:
         yield node, Layer.UNDERLAY, NO_PATH, FlowClass.FRESH, local.node_ip, node.node_ip, port
         for flow in FlowClass:
             yield node, Layer.OVERLAY, NO_PATH, flow, local.overlay_ip, node.overlay_ip, port
-    for path in topology.local_paths():
+    for path in planner.paths:
         if path.is_primary and topology.is_relay(path):
             yield from _wireguard_plans(planner, path)
 
@@ -222,7 +241,7 @@ def _ip6_plans(planner: Planner) -> Iterator[_Row]:
 def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
     topology, port = planner.topology, planner.settings.probe.port
     local = topology.local
-    primary = [path for path in topology.local_paths() if path.is_primary]
+    primary = [path for path in planner.paths if path.is_primary]
     chosen = watched(topology.mesh, local.name, local.location)
     for path in primary:
         for node in _reached(planner, path):
@@ -241,8 +260,10 @@ def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
     """The canaries of the other locations; the mesh is not on the way to those of the own, nor to unknown nodes'."""
     home = planner.topology.local.location
     homes = {node.name: node.location for node in planner.topology.mesh.nodes}
-    remote = (canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home)
-    for session, canary in enumerate(remote, first):
+    remote = [canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home]
+    handshakes = (_handshake(canary) if canary.kind is CanaryKind.BULK else canary for canary in remote)
+    in_bulk = (canary for canary in remote if canary.kind is CanaryKind.BULK)
+    for session, canary in enumerate((*handshakes, *in_bulk), first):
         yield SessionPlan(
             session=SessionId(session),
             peer=canary.node,
@@ -254,3 +275,8 @@ def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
             port=canary.port,
             canary=canary,
         )
+
+
+def _handshake(canary: Canary) -> Canary:
+    """What a canary in bulk is measured by: the same service, and no more than a connection."""
+    return msgspec.structs.replace(canary, kind=CanaryKind.TCP, expect=CanaryExpect.SERVICE)

@@ -15,10 +15,11 @@ ICMP is not listened to. It is filtered where black holes are, and anybody can f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mtu_layout import SizeKey, key_of, measured
 from meshwatchd.core.mtu_session import SizeSession
 from meshwatchd.core.mtu_stack import Stack, read_stack
@@ -69,6 +70,7 @@ class SizeWatch:
         self._settings = settings
         self._planner: Planner | None = None
         self._by_id: dict[int, SizeSession] = {}
+        self._of: dict[tuple[Layer, int], list[SizeSession]] = {}
         self._by_path: dict[tuple[str, Layer, int], SizeSession] = {}
         # Ids are not used again: the peers' replay windows would take a session's first probes for old ones.
         self._ids: dict[SizeKey, int] = {}
@@ -92,6 +94,9 @@ class SizeWatch:
             for place, plan in enumerate(found)
         )
         self._by_id = {session.plan.session: session for session in self.sessions}
+        self._of.clear()
+        for session in self.sessions:
+            self._of.setdefault((session.plan.layer, session.plan.path), []).append(session)
         self._by_path = {(s.plan.peer, s.plan.layer, s.plan.path): s for s in self.sessions if not s.plan.may_fragment}
         self.observe(snapshot, now)
         yield ConfigureSizes(plans=found)
@@ -183,7 +188,7 @@ class SizeWatch:
 
     def carries(self, path: Path) -> bool | None:
         """Whether a path carries what its devices promise; None before it was measured."""
-        sessions = [s for s in self.sessions if s.plan.layer is Layer.RELAY and s.plan.path == path.number]
+        sessions = self.of(Layer.RELAY, path.number)
         if any(session.is_blocked for session in sessions):
             return False
         return True if any(session.is_measured for session in sessions) else None
@@ -192,8 +197,12 @@ class SizeWatch:
         """Whether a size was measured as a limit: then a kernel that has learned it was told the truth."""
         return size_bytes in self._limits
 
-    def _effective(self, path: Path) -> Iterator[SizeSession]:
-        return (s for s in self.sessions if s.plan.layer is Layer.EFFECTIVE and s.plan.path == path.number)
+    def of(self, layer: Layer, path: int = NO_PATH) -> Sequence[SizeSession]:
+        """The sessions of one layer over one path, or over none."""
+        return self._of.get((layer, path), ())
+
+    def _effective(self, path: Path) -> Sequence[SizeSession]:
+        return self.of(Layer.EFFECTIVE, path.number)
 
     # -- bookkeeping -------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def _rows(
 
 
 def _relays(path: int, planner: Planner) -> tuple[str, ...]:
-    return planner.topology.mesh.path(path).relays
+    return planner.path(path).relays
 
 
 def _own_relays(planner: Planner) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Stack:
 
     def _way(self, plan: SizePlan, planner: Planner, overlay: tuple[int, int]) -> list[tuple[int, int]]:
         topology = planner.topology
-        path = topology.mesh.path(plan.path)
+        path = planner.path(plan.path)
         here, there = topology.local.location, path.other_location(topology.local.location)
         is_crossing = path.relay_in(here) != topology.local_node, path.relay_in(there) != plan.peer
         tunnel = (self.wireguard, self.wireguard_device) if path.is_primary else (self.standby, self.standby)

@@ -102,10 +102,8 @@ class _Court:
     def _of(self, layer: Layer, path: Path | None = None) -> list[SizeSession]:
         return [
             session
-            for session in self._watch.sessions
-            if session.plan.layer is layer
-            and not session.plan.may_fragment
-            and (path is None or session.plan.path == path.number)
+            for session in self._watch.of(layer, NO_PATH if path is None else path.number)
+            if not session.plan.may_fragment
         ]
 
     def _segments(self) -> Iterator[SizeFinding]:
@@ -186,8 +184,10 @@ class _Court:
     def _smaller(self) -> Iterator[SizeFinding]:
         """Standbys that carry less than the path in use."""
         for path in self._topology.local_paths():
+            if path.pair != self._active.pair or path.number == self._active.number:
+                continue
             lost = _blocked(self._of(Layer.RELAY, path))
-            if not lost or path.pair != self._active.pair or path.number == self._active.number:
+            if not lost:
                 continue
             worst = _worst(lost)
             yield SizeFinding(
@@ -217,10 +217,10 @@ class _Court:
             )
 
     def _poisoned(self) -> Iterator[SizeFinding]:
+        ours = [each for each in self._watch.sessions if each.plan.path in (self._active.number, NO_PATH)]
         # The lowest first: VXLAN hands on to its inner routes what its outer route has learned.
-        for session in sorted(self._watch.sessions, key=lambda each: each.plan.layer):
-            is_ours = session.plan.path in (self._active.number, NO_PATH)
-            if is_ours and is_poisoned(session, self._watch):
+        for session in sorted(ours, key=lambda each: each.plan.layer):
+            if is_poisoned(session, self._watch):
                 yield SizeFinding(
                     fault=FaultCode.MTU_POISONED,
                     layer=session.plan.layer,

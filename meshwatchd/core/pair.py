@@ -191,12 +191,8 @@ class PairWatch:
         since = primary.suspect_since or primary.down_since
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
-        alone = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
         members_ipip = self._members_ipip(views, now)
         self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
-        # Whoever is taken out of service may be silent.
-        lone = {session.plan.peer for session in (*primary.isolated(), *alone)}
-        silent = tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -225,17 +221,26 @@ class PairWatch:
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
-            silent_nodes=silent,
+            silent_nodes=self._silent_nodes(views, now),
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
+            silent_bulk=self.side.silent_bulk(),
+            answering_bulk=self.side.bulk(),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
             beside=self._surroundings.look(since, leg),
         )
+
+    def _silent_nodes(self, views: PeerViews, now: int) -> tuple[str, ...]:
+        """Who is silent alone; whoever is taken out of service may be."""
+        primary = self.group(self.primary)
+        relay = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
+        lone = {session.plan.peer for session in (*primary.isolated(), *relay)}
+        return tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
 
     def _answering_canaries(self, since: int, active: Path) -> tuple[str, ...]:
         """While a path is in doubt those that prove that it works, else those that pods' traffic is like.

@@ -13,7 +13,9 @@ so that failover is one rule that points at a table and failback is its removal.
 Probes of the mesh's own path jump over the override instead of looking up the main table: the mesh has rules of its
 own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those are part of its path.
 
-`slot` counts the paths of this node's location, so that tables and priorities stay in their bands in a big mesh.
+`slot` counts the paths of this node's location. The first MAX_SLOTS have tables of the first hundred; what a bigger
+mesh needs beyond follows from the second hundred on, two by two, and shares priorities: selectors of different ports
+exclude each other, and so do overrides whose tables lead to different locations.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink, Switch
+from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
 from meshwatchd.model.settings import RESERVED_PORTS, Settings
+from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 from meshwatchd.model.topology import Node, Path, Topology
 from meshwatchd.model.units import parse_duration, parse_port_range
 
@@ -32,10 +35,22 @@ DELIVERY_SLOT = 99
 EMPTY_SLOT = 98
 SELECTOR_OFFSET = 10
 OVERRIDE_OFFSET = 60
+PAIR_PRIORITIES = 20
 LANDING_OFFSET = 80
 PROBE_TABLE_OFFSET = MAX_SLOTS
 PATH_PORT_OFFSET = 2
 EFFECTIVE_PORT_OFFSET = 1
+
+
+def port_offset(number: int) -> int:
+    """How far above the probe port a path's reflectors are; none of their ports is one that known flows leave by."""
+    offset = PATH_PORT_OFFSET + number
+    return offset if offset < KNOWN_FLOWS_OFFSET else offset + KNOWN_FLOWS
+
+
+def table_offset(slot: int) -> int:
+    """How far above the base a path's table is."""
+    return slot if slot < MAX_SLOTS else FIRST_TABLES + 2 * (slot - MAX_SLOTS)
 
 
 class Planner:
@@ -44,9 +59,16 @@ class Planner:
     def __init__(self, topology: Topology, settings: Settings) -> None:
         self.topology = topology
         self.settings = settings
-        self._slots = {path.number: slot for slot, path in enumerate(topology.local_paths())}
-        pairs = sorted({path.pair for path in topology.local_paths()})
-        self._pair_slots = {pair: slot for slot, pair in enumerate(pairs)}
+        self.local = topology.local
+        self.paths = topology.local_paths()
+        self._by_number: dict[int, Path] = {path.number: path for path in self.paths}
+        self._slots = {path.number: slot for slot, path in enumerate(self.paths)}
+        pairs = sorted({path.pair for path in self.paths})
+        self._pair_slots = {pair: slot % PAIR_PRIORITIES for slot, pair in enumerate(pairs)}
+
+    def path(self, number: int) -> Path:
+        """The path of that number that ends here."""
+        return self._by_number[number]
 
     def provision(self, kept_devices: Collection[str] = (), kept_tables: Collection[int] = ()) -> Provision:
         """Every standing object of this node.
@@ -55,7 +77,7 @@ class Planner:
             kept_devices: of an earlier mesh, with traffic on them still; what would take their place waits.
             kept_tables: likewise.
         """
-        paths = self.topology.local_paths()
+        paths = self.paths
         links = tuple(self._link(path) for path in paths if self._has_link(path))
         routes = tuple(route for path in paths for route in (*self.routes(path), *self._probe_routes(path)))
         devices = tuple(dict.fromkeys((*(link.device for link in links), *sorted(kept_devices))))
@@ -78,7 +100,7 @@ class Planner:
 
     def routes(self, path: Path) -> tuple[Route, ...]:
         """The routes of a path's table on this node; empty where the mesh's own routes already lead there."""
-        local = self.topology.local
+        local = self.local
         relay = path.relay_in(local.location)
         leader = self.topology.mesh.location(local.location).leader
         if path.is_primary or relay not in (local.name, *self.topology.hops):
@@ -102,14 +124,14 @@ class Planner:
         A leader that the path goes around keeps its own traffic on the mesh's path in both directions: its own pods
         are usually fine, and its relay duties are what is broken.
         """
-        remote = path.other_location(self.topology.local.location)
+        remote = path.other_location(self.local.location)
         leader = self.topology.mesh.location(remote).leader
         bypassed = None if path.relay_in(remote) == leader else leader
         return tuple(node for node in self.topology.mesh.members(remote) if node.name != bypassed)
 
     def probes_path(self, path: Path) -> bool:
         """Whether this node's traffic could ever take the path; a bypassed leader's own never does."""
-        local = self.topology.local
+        local = self.local
         return self.topology.mesh.location(local.location).leader != local.name or self.topology.is_relay(path)
 
     def override(self, path: Path) -> tuple[Rule, ...]:
@@ -129,31 +151,37 @@ class Planner:
 
     def overridden_by(self, rule: Rule) -> Path | None:
         """The path whose override a rule found in the kernel is, or None."""
-        return next((path for path in self.topology.local_paths() if rule in self.override(path)), None)
+        return next((path for path in self.paths if rule in self.override(path)), None)
 
     def pair_of_override(self, rule: Rule) -> int | None:
         """The pair whose override has this rule's priority, whatever it leads to; the first pair for nobody's."""
         slot = rule.priority - self.settings.kernel.priority_base - OVERRIDE_OFFSET
         if not 0 <= slot < LANDING_OFFSET - OVERRIDE_OFFSET:
             return None
-        pairs = {place: pair for pair, place in self._pair_slots.items()}
+        pairs: dict[int, int] = {}
+        for pair, place in self._pair_slots.items():
+            pairs.setdefault(place, pair)
         return pairs.get(slot, pairs.get(0))
 
     def probe_port(self, path: Path) -> int:
         """The UDP port of the path's reflectors, which selects the path at every hop."""
-        return self.settings.probe.port + PATH_PORT_OFFSET + path.number
+        return self.settings.probe.port + port_offset(path.number)
 
     def _has_link(self, path: Path) -> bool:
         return not path.is_primary and self.topology.is_relay(path)
 
     def _table(self, path: Path) -> int:
-        return self.settings.kernel.table_base + self._slots[path.number]
+        return self.settings.kernel.table_base + table_offset(self._slots[path.number])
+
+    def _probe_table(self, path: Path) -> int:
+        slot = self._slots[path.number]
+        return self.settings.kernel.table_base + table_offset(slot) + (PROBE_TABLE_OFFSET if slot < MAX_SLOTS else 1)
 
     def _device(self, path: Path) -> str:
         return f"{self.settings.kernel.device_prefix}{path.link_index}"
 
     def _link(self, path: Path) -> StandbyLink:
-        remote = path.other_location(self.topology.local.location)
+        remote = path.other_location(self.local.location)
         peer = self.topology.mesh.node(path.relay_in(remote))
         port = self.settings.standby.port + (path.link_index or 0)
         return StandbyLink(
@@ -178,16 +206,16 @@ class Planner:
         base, table = self.settings.kernel.priority_base, self.settings.kernel.table_base
         delivery = tuple(Rule(priority=base, table=table + DELIVERY_SLOT, iif=device) for device in devices)
         landing = Rule(priority=base + LANDING_OFFSET, table=table + EMPTY_SLOT)
-        selectors = tuple(rule for path in self.topology.local_paths() for rule in self._selectors(path))
+        selectors = tuple(rule for path in self.paths for rule in self._selectors(path))
         return (*delivery, landing, *selectors)
 
     def _selectors(self, path: Path) -> tuple[Rule, Rule]:
         """Probes of the path and answers to them: both ports must fit, so that no other traffic is caught."""
         base, port = self.settings.kernel.priority_base, self.probe_port(path)
-        priority = base + SELECTOR_OFFSET + self._slots[path.number]
+        priority = base + SELECTOR_OFFSET + self._slots[path.number] % MAX_SLOTS
         own, theirs = (port, port), self._probing_ports()
         if self.routes(path):
-            table = self._table(path) + PROBE_TABLE_OFFSET
+            table = self._probe_table(path)
             return (
                 Rule(priority=priority, table=table, sport=theirs, dport=own),
                 Rule(priority=priority, table=table, sport=own, dport=theirs),
@@ -207,7 +235,7 @@ class Planner:
     def _probe_routes(self, path: Path) -> tuple[Route, ...]:
         """The path's routes to nodes only: probes go from node to node, and pods are left alone by the selectors."""
         return tuple(
-            msgspec.structs.replace(route, table=route.table + PROBE_TABLE_OFFSET)
+            msgspec.structs.replace(route, table=self._probe_table(path))
             for route in self.routes(path)
             if route.dst.endswith("/32")
         )

@@ -21,7 +21,7 @@ import msgspec
 
 from meshwatchd.model.ids import Layer, PathNumber, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.topology import Mesh, Path, Topology
+from meshwatchd.model.topology import Path, Topology
 
 MAX_TOLD = 12
 """Differences in one fact; a mesh that differs in more is another one."""
@@ -35,7 +35,10 @@ class Numbered(NamedTuple):
 
 
 def number(
-    plans: Sequence[SessionPlan], mesh: Mesh, before: Iterable[SessionPlan] = (), mesh_before: Mesh | None = None
+    plans: Sequence[SessionPlan],
+    topology: Topology,
+    before: Iterable[SessionPlan] = (),
+    topology_before: Topology | None = None,
 ) -> Numbered:
     """Give sessions their ids: those that were there before keep theirs, new ones take the lowest that are free.
 
@@ -43,8 +46,8 @@ def number(
     """
     listed = tuple(before)
     taken = {plan.session for plan in listed}
-    known = {} if mesh_before is None else _by_key(listed, mesh_before)
-    ids = [known.get(key) for key in _keys(plans, mesh)]
+    known = {} if topology_before is None else _by_key(listed, topology_before)
+    ids = [known.get(key) for key in _keys(plans, topology)]
     kept = frozenset(each for each in ids if each is not None)
     free = (SessionId(each) for each in range(len(plans) + len(taken)) if each not in taken)
     named = tuple(
@@ -57,13 +60,13 @@ def number(
 Key = tuple[object, ...]
 
 
-def _by_key(plans: Sequence[SessionPlan], mesh: Mesh) -> dict[Key, SessionId]:
-    return {key: plan.session for key, plan in zip(_keys(plans, mesh), plans, strict=True)}
+def _by_key(plans: Sequence[SessionPlan], topology: Topology) -> dict[Key, SessionId]:
+    return {key: plan.session for key, plan in zip(_keys(plans, topology), plans, strict=True)}
 
 
-def _keys(plans: Iterable[SessionPlan], mesh: Mesh) -> Iterator[Key]:
+def _keys(plans: Iterable[SessionPlan], topology: Topology) -> Iterator[Key]:
     """What each session is, whatever its number."""
-    paths = {path.number: path for path in mesh.paths}
+    paths = {path.number: path for path in topology.local_paths()}
     for plan in plans:
         path = paths.get(PathNumber(plan.path))
         way: object = path and path.key

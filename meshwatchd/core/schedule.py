@@ -126,6 +126,8 @@ class Schedule:
         self._turn_of: dict[SessionId, _Turn] = {}
         self._close_ns = 0
         self._by_id: dict[SessionId, Session] = {}
+        self._judging: tuple[Session, ...] = ()
+        self._of: dict[str, dict[object, list[Session]]] = {"path": {}, "layer": {}}
         self._waits: dict[SessionId, Waits] = {}
         self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
@@ -174,14 +176,21 @@ class Schedule:
             turns.setdefault(kind, []).append(session)
         self._waits, self._fresh_ports = waits, ports
         self.sessions = tuple(self._by_id.values())
+        self._judging = tuple(session for session in self.sessions if not session.plan.is_advisory)
+        self._of = {"path": {}, "layer": {}}
+        for session in self.sessions:
+            self._of["path"].setdefault(session.plan.path, []).append(session)
+            self._of["layer"].setdefault(session.plan.layer, []).append(session)
         self._close_ns = self._rates.close_ns(len(self.sessions))
         self._take_turns(turns, now)
         self._clear_heap()
 
     def _take_turns(self, turns: Mapping[Kind, list[Session]], now: int) -> None:
         """Arrange the sessions by kind; rounds whose sessions are the same go on where they are."""
-        before = {_place(turn.kind): turn for turn in self._turns}
-        after = [before.get(_place(kind)) or _Turn(kind, []) for kind in turns]
+        before = {turn.kind: turn for turn in self._turns}
+        spare = {_place(kind): turn for kind, turn in before.items() if kind not in turns}
+        # No round serves two kinds: where only their shares differ, the first takes the place of one that is gone.
+        after = [before.get(kind) or spare.pop(_place(kind), None) or _Turn(kind, []) for kind in turns]
         changed = []
         for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
             known = {id(session) for session in turn.sessions}
@@ -346,8 +355,16 @@ class Schedule:
 
     def select(self, **wanted: object) -> tuple[Session, ...]:
         """The sessions whose plans have all the given attribute values; advisory ones only when asked for."""
+        if not wanted:
+            return self._judging
         wanted.setdefault("is_advisory", False)
-        return tuple(s for s in self.sessions if all(getattr(s.plan, name) == value for name, value in wanted.items()))
+        # A pair of locations asks some twenty times for its own paths, and there may be fifty pairs.
+        found: Iterable[Session] = self.sessions
+        for name in ("path", "layer"):
+            if name in wanted:
+                found = self._of[name].get(wanted[name], ())
+                break
+        return tuple(s for s in found if all(getattr(s.plan, name) == value for name, value in wanted.items()))
 
     def _estimator(self, plan: SessionPlan) -> DelayEstimator:
         if plan.canary is not None:

@@ -13,6 +13,7 @@ from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.settings import CanaryKind
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""
@@ -38,9 +39,11 @@ class SideIssues:
         concerns: Callable[[SessionPlan], bool],
         is_outside: Callable[[SessionPlan], bool] = lambda _plan: False,
     ) -> None:
-        self.canaries = tuple(
+        asked = tuple(
             s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan) and not is_outside(s.plan)
         )
+        self.canaries = tuple(s for s in asked if not is_bulk(s.plan))
+        self._bulk = bulk_and_handshake(asked)
         self._twins = tuple(
             (session, twin)
             for layer in _LADDER
@@ -65,6 +68,14 @@ class SideIssues:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
         return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
 
+    def bulk(self) -> tuple[tuple[str, str], ...]:
+        """Names and nodes of the canaries in bulk that were ever carried, but for those of `silent_bulk`."""
+        return tuple(place_of(s.plan) for s, twin in self._bulk if s.is_proven and not is_bulk_lost(s, twin))
+
+    def silent_bulk(self) -> tuple[tuple[str, str], ...]:
+        """Names and nodes of the services that accept connections and get nothing through them in bulk."""
+        return tuple(place_of(s.plan) for s, twin in self._bulk if is_bulk_lost(s, twin))
+
     def answering_canaries(self, since: int, counts: Callable[[SessionPlan], bool]) -> tuple[str, ...]:
         """Of the canaries that count, those that have answered every question since an instant, several of them.
 
@@ -81,6 +92,25 @@ def is_silent(session: Session) -> bool:
     if session.is_proven:
         return session.state is SessionState.DOWN
     return session.last_heard == 0 and session.lost >= NEVER_ANSWERED
+
+
+def is_bulk(plan: SessionPlan) -> bool:
+    """Whether full segments are sent; then silence says nothing of whoever is asked."""
+    return plan.canary is not None and plan.canary.kind is CanaryKind.BULK
+
+
+def bulk_and_handshake(asked: tuple[Session, ...]) -> tuple[tuple[Session, Session], ...]:
+    """The canaries in bulk, each with the session that only connects to the same service."""
+    small = {place_of(s.plan): s for s in asked if not is_bulk(s.plan)}
+    return tuple((s, small[place_of(s.plan)]) for s in asked if is_bulk(s.plan) and place_of(s.plan) in small)
+
+
+def is_bulk_lost(bulk: Session, handshake: Session) -> bool:
+    """Whether connections go on being accepted since the last time that full segments were acknowledged."""
+    if not bulk.is_proven or bulk.state is not SessionState.DOWN:
+        return False
+    hits, misses = handshake.since(bulk.last_heard)
+    return hits >= SURE_ANSWERS and hits >= SURE_ANSWERS * misses
 
 
 def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:

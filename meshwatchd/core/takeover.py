@@ -23,6 +23,7 @@ from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.core.reconfigure import differences, is_same, number
 from meshwatchd.core.unrest import rewritten
 from meshwatchd.core.verdicts import VerdictKeeper
+from meshwatchd.core.windows import shared_pairs, windows_of
 from meshwatchd.model.events import Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.outputs import (
@@ -122,9 +123,7 @@ class Takeover:
         is_acting, before, known = self._surroundings.is_acting, self._engine.topology, self._engine.schedule.sessions
         self.planner = planner = Planner(topology, self._recogniser.settings)
         plans = self._lay_out(planner, is_acting=is_acting, devices=self._surroundings.devices)
-        plans, kept = number(
-            plans, topology.mesh, (each.plan for each in known), None if before is None else before.mesh
-        )
+        plans, kept = number(plans, topology, (each.plan for each in known), before)
         engine = self._engine
         engine.topology = topology
         carrying = {conductor.mover.active.key for conductor in engine.conductors.values()}
@@ -157,7 +156,13 @@ class Takeover:
                 begun=len(plans) - len(kept),
                 ended=len(known) - len(kept),
             )
-        yield ConfigureSessions(sessions=plans, nodes=tuple(node.name for node in topology.mesh.nodes))
+        engine.shared_pairs = shared_pairs(topology)
+        yield ConfigureSessions(
+            sessions=plans,
+            nodes=tuple(node.name for node in topology.mesh.nodes),
+            tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
+            windows=windows_of(topology),
+        )
         yield from engine.sizes.start(planner, plans, snapshot, now)
         for rules in (conductor.overrides() for conductor in gone):
             if rules and is_acting:
@@ -272,3 +277,8 @@ class Takeover:
         if reason != self._rejected:
             self._rejected = reason
             yield TopologyRejected(reason=reason)
+
+
+def _leads(topology: Topology) -> bool:
+    """Whether this node's own sessions cross the mesh's tunnel, with no leader before it."""
+    return any(path.is_primary and topology.is_relay(path) for path in topology.local_paths())

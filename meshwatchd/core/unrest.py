@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.settings import MS, SECOND, MeshSettings
-from meshwatchd.model.snapshot import Snapshot, WireGuardState
+from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
 
 TRANSIENT_NS = 400 * MS
 CHANGE_NS = 2500 * MS
@@ -34,6 +34,8 @@ KILO_PROTOCOL = 4
 HERE = 1 << 30
 NEARBY = 1 << 31
 """Bits of the banner's masks that no pair of locations uses."""
+
+ABOUT_NODE = HERE | NEARBY
 
 
 class Unrest:
@@ -118,14 +120,20 @@ def rewritten(before: Snapshot, after: Snapshot, mesh: MeshSettings) -> str:
 def exchanged(before: Sequence[WireGuardState], after: Sequence[WireGuardState]) -> MeshStirred | None:
     """What was done to the peers of the mesh's WireGuard device between two looks at it; None for nothing.
 
-    Kilo replaces all peers at once: those that are the same have no session afterwards, hence no handshake.
+    Kilo replaces all peers at once: those that are the same have no session afterwards, hence no handshake, and count
+    from nothing again. The handshake is soon made up for; the counters tell for longer.
     """
     old = {(state.device, peer.public_key): peer for state in before for peer in state.peers}
     known = {state.device for state in before}
     new = {(s.device, peer.public_key): peer for s in after if s.device in known for peer in s.peers}
-    came = [key for key, peer in new.items() if key not in old or (old[key].handshake_ns and not peer.handshake_ns)]
+    came = [key for key, peer in new.items() if key not in old or _is_anew(old[key], peer)]
     went = [key for key in old if key not in new and key[0] in {state.device for state in after}]
     if not came and not went:
         return None
     word = "has other peers" if came else "has lost peers"
     return MeshStirred(what=f"{(came or went)[0][0]} {word}", is_rebuilding=bool(came))
+
+
+def _is_anew(before: WireGuardPeer, after: WireGuardPeer) -> bool:
+    has_lost_session = before.handshake_ns > 0 == after.handshake_ns
+    return has_lost_session or after.rx_bytes < before.rx_bytes or after.tx_bytes < before.tx_bytes

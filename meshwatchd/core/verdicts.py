@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.detector import TRIP_NATS
+from meshwatchd.core.hearsay import EXPLAINS
 from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
@@ -34,6 +35,7 @@ _SIDE_ISSUES = frozenset(
         FaultCode.POD_UNREACHABLE,
         FaultCode.KUBELET_UNREACHABLE,
         FaultCode.PROBES_ONLY,
+        FaultCode.OFFLOAD_FAULT,
         FaultCode.STANDBY_DOWN,
     }
 )
@@ -89,7 +91,14 @@ class VerdictKeeper:
         is_quiet = self.current.fault is FaultCode.NONE
         return verdict.is_same_fault(self._candidate) or (is_quiet and verdict.fault is self._candidate.fault)
 
+    def _names_cause(self, verdict: Verdict) -> bool:
+        """Whether this is the reason, told by whoever knows it, for what is stated already: nothing is named anew."""
+        is_same_place = verdict.culprit == self.current.culprit
+        return is_same_place and self.current.fault in EXPLAINS.get(verdict.fault, ())
+
     def _patience_ns(self, verdict: Verdict) -> int:
+        if self._names_cause(verdict):
+            return 0
         if verdict.fault in _SIDE_ISSUES:
             return SIDE_ISSUE_NS
         if verdict.fault is FaultCode.NONE or verdict.fault in _FOUND:

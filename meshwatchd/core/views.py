@@ -1,8 +1,7 @@
 """What nodes tell each other about their own legs, as bits in every packet's banner.
 
-Bit `BITS_PER_PAIR * pair + Leg` of `view_up` says that the leg is good, of `view_known` that the sender knows. Six
-pairs, those of four locations, fit in 32 bits; a bigger mesh keeps quiet about the rest, and verdicts there rest on
-local evidence alone.
+A bit of `view_up` (`windows.bit_of`) says that the leg is good, of `view_known` that the sender knows. Six pairs, those
+of four locations, fit in one banner; in a bigger mesh peers say one window after the other, and each is kept by itself.
 """
 
 from __future__ import annotations
@@ -11,12 +10,9 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from meshwatchd.core.classifier import Leg
+from meshwatchd.core.windows import PAIR_BITS, WINDOW_PAIRS, bit_of
 from meshwatchd.model.events import Banner
 from meshwatchd.model.settings import MINUTE, SECOND
-
-BITS_PER_PAIR = 5
-VIEW_BITS = 32
-VIEW_PAIRS = VIEW_BITS // BITS_PER_PAIR
 
 
 class View(IntEnum):
@@ -33,9 +29,9 @@ def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
     """Turn legs, by pair and kind, into the (up, known) bit masks."""
     up = known = 0
     for (pair, view), leg in legs.items():
-        if pair >= VIEW_PAIRS or leg is Leg.UNKNOWN:
+        if leg is Leg.UNKNOWN:
             continue
-        bit = pair * BITS_PER_PAIR + view
+        bit = bit_of(pair, view)
         known |= 1 << bit
         if leg is Leg.ALIVE:
             up |= 1 << bit
@@ -45,11 +41,13 @@ def encode(legs: dict[tuple[int, View], Leg]) -> tuple[int, int]:
 def without(banner: Banner, pairs: Iterable[int]) -> Banner:
     """A banner that says nothing about some pairs."""
     dropped = frozenset(pairs)
-    bits = sum(((1 << BITS_PER_PAIR) - 1) << pair * BITS_PER_PAIR for pair in dropped if pair < VIEW_PAIRS)
+    bits = sum(((1 << PAIR_BITS) - 1) << bit_of(pair, 0) for pair in dropped)
     return Banner(
         view_up=banner.view_up & ~bits,
         view_known=banner.view_known & ~bits,
         active=tuple(active for active in banner.active if active.pair not in dropped),
+        is_admin_down=banner.is_admin_down,
+        window=banner.window,
     )
 
 
@@ -67,17 +65,23 @@ DRAIN_MEMORY_NS = 60 * MINUTE
 """A drained node that is silent is being worked on; after so long its silence is worth a look all the same."""
 
 
+_NOTHING = Banner(), -1
+
+
 class PeerViews:
     """The latest banner of every peer, and when the peer was last heard."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[Banner, int]] = {}
+        self._windows: dict[tuple[str, int], tuple[Banner, int]] = {}
         self._other_keys: dict[str, int] = {}
         self._key_told: dict[str, tuple[int, int]] = {}
 
     def note(self, peer: str, banner: Banner, now: int) -> None:
         """Keep what a peer says."""
         self._latest[peer] = (banner, now)
+        if banner.window:
+            self._windows[peer, banner.window] = (banner, now)
 
     def is_lost(self, peer: str, now: int) -> bool:
         """Whether a peer's daemon has not been heard for so long that nothing can be agreed with it."""
@@ -108,8 +112,10 @@ class PeerViews:
 
     def read(self, peer: str, pair: int, view: View, *, since: int) -> Leg:
         """What a peer says of one leg; nothing when it was not heard since the given instant."""
-        banner, heard_at = self._latest.get(peer, (Banner(), -1))
-        bit = pair * BITS_PER_PAIR + view
-        if heard_at < since or pair >= VIEW_PAIRS or not banner.view_known >> bit & 1:
+        banner, heard_at = self._latest.get(peer, _NOTHING)
+        if banner.window:
+            banner, heard_at = self._windows.get((peer, pair // WINDOW_PAIRS + 1), _NOTHING)
+        bit = bit_of(pair, view)
+        if heard_at < since or not banner.view_known >> bit & 1:
             return Leg.UNKNOWN
         return Leg.ALIVE if banner.view_up >> bit & 1 else Leg.DEAD

@@ -245,12 +245,13 @@ _HOST_FAULTS = (
         code=FaultCode.OFFLOAD_FAULT,
         layer=Layer.OVERLAY,
         severity=Severity.WARNING,
-        title="datagrams arrive with wrong checksums: an offload is broken",
+        title="TCP in bulk dies, or datagrams arrive with wrong checksums: an offload is broken",
         remedy="ethtool -K flannel.1 tx-checksum-ip-generic off on the senders; on ESXi switch off the NIC's tunnel"
         " offloads",
         confirm_ns=10 * _SECOND,
-        about="Small probes pass, since their checksums are computed in software, while TCP in bulk dies. The receiver"
-        " counts (UdpInCsumErrors); captures on the sender show checksums that are not yet computed and prove nothing.",
+        about="Small probes pass, since their checksums are computed in software, while TCP in bulk dies: a canary of"
+        " kind bulk connects and gets nothing through. Where the outer datagram is hit the receiver counts"
+        " (UdpInCsumErrors); captures on the sender show checksums that are not yet computed and prove nothing.",
     ),
 )
 

@@ -29,21 +29,23 @@ class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
-    """What every packet of a node carries about itself.
+    """What every packet of a node carries about itself, or of a mesh of many locations a part of it (`core.windows`).
 
     Attributes:
-        view_up: bit `5*pair + k` set: WireGuard leg (k=0), own overlay to the members (k=1), relay path (k=2), own
-            leader's underlay (k=3), IPIP leg to the own leader (k=4) is good.
+        view_up: bit `32 * (pair // 6) + 5 * (pair % 6) + k` set: WireGuard leg (k=0), own overlay to the members (k=1),
+            relay path (k=2), own leader's underlay (k=3), IPIP leg to the own leader (k=4) is good.
         view_known: the same bits, set where `view_up` means anything.
         active: the path in use, for each pair of locations.
         is_admin_down: the node is taken out of service on purpose (RFC 5880's AdminDown): nobody's traffic is to rely
             on it, and its silence is no fault.
+        window: 0 where it is all that there is to say; else one more than the place of the six pairs it is about.
     """
 
     view_up: int = 0
     view_known: int = 0
     active: tuple[ActivePath, ...] = ()
     is_admin_down: bool = False
+    window: int = 0
 
 
 class CoordinationKind(StrEnum):

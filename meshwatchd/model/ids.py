@@ -9,10 +9,10 @@ NodeName = NewType("NodeName", str)
 LocationName = NewType("LocationName", str)
 
 PairIndex = NewType("PairIndex", int)
-"""Index of an unordered pair of locations, in the sorted order of all pairs of the mesh."""
+"""Number of an unordered pair of locations: no two pairs of one location have the same (`topology.pair_number`)."""
 
 PathNumber = NewType("PathNumber", int)
-"""`pair * RANKS_PER_PAIR + rank`: one number for one path, the same on every node of the mesh."""
+"""`pair * RANKS_PER_PAIR + rank`: one number for one path at both its ends, and for no other path that ends there."""
 
 SessionId = NewType("SessionId", int)
 """Index into the engine's session table; valid for one topology."""

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+FIRST_TABLES = 100
+"""Tables from kernel.table_base on that a mesh of a few locations needs."""
+
+TABLES = 1000
+"""And a mesh of as many as there may be: all of these are ours where they carry our protocol."""
+
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """One policy routing rule for IPv4 with our protocol number.

@@ -51,6 +51,7 @@ class CanaryKind(StrEnum):
 
     UDP = "udp"
     TCP = "tcp"
+    BULK = "bulk"
 
 
 class CanaryExpect(StrEnum):
@@ -109,7 +110,10 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         port: destination port.
         node: the node of the mesh it stands for.
         kind: how it is asked. udp sends a DNS question for the root's name servers and takes any datagram for an
-            answer, so that an echo server will do as well; tcp connects and closes.
+            answer, so that an echo server will do as well; tcp connects and closes; bulk is tcp with expect = "service"
+            and besides sends some full segments over a second connection, up to 16 KiB of zeros, and waits until the
+            kernel at the other end has acknowledged them: a broken offload kills those only. Ask a service that stands
+            garbage, a discard server (RFC 863) best of all.
         expect: what satisfies. answer takes whatever proves the way there and back, a refused connection (RST)
             included, as the host discovery of port scanners does; service wants the connection.
         interval: between questions.
@@ -152,7 +156,7 @@ class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         protocol: of our rules and routes; 117 is unused in rt_protos.
-        table_base: first of 100 tables.
+        table_base: first of 100 tables; of 1000 in a mesh of more than four locations.
         priority_base: first of 100 rule priorities; above 100, so that Cilium's local rule stays first.
         device_prefix: of standby links.
     """

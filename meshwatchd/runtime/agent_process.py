@@ -121,7 +121,13 @@ class Agent:
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper = Dumper()
-        self._mirror = Mirror(self._dumper, settings.kernel, settings.mesh, self._devices.is_ours)
+        self._mirror = Mirror(
+            self._dumper,
+            settings.kernel,
+            settings.mesh,
+            self._devices.is_ours,
+            overrun=lambda reason: log.warning("netlink.overrun", reason=reason),
+        )
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
         self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, log=log)
@@ -211,7 +217,6 @@ class Agent:
             self._audit(),
             *self._prover.duties(),
             self._tunnels.watch(),
-            self._tunnels.watch_in_doubt(),
             self._read_sources(),
             self._serve_control(),
             *(() if self._discovery is None else (self._discovery.run(),)),

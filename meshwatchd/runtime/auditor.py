@@ -95,6 +95,7 @@ class Auditor:
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
         self._looked_at: View | None = None
+        self._seen_device = ""
         self._overlay: tuple[AuditFinding, ...] = ()
         self._state: GoodState | None = None
         self._good = self._load()
@@ -138,7 +139,10 @@ class Auditor:
         A broken path of which traffic has been led around is a warning, and what broke it is not good all the same.
         """
         is_broken = any(path.rank == 0 and path.state == "down" for pair in status.pairs for path in pair.paths)
-        self._is_calm = status.is_ready and not is_broken and status.severity is not Severity.CRITICAL
+        is_calm = status.is_ready and not is_broken and status.severity is not Severity.CRITICAL
+        if is_calm and not self._is_calm:
+            self._news.set()
+        self._is_calm = is_calm
 
     def ask(self, command: Repair) -> None:
         """Carry out a repair when its turn comes."""
@@ -178,7 +182,16 @@ class Auditor:
             return
         now = self._clock()
         mesh = self._snapshot.mesh or self._mesh
-        view = View(snapshot=self._snapshot, mesh=mesh, node=self._node, hellos=self._hellos, good=self._good)
+        if self._snapshot.link(mesh.overlay_device) is not None:
+            self._seen_device = mesh.overlay_device
+        view = View(
+            snapshot=self._snapshot,
+            mesh=mesh,
+            node=self._node,
+            hellos=self._hellos,
+            good=self._good,
+            seen_device=self._seen_device,
+        )
         self._look_at_devices(view)
         raw = [*self._overlay]
         for source in self._sources:
@@ -224,8 +237,8 @@ class Auditor:
 
     def _wait_ns(self) -> int:
         now = self._clock()
-        due = self._confirmation.deadline(now)
-        return self._pause_ns if due is None else max(0, min(self._pause_ns, due - now))
+        due = [self._confirmation.deadline(now), self._good_after()]
+        return max(0, min([self._pause_ns, *(each - now for each in due if each is not None)]))
 
     # --- the good state ---
 
@@ -241,6 +254,12 @@ class Auditor:
         elif state != self._good and now - self._candidate[1] >= GOOD_AFTER_NS:
             self._good = state
             self._save(state)
+
+    def _good_after(self) -> int | None:
+        """When what stands becomes good, if it is not yet."""
+        if self._candidate is None or self._candidate[0] == self._good:
+            return None
+        return self._candidate[1] + GOOD_AFTER_NS
 
     def _load(self) -> GoodState | None:
         try:

@@ -19,6 +19,7 @@ from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp.reflector import StandardReflector
+from meshwatchd.core.windows import Parts
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame
@@ -36,10 +37,12 @@ from meshwatchd.model.outputs import (
     SaveState,
     SendProbe,
     SessionPlan,
+    SessionSuspected,
     SetBanner,
 )
 from meshwatchd.model.settings import SECOND, Mode, Settings
 from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
 
 OTHER_FILES: Final = 128
@@ -91,7 +94,9 @@ class Effects:
         self._settings = settings
         self._plans: dict[SessionId, SessionPlan] = {}
         self._ports = _Ports()
-        own = translate.own_state(Banner(), node=self._node, epoch=epoch)
+        self._banner, self._windows = Banner(), dict[NodeName, int]()
+        self._voice: translate.Voice | None = None
+        own = translate.own_state(self._banner, node=self._node, epoch=epoch)
         self._switch = RuleSwitch(settings.kernel.protocol)
         self._prober = Prober(
             poller=poller,
@@ -115,6 +120,7 @@ class Effects:
         self._sizer = Sizer(
             poller=poller, peers=peers, own=own, counters=counters, emit=inbox.append, learned=self._learned
         )
+        self._glance = TunnelGlance(poller=poller, emit=inbox.append)
         self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
@@ -132,10 +138,8 @@ class Effects:
             return
         match output:
             case SetBanner():
-                state = translate.own_state(output.banner, node=self._node, epoch=self._epoch)
-                self._prober.announce(state)
-                self._sizer.announce(state)
-                self._reflector.announce(state)
+                self._banner = output.banner
+                self._announce()
             case SendSizeProbe():
                 self._sizer.send(output)
             case ConfigureSizes():
@@ -156,8 +160,13 @@ class Effects:
             case CollisionFound() if self._is_acting and not self._has_provisioned:
                 self.refusal = "; ".join(output.what)
             case fact:
-                self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
-                self._has_stated = True
+                self._tell(fact, now_ns)
+
+    def _tell(self, fact: Fact, now_ns: int) -> None:
+        if isinstance(fact, SessionSuspected):
+            self._glance.doubt(now_ns)
+        self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
+        self._has_stated = True
 
     def flush(self) -> None:
         """Send the probes that were commanded; they leave together, which is what makes them cheap."""
@@ -187,13 +196,16 @@ class Effects:
 
     def expire(self, now_ns: int) -> None:
         """Forget probes that nobody waits for any more, and close their ports."""
+        self._glance.advance(now_ns)
         self._prober.expire(now_ns)
         self._sizer.expire(now_ns)
         self._canaries.expire(now_ns)
 
     def retry(self) -> None:
         """Try again what could not be opened, and close what was kept open for long enough."""
-        self._reflector.listen(self._ports.wanted(monotonic_ns()))
+        now_ns = monotonic_ns()
+        self._reflector.listen(self._ports.wanted(now_ns))
+        self._glance.refresh(now_ns)
         if self._standard is not None:
             self._standard.retry()
 
@@ -215,6 +227,7 @@ class Effects:
         self._sizer.close()
         self._learned.close()
         self._canaries.close()
+        self._glance.close()
         self._reflector.close()
         if self._standard is not None:
             self._standard.close()
@@ -227,6 +240,10 @@ class Effects:
             names = dict.fromkeys((*command.nodes, self._node))
             self._peers.know(names, budgets_of(self._settings, len(names)))
             self._dictionary.know(names)
+        if command.windows != self._windows:
+            self._windows, self._voice = command.windows, None
+            self._announce()
+        self._glance.use(command.tunnel)
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
         self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)
@@ -234,6 +251,21 @@ class Effects:
         self._reflector.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}
+
+    def _announce(self) -> None:
+        """Say what the banner says; in a mesh of many locations in parts, to everybody what concerns it."""
+        parts = self._cut()
+        whole = self._banner if parts is None else parts.windows[0]
+        state = translate.own_state(whole, node=self._node, epoch=self._epoch)
+        self._voice = None if parts is None else translate.Voice(parts, node=self._node, epoch=self._epoch)
+        self._prober.announce(state, self._voice)
+        self._sizer.announce(state)
+        self._reflector.announce(state, self._voice)
+
+    def _cut(self) -> Parts | None:
+        if not self._windows:
+            return None
+        return Parts(self._banner, self._windows, before=None if self._voice is None else self._voice.parts)
 
     def _apply(self, command: ApplySwitch) -> SwitchApplied | SwitchFailed:
         try:

@@ -11,7 +11,6 @@ fields become one flat line: the same line goes to the log, to events.jsonl and 
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,7 +31,7 @@ from meshwatchd.model.audit_facts import (
 )
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, LocationName
 from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
@@ -69,7 +68,7 @@ from meshwatchd.model.outputs import (
 )
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.topology import RANKS_PER_PAIR
+from meshwatchd.model.topology import RANKS_PER_PAIR, pair_number
 from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
     EndpointMoved,
@@ -260,8 +259,12 @@ def _verdict_level(verdict: Verdict) -> str:
 def _remote_locations(mesh: MeshSettings, node: str) -> dict[int, str]:
     """The location at the far end of each pair that this node's location belongs to."""
     home = next((one.location for one in mesh.node if one.name == node), "")
-    pairs = itertools.combinations(sorted(location.name for location in mesh.location), 2)
-    return {index: str(names[1 - names.index(home)]) for index, names in enumerate(pairs) if home in names}
+    names = sorted(location.name for location in mesh.location)
+    if home not in names:
+        return {}
+    own = names.index(LocationName(home))
+    others = ((place, name) for place, name in enumerate(names) if place != own)
+    return {pair_number(min(own, place), max(own, place), len(names)): str(name) for place, name in others}
 
 
 def _pair_of(fields: Mapping[str, object]) -> int | None:

@@ -20,6 +20,7 @@ from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import Provisioned
 from meshwatchd.model.plan import Provision, StandbyLink
 from meshwatchd.model.settings import MINUTE, KernelSettings
+from meshwatchd.model.snapshot import Link
 
 MAX_RESTORES = 5
 RESTORE_WINDOW_NS = MINUTE
@@ -113,8 +114,10 @@ class Standing:
         """
         if self._wanted is None:
             return [], None
-        errors, left_alone, restored = await self._restore_links(self._wanted)
         links = await self._kernel.links()
+        errors, left_alone, restored = await self._restore_links(self._wanted, links)
+        if restored:
+            links = await self._kernel.links()
         names = {link.index: link.name for link in links}
         rules, routes = await self._kernel.rules(), await self._kernel.marked_routes(names)
         delta = provision.compare(self._wanted, rules, routes, self._settings)
@@ -140,13 +143,16 @@ class Standing:
             return lost.route in self._wanted.routes
         return any(link.device == lost.device for link in self._wanted.links)
 
-    async def _restore_links(self, wanted: Provision) -> tuple[list[str], list[str], list[str]]:
+    async def _restore_links(
+        self, wanted: Provision, links: Collection[Link]
+    ) -> tuple[list[str], list[str], list[str]]:
+        present = {link.name: link for link in links}
         errors: list[str] = []
         left_alone: list[str] = []
         restored: list[str] = []
         for link in wanted.links:
-            present = await self._kernel.find_link(link.device)
-            if present is not None and present.is_up and present.mtu_bytes == link.mtu_bytes:
+            found = present.get(link.device)
+            if found is not None and found.is_up and found.mtu_bytes == link.mtu_bytes:
                 continue
             text = f"device {link.device}"
             if not self._budget.spend(text):

@@ -1,8 +1,7 @@
 """WireGuard devices, asked again and again: they tell nobody of a peer that comes, goes or is made anew.
 
-watch            all devices, every other second, more often while something is wrong
-watch_in_doubt   the mesh's own device, at once when the engine misses an answer: where an agent that starts again has
-                 taken its peers away, silence is no fault, and the engine will have decided within 0.1 s
+All of them, every other second, more often while something is wrong. In doubt the engine looks at the mesh's own device
+itself (tunnel_glance.py): by the time this process is run on a busy node, it has decided.
 """
 
 from __future__ import annotations
@@ -25,13 +24,6 @@ POLL_IN_DOUBT_S: Final = 1.0
 POLL_LATEST_S: Final = 10.0
 POLL_PAUSE: Final = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
-
-DOUBT_PAUSE: Final = 20
-DOUBT_LEAST_S: Final = 0.03
-"""In doubt the mesh's own device may take a twentieth: whoever rewrites it is done within 0.2 s."""
-
-REWRITING_S: Final = 1.0
-"""For so long after a change another is looked for: peers that have gone come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +59,14 @@ class TunnelPoll:
 
     def __init__(self, around: Surroundings, poll: Callable[[], Poll] = Poll) -> None:
         self._around = around
-        self._all, self._one = poll(), poll()
+        self._all = poll()
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
         self._own: tuple[WireGuardState, ...] = ()
-        self._is_doubtful, self._is_wanted = asyncio.Event(), asyncio.Event()
+        self._is_wanted = asyncio.Event()
 
     def doubt(self) -> None:
-        """An answer is missing."""
-        self._is_doubtful.set()
+        """An answer is missing: the next look is due."""
         self._is_wanted.set()
 
     async def watch(self) -> None:
@@ -100,25 +91,10 @@ class TunnelPoll:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
-    async def watch_in_doubt(self) -> None:
-        """Look at the mesh's own device in doubt, and for a while longer when something was done to it."""
-        clock, until_s = asyncio.get_running_loop().time, 0.0
-        while True:
-            if clock() >= until_s:
-                await self._is_doubtful.wait()
-            self._is_doubtful.clear()
-            started_s = clock()
-            links = [link for link in self._around.links() if link.name == self._around.device()]
-            if self._note(await self._one.states(links)):
-                until_s = clock() + REWRITING_S
-            await asyncio.sleep(max(DOUBT_LEAST_S, DOUBT_PAUSE * (clock() - started_s)))
-
-    def _note(self, own: tuple[WireGuardState, ...]) -> bool:
-        """Take in the mesh's own device; returns whether something was done to it, which is told at once."""
+    def _note(self, own: tuple[WireGuardState, ...]) -> None:
+        """Take in the mesh's own device; whether something was done to it is told at once."""
         stirred = exchanged(self._own, own)
         self._own = own or self._own
-        if stirred is None:
-            return False
-        self._around.stirred(stirred)
-        self._is_wanted.set()
-        return True
+        if stirred is not None:
+            self._around.stirred(stirred)
+            self._is_wanted.set()

@@ -19,7 +19,8 @@ Type 252, mesh, 96 bytes:
     36      4      bitmap "heard": bit i = the sender hears entry i of its table of peers and layers
     40      4      bitmap "known": bit i = entry i exists; not known and not heard is no statement
     44      1      count of gossip entries, 0..8
-    45      3      reserved
+    45      1      0, or one more than the place of the six pairs that bitmaps and entries are about (core.windows)
+    46      2      reserved
     48      48     8 gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
                    (1, 0 = none), generation (3)
 
@@ -139,6 +140,7 @@ class MeshFields(msgspec.Struct, frozen=True, gc=False):
     heard: int
     known: int
     gossip: tuple[GossipEntry, ...]
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +181,11 @@ class Coordination:
 
 
 @functools.lru_cache(maxsize=64)
-def encode_gossip(entries: tuple[GossipEntry, ...]) -> bytes:
-    """The 52 bytes from the count to the end of the mesh TLV; at most 8 entries."""
+def encode_gossip(entries: tuple[GossipEntry, ...], window: int = 0) -> bytes:
+    """The 52 bytes from the count to the end of the mesh TLV; at most 8 entries, `window` below 256."""
     assert len(entries) <= MAX_GOSSIP
     area = b"".join(_GOSSIP_ENTRY.pack(entry.pair, entry.rank, entry.generation) for entry in entries)
-    return (bytes((len(entries), 0, 0, 0)) + area).ljust(GOSSIP_BLOCK_BYTES, b"\0")
+    return (bytes((len(entries), window, 0, 0)) + area).ljust(GOSSIP_BLOCK_BYTES, b"\0")
 
 
 # Gossip changes when a path is switched, which is rare, and is read from each packet, which is often.

@@ -162,7 +162,7 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
         is_reply, sequence, timestamp, error, ssid, received,
         sender_sequence, sender_timestamp, sender_error, ttl,
         MeshFields(
-            key_id, flags, epoch, layer, diagnostic, path, node_id, heard, known, decode_gossip(gossip)
+            key_id, flags, epoch, layer, diagnostic, path, node_id, heard, known, decode_gossip(gossip), gossip[1]
         ),
         extensions.destination, is_reply and extensions.is_destination_refused, extensions.coordination,
         extensions.has_questions,

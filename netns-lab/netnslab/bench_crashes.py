@@ -31,8 +31,9 @@ from netnslab.errors import LabError
 from netnslab.lab import Lab
 from netnslab.live_state import kernel_objects
 from netnslab.machine import machine_facts
+from netnslab.traffic_records import Flow
 from netnslab.traffic_report import judge_stream, longest_gap_ns, silences
-from netnslab.traffic_source import BOTH_WAYS, Traffic
+from netnslab.traffic_source import BOTH_WAYS, SETTLED_AFTER_NS, Traffic
 from netnslab.waiting import pause_until, wait_until
 
 SECOND = 1_000_000_000
@@ -43,6 +44,8 @@ FAILOVER_NS = SECOND // 2
 FAILBACK_NS = 4 * SECOND
 """And after it is healed: the wait to restore, the agreement and the move."""
 STEADY_NS = SECOND
+MARGIN_NS = SECOND // 5
+"""Flows start some milliseconds apart, and are looked for four times a second: so much more is looked at."""
 TIMEOUT_S = 60.0
 RETRANSMISSION_NS = SECOND // 5
 """TCP's shortest retransmission timeout: an echo of a connection in use that takes longer had a packet lost."""
@@ -121,10 +124,14 @@ class Crashes:
         """At instants that are chosen beforehand; engines come back a moment later, as a supervisor brings them."""
         began_ns = time.monotonic_ns()
         ended: dict[str, int] = {}
+        waiting: list[str] = []
         for after_ns in sorted(self.rng.randrange(within_ns) for _ in range(count)):
             self._revive(ended, until_ns=began_ns + after_ns)
-            running = [node for node in self.nodes if node not in ended]
-            node, process = self.rng.choice(running), self.rng.choice(tuple(Process))
+            # All in turn: a node that was hit a moment ago may have no process to hit.
+            waiting = waiting or self.rng.sample(self.nodes, len(self.nodes))
+            node, process = waiting.pop(), self.rng.choice(tuple(Process))
+            if node in ended:
+                self._revive({node: ended.pop(node)}, until_ns=None)
             pause_until(began_ns + after_ns)
             self.daemons.kill(node, process)
             if process is Process.ENGINE:
@@ -153,13 +160,19 @@ class Crashes:
         return None not in told and len(ranks) == 1 and 0 not in ranks
 
     def _flows_well(self, began_ns: int) -> bool:
-        """Whether every new flow of the last second has worked."""
-        since_ns = max(began_ns, time.monotonic_ns() - 2 * STEADY_NS)
-        flows = [flow for flow in self.traffic.settled_flows(since_ns=since_ns) if flow.start_ns >= since_ns]
-        return bool(flows) and all(flow.is_ok for flow in flows) and flows[-1].start_ns - since_ns >= STEADY_NS
+        """Whether every new flow of the latest second whose flows are all settled has worked."""
+        # A flow's fate is settled after a while only, so the second in question ended that long ago.
+        since_ns = max(began_ns, time.monotonic_ns() - SETTLED_AFTER_NS - STEADY_NS - MARGIN_NS)
+        return are_steady(self.traffic.settled_flows(since_ns=since_ns))
 
     def _await(self, predicate: Callable[[], bool], what: str) -> None:
         wait_until(predicate, timeout_s=TIMEOUT_S, what=what, poll_s=0.25)
+
+
+def are_steady(flows: Sequence[Flow]) -> bool:
+    """Whether all of them worked, and the first and the last began a second apart."""
+    starts = [flow.start_ns for flow in flows]
+    return bool(flows) and all(flow.is_ok for flow in flows) and max(starts) - min(starts) >= STEADY_NS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,6 +21,7 @@ from netnslab.daemons import Daemons, Event, is_ready
 from netnslab.diagnosis_calm import watch_calm
 from netnslab.diagnosis_cells import TOPOLOGIES, Trial, companions_of, patience_s, settings_for, traffic_pairs, trials
 from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
+from netnslab.discard import Discards
 from netnslab.errors import LabError
 from netnslab.faults import Fault
 from netnslab.lab import Lab
@@ -200,6 +201,7 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
     with Lab.up(topology, backend=options.backend) as lab:
         pairs = traffic_pairs(lab.topology)
         with (
+            Discards(lab, directory),
             Daemons(lab, directory, settings=settings_for(lab.topology)) as daemons,
             Traffic(lab, directory, pairs=pairs, rate=RATE),
         ):

@@ -1,8 +1,12 @@
-"""What watching the kernel costs the agent: `python -m netnslab.bench_mirror`, as root.
+"""What watching the kernel costs the agent, and the engine beside it: `python -m netnslab.bench_mirror`, as root.
 
 The agent process runs alone in a network namespace, first on an empty node, then on one of a large mesh; this program
 stands at the engine's end of its link and knows nothing of it but when frames come, how large they are, and what the
-kernel says of the process. The figures are printed as JSON.
+kernel says of the process.
+
+Then a daemon with sessions, in a mesh of six, gets as large a node, and its agent is killed again and again: each new
+one reads everything. What is told is how late the engine's own timers were, before and while that went on. The figures
+are printed as JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import argparse
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -21,14 +26,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from netnslab import syscalls
+from netnslab.daemons import Daemons, Status
 from netnslab.errors import LabError
+from netnslab.lab import Lab
 from netnslab.machine import machine_facts
+from netnslab.waiting import pause_until, wait_until
 
 ROUTES, NEIGHBOURS, BURST = 11_000, 10_000, 20_000
 START_TIMEOUT_S = 60.0
 SETTLE_S = 3.0
 BUFFER_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
+CROWDED = "b2"
+DUMPS = 6
+READY_S = 90.0
+WINDOW_NS = 20_000_000_000
+"""What the engine's histogram looks back on, at most."""
+ROUND_NS = 2_000_000_000
+"""The engine works its percentiles out once a second."""
 SO_SNDBUFFORCE = 32
 """asm-generic/socket.h."""
 
@@ -118,14 +133,14 @@ def batch(lines: Sequence[str], tool: str = "ip") -> None:
     subprocess.run([tool, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
-def fill() -> None:
-    """Make the node one of a large mesh."""
+def large_node() -> Iterator[tuple[str, list[str]]]:
+    """The tools and their lines that make a node one of a large mesh."""
     places = [f"{100 + number // 256}.{number % 256}" for number in range(ROUTES)]
-    batch([f"route add 10.{place}.0/24 via 10.{place}.0 dev flannel.1 onlink" for place in places])
+    yield "ip", [f"route add 10.{place}.0/24 via 10.{place}.0 dev flannel.1 onlink" for place in places]
     macs = [f"02:00:00:00:{number // 256:02x}:{number % 256:02x}" for number in range(NEIGHBOURS)]
     pairs = list(zip(places, macs, strict=False))
-    batch([f"neigh add 10.{place}.0 lladdr {mac} dev flannel.1 nud permanent" for place, mac in pairs])
-    batch([f"fdb add {mac} dst 192.{place}.1 dev flannel.1" for place, mac in pairs], "bridge")
+    yield "ip", [f"neigh add 10.{place}.0 lladdr {mac} dev flannel.1 nud permanent" for place, mac in pairs]
+    yield "bridge", [f"fdb add {mac} dst 192.{place}.1 dev flannel.1" for place, mac in pairs]
 
 
 def measure(directory: Path, idle_s: float, *, with_burst: bool) -> dict[str, object]:
@@ -152,11 +167,47 @@ def measure(directory: Path, idle_s: float, *, with_burst: bool) -> dict[str, ob
         return figures
 
 
+def measure_engine(directory: Path) -> dict[str, object]:
+    """The lateness of an engine with sessions while its agent reads a large node for the first time."""
+    with Lab.up("kilo-flannel") as lab, Daemons(lab, directory, config="minimal") as daemons:
+        daemons.wait_ready(timeout_s=READY_S)
+        pause_until(time.monotonic_ns() + WINDOW_NS)
+        calm = _lateness(daemons)
+        place = lab.node(CROWDED)
+        for tool, lines in large_node():
+            place.run([tool, "-batch", "-"], input="\n".join(lines) + "\n", check=True)
+        told = [_read_anew(daemons) for _ in range(DUMPS)]
+        sessions = len(_status(daemons)["sessions"])
+    worst = {name: max(each[name] for each in told) for name in calm}
+    return {"node": CROWDED, "sessions": sessions, "first_dumps": DUMPS, "calm": calm, "beside_first_dumps": worst}
+
+
+def _read_anew(daemons: Daemons) -> dict[str, float]:
+    """Kill the agent; the lateness when the next one has read everything, which it has before it can be asked."""
+    former = daemons.agent_pid(CROWDED)
+    os.kill(former, signal.SIGKILL)
+    wait_until(lambda: daemons.agent_pid(CROWDED) != former, timeout_s=START_TIMEOUT_S, what="another agent")
+    pause_until(time.monotonic_ns() + ROUND_NS)
+    return _lateness(daemons)
+
+
+def _lateness(daemons: Daemons) -> dict[str, float]:
+    """Of the last 10 to 20 s, in milliseconds, as the engine has measured it at each wake-up of its timer."""
+    counters = _status(daemons)["counters"]
+    return {f"{name}_ms": round(counters[f"loop-lateness-{name}-ns"] / 1e6, 3) for name in ("p50", "p99")}
+
+
+def _status(daemons: Daemons) -> Status:
+    return wait_until(lambda: daemons.status(CROWDED), timeout_s=START_TIMEOUT_S, what=f"a word of {CROWDED}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--idle", type=float, default=20.0, metavar="SECONDS", help="how long to watch an idle agent")
     options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        engine = measure_engine(Path(scratch))
     syscalls.unshare(syscalls.CLONE_NEWNET)
     batch(
         [
@@ -171,10 +222,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with tempfile.TemporaryDirectory() as scratch:
         small = measure(Path(scratch), options.idle, with_burst=False)
-        fill()
+        for tool, lines in large_node():
+            batch(lines, tool)
         large = measure(Path(scratch), options.idle, with_burst=True)
     sizes = {"routes": ROUTES, "neighbours": NEIGHBOURS, "fdb_entries": NEIGHBOURS}
-    report = {"machine": machine_facts(), "small_node": small, "large_node": {**sizes, **large}}
+    report = {"machine": machine_facts(), "small_node": small, "large_node": {**sizes, **large}, "engine": engine}
     json.dump(report, sys.stdout, indent=2)
     sys.stdout.write("\n")
     return 0

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from netnslab import faults, state_faults, wg_quick
 from netnslab.daemons import Settings
+from netnslab.discard import DISCARD_PORT
 from netnslab.fabric import fabric_of
 from netnslab.faults import Fault
 from netnslab.lab import Lab
@@ -74,7 +75,6 @@ def trials() -> tuple[Trial, ...]:
 
 
 OF_ONE_PEER = ("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "neighbour-wrong-mac", "pod-route-missing")
-OF_THE_DEVICE = ("overlay-device-missing", "overlay-device-down", "overlay-emptied", "pod-route-escaped")
 OF_THE_TUNNEL = (
     *("wireguard-key-mismatch", "wireguard-no-handshake", "wireguard-no-data", "wireguard-endpoint-moved"),
     *("allowed-ips-stolen", "one-way-break"),
@@ -86,28 +86,22 @@ Companion = tuple[str, str, str]
 ON_THE_WAY = ("wireguard-no-handshake", "wireguard-no-data")
 """What a filter between two nodes does to both alike: it is at neither, and each end knows of the other only."""
 
-OF_FORWARDING = ("probes-only", "forwarding-off", "conntrack-full", "conntrack-invalid")
-"""The victim's pods are cut off, and the victim is not."""
-
 COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "leader-dead": (("victim", "local-fault"),),
-        "probe-port-blocked": (("victim", "local-fault"),),
-        **dict.fromkeys(OF_ONE_PEER, (("others", "overlay-black-hole"),)),
-        **dict.fromkeys(OF_THE_DEVICE, (("others", "overlay-black-hole"),)),
+        **dict.fromkeys((*OF_ONE_PEER, "pod-route-escaped"), (("others", "overlay-black-hole"),)),
         **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
-        "vtep-mac-changed": (("victim", "overlay-black-hole"), ("others", "overlay-black-hole")),
-        "mtu-misconfigured": (("others", "mtu-black-hole"),),
-        **dict.fromkeys(OF_FORWARDING, (("others", "pod-unreachable"),)),
-        "conntrack-full": (("others", "pod-unreachable"), ("others", "overlay-new-flows")),
+        "probes-only": (("others", "pod-unreachable"),),
+        "conntrack-full": (("others", "overlay-new-flows"),),
     }
 )
-"""What is said by those who see a fault from its other side, if they name the same culprit.
+"""What is said by those who see a fault from its other side, if they name the same culprit: only where nobody can tell
+them the cause.
 
-The dead leader hears nobody, and one whose ports are closed does not hear itself. Whose own entries are well knows that
-nothing comes back through the victim's overlay or tunnel, and not why: the reason is in the victim's kernel. The same
-with the answers that a device has become too small for, and with pods behind a node that passes nothing on. Whose MAC
-was changed finds its own entries as they should be: the wrong ones are at the others.
+The dead leader hears nobody. Whose own entries are well knows that nothing comes back through the victim's overlay, and
+not why: entries of one peer are told to nobody. Whoever is at the other end of a broken tunnel hears nothing of it
+there, and where the table of connections is full a hello may be one of the new flows that are dropped. The pods behind
+a middlebox are silent, and where it stands only the node behind it can tell.
 """
 
 
@@ -155,7 +149,7 @@ def _canaries(node: Node, *, is_flat: bool) -> list[Mapping[str, object]]:
     address = wg_quick.address(node) if is_flat else node.node_ip
     common = {"node": node.name, "kind": "tcp", "interval": "500ms"}
     return [
-        {"name": f"pod-{node.name}", "address": node.pod_ip, "port": CLOSED_PORT, **common},
+        {"name": f"pod-{node.name}", "address": node.pod_ip, "port": DISCARD_PORT, **common, "kind": "bulk"},
         {"name": f"kubelet-{node.name}", "address": address, "port": KUBELET_PORT, **common},
     ]
 

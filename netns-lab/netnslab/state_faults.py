@@ -152,6 +152,7 @@ _OF_MEMBERS = frozenset(
             "neighbour-wrong-mac",
         ),
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
+        "conntrack-invalid",
     )
 )
 _OF_LEADERS = frozenset(("vtep-mac-changed", "pod-route-escaped", "offload-fault", "probes-only", "overlay-black-hole"))

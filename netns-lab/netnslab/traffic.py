@@ -34,7 +34,7 @@ OUTPUT_BUFFER_BYTES = 1 << 20
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one end; returns the exit status."""
     options = _parser().parse_args(arguments)
-    _die_with_parent()
+    die_with_parent()
     # A collection would stop the clockwork for milliseconds; nothing here makes reference cycles.
     gc.freeze()
     gc.disable()
@@ -78,7 +78,8 @@ def _drive(plan: DrivePlan, path: Path | None) -> int:
     return 0
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """SIGTERM to this process when its parent dies, so that a crashed test leaves nothing behind."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:

@@ -36,6 +36,8 @@ BOTH_WAYS = (("a3", "b3"), ("b3", "a3"))
 STOP_TIMEOUT_S = 10.0
 # From the end of a flow to its line in the file: the driver's flush, and a late driver.
 SETTLE_NS = 2 * FLUSH_NS
+# How long after its start the fate of a flow is known and written.
+SETTLED_AFTER_NS = DEADLINE_NS + SETTLE_NS
 # How fresh the last success must be for traffic to count as flowing: several flows of each kind.
 FLOWING_NS = 500_000_000
 
@@ -151,7 +153,7 @@ class Traffic:
 
         Successes are known at once and losses after a deadline: recent records on their own look better than it is.
         """
-        settled_ns = time.monotonic_ns() - DEADLINE_NS - SETTLE_NS
+        settled_ns = time.monotonic_ns() - SETTLED_AFTER_NS
         return [flow for flow in self.flows(since_ns=since_ns) if flow.start_ns < settled_ns]
 
     def wait_flowing(self, *, timeout_s: float = 10.0) -> None:

@@ -126,6 +126,20 @@ def test_a_member_whose_agent_starts_again_does_not_lead(mesh, agents):
     assert [] == mesh.events(began, "topology.changed")
 
 
+@pytest.mark.parametrize("leader", ["b1", "a1"])
+def test_a_leader_whose_agent_starts_again_is_no_fault(mesh, agents, leader):
+    """It has no peers for 0.2 s and stays up: no kernel tells anybody, and across the tunnel there is but silence.
+
+    a1 has another address meanwhile besides, and loses the routes over kilo0 with its own.
+    """
+    change = agents.restart(leader)
+    assert change.done_ns - change.began_ns >= TRANSIENT_NS
+    _assert_calm(mesh, change.began_ns)
+    told = [event.node for event in mesh.events(change.began_ns, "mesh.unsettled")]
+    assert leader in told
+    assert [] == mesh.events(change.began_ns, "topology.changed")
+
+
 def test_a_device_that_is_made_anew_is_no_fault(mesh, agents):
     """kilo0 of b1 goes down for 0.2 s and takes its routes along."""
     change = agents.remake("b1")

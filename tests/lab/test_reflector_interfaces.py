@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from meshwatchd.adapters.packet.sockets import open_probe
+from meshwatchd.adapters.packet.sockets import open_listener, open_probe
 from meshwatchd.adapters.poller import Poller
 from tests.support.netns import Space, namespace
-from tests.support.packet_node import PacketNode, request
+from tests.support.packet_node import PacketNode, request, udp
 from tests.support.pump import pump
 
 PORT, ROUTED_PORT = 18_620, 18_619
@@ -65,3 +65,21 @@ def test_answer_takes_the_cable_its_port_demands(spaces, port, device):
         probe.close()
         node.close()
         poller.close()
+
+
+def test_answers_that_wait_for_neighbours_do_not_keep_others_back():
+    """An overlay device that was emptied: answers into it wait for ARP, on the account of the socket they all share.
+
+    The node did not hear its own reflector any more, and took every layer for dead.
+    """
+    with namespace() as space:
+        space.ip("link", "add", "up0", "type", "veth", "peer", "name", "up1")
+        space.ip("address", "add", "10.9.9.1/24", "dev", "up0")
+        for name in ("up0", "up1"):
+            space.ip("link", "set", name, "up")
+        with space.call(lambda: open_listener(PORT)) as listener, space.call(udp) as own:
+            for number in range(2_000):
+                listener.sendto(bytes(300), (f"10.9.9.{2 + number % 4}", PORT))
+            listener.sendto(b"heard", own.getsockname())
+
+            assert b"heard" == own.recv(100)

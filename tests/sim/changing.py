@@ -183,7 +183,7 @@ class ChangingWorld(World):
         self._count = 0
         self._ways, self._walks = {}, {}
         self.carried = {}
-        self.are_ways_fixed = True
+        self.has_followers, self._followed = False, {}
         self.mesh = mesh_of(places)
         everybody = mesh_of({**places, **(later or {})})
         self.addresses: dict[str, Node] = {node.name: node for node in everybody.node}

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
+from meshwatchd.core.windows import Parts
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
-from meshwatchd.model.ids import SessionId
+from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.mtu import SizeAnswered, SizePlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
@@ -95,6 +96,7 @@ class SimNode:
         held: what arrived while the process was stalled; None while it is not.
         refusal: what its kernel says to every change; empty for a kernel that does as it is told.
         changes: how often its overrides were changed.
+        windows, parts: which part of its banner each node is told, and the parts; nothing where all are told all.
         due: the engine's deadline as of its last event.
         sizes: the paths whose size it measures.
         counts: how many size probes of each session its reflector has answered.
@@ -105,6 +107,8 @@ class SimNode:
     engine: Engine
     rules: set[Rule] = field(default_factory=set)
     banner: ev.Banner = field(default_factory=ev.Banner)
+    windows: dict[NodeName, int] = field(default_factory=dict)
+    parts: Parts | None = None
     plans: dict[SessionId, out.SessionPlan] = field(default_factory=dict)
     sizes: dict[int, SizePlan] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -114,6 +118,15 @@ class SimNode:
     changes: int = 0
     due: int | None = None
     state: PolicyState = field(default_factory=PolicyState)
+
+    def says_to(self, peer: str) -> ev.Banner:
+        """What the next packet to a node says of this one."""
+        return self.banner if self.parts is None else self.parts.windows[self.parts.window(NodeName(peer))]
+
+    def say(self, banner: ev.Banner) -> None:
+        """Say this from here on."""
+        self.banner = banner
+        self.parts = Parts(banner, self.windows, self.parts) if self.windows else None
 
     @property
     def conductor(self) -> Conductor:

@@ -258,6 +258,8 @@ class Story:
             node.refusal = ""
         end = world.now + HEAL_NS
         world.run(CALM_NS * stretch)
+        if is_at_rest(world):
+            return  # whoever found out late has had the time to act on it
         while world.now < end:
             if is_at_rest(world):
                 world.run(CALM_NS * stretch)

@@ -51,6 +51,20 @@ def test_a_restart_during_a_failover_touches_nothing(names):
     _heals(world)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_relays_that_start_in_the_middle_of_a_fault_agree_to_go_around_it(seed):
+    """All of b's daemons are killed before anybody has moved; to those that come up nothing has ever answered."""
+    world = healthy_world(seed=seed)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(10 * MS)
+    for name in ("b1", "b2", "b3"):
+        world.restart(name)
+
+    # The standbys were silent for as long as the daemons were down, and are asked a few times a second.
+    assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=25 * SECOND), world.story()
+    assert all(switch.is_target_good for switch in world.switches if switch.add), world.story()
+
+
 def test_daemons_restarted_one_after_the_other_move_nothing():
     """A rolling upgrade of a healthy mesh."""
     world = healthy_world(seed=2, policy=IMPATIENT)

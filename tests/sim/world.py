@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -33,6 +33,8 @@ from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 NETLINK_NS = 50_000
+
+QUIET = (out.SessionChanged, out.SessionSuspected, out.SuspicionCleared)
 
 SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
 """Verdicts that accuse nobody."""
@@ -87,8 +89,9 @@ class World:
         self._heap: list[tuple[int, int, str, Delivery]] = []
         self._ways: dict[tuple[str, Layer, int, str, bool], Way] = {}
         self._walks: dict[tuple[str, str, int | None], tuple[Leg, ...]] = {}
-        # Kernels of nodes without a daemon follow what daemons believe, and change with it.
-        self.are_ways_fixed = not engines
+        # Kernels of nodes without a daemon follow what daemons believe, and may change with each of their words.
+        self.has_followers = bool(engines)
+        self._followed: dict[str, frozenset[Rule]] = {}
         self._count = 0
         self.loops: list[str] = []
         self.settings = {
@@ -194,10 +197,9 @@ class World:
 
     def story(self, *, since: int = 0) -> str:
         """What was told, one line each, for the reader of a failed test."""
-        quiet = (out.SessionChanged, out.SessionSuspected, out.SuspicionCleared)
         lines = [f"seed {self.seed}, verdicts {self.verdicts()}, ranks {self.active_ranks()}"]
         for at, node, fact in self.told:
-            if at >= since and not isinstance(fact, quiet):
+            if at >= since and not isinstance(fact, QUIET):
                 fields = {name: str(getattr(fact, name)) for name in fact.__struct_fields__ if name != "operations"}
                 if isinstance(fact, out.VerdictChanged):
                     fields = {"was": fact.previous, "is": fact.verdict.fault, "at": fact.verdict.culprit}
@@ -215,6 +217,10 @@ class World:
             settings = msgspec.structs.replace(settings_for(name), mesh=self.mesh)
             topology = KILO.recognise(snapshot_of(name, mesh=self.mesh), self.mesh, NodeName(name))
             assert isinstance(topology, Topology), topology
+            if self._planners:
+                # A thousand nodes need no mesh each.
+                shared = next(iter(self._planners.values())).topology.mesh
+                topology = msgspec.structs.replace(topology, mesh=shared)
             self._planners[name] = Planner(topology, settings)
         return self._planners[name]
 
@@ -222,13 +228,14 @@ class World:
         """A kernel's overrides; those of a node without a daemon are as a daemon would have them."""
         if name in self.nodes:
             return self.nodes[name].rules
-        planner = self._planner_of(name)
+        if name not in self._followed:
+            self._followed[name] = frozenset(self._as_its_fellow_has_them(name))
+        return self._followed[name]
+
+    def _as_its_fellow_has_them(self, name: str) -> Iterator[Rule]:
         fellows = [each for each in self.names if self.locations[each] == self.locations[name]]
-        if not fellows:
-            return ()
-        fellow = fellows[-1]
-        active = (conductor.mover.active for conductor in self.nodes[fellow].engine.conductors.values())
-        return {rule for path in active for rule in planner.override(path)}
+        for conductor in self.nodes[fellows[-1]].engine.conductors.values() if fellows else ():
+            yield from self._planner_of(name).override(conductor.mover.active)
 
     def _engine(self, name: str) -> Engine:
         return Engine(
@@ -310,15 +317,17 @@ class World:
                 self._send(node, output)
             case out.ConfigureSessions():
                 node.plans = {plan.session: plan for plan in output.sessions}
+                node.windows, node.parts = output.windows, None
+                node.say(node.banner)
             case ConfigureSizes():
                 node.sizes = {plan.session: plan for plan in output.plans}
             case SendSizeProbe():
                 way = self.sizes.send(node.name, node.sizes[output.session], output)
                 if way is not None:
-                    origin = node.name, node.engine.epoch, node.banner, self.now
+                    origin = node.name, node.engine.epoch, node.says_to(way[1].peer), self.now
                     self._post(way[0], way[1].peer, SizeRequest(*origin, output, way[1]))
             case out.SetBanner():
-                node.banner = output.banner
+                node.say(output.banner)
             case out.ApplySwitch():
                 self._switch(node, output)
             case out.EnsureProvision():
@@ -331,6 +340,8 @@ class World:
                 node.state = output.state
             case _:
                 self.told.append(Told(self.now, node.name, output))
+                if self.has_followers and not isinstance(output, QUIET):
+                    self._forget_ways()
 
     def _switch(self, node: SimNode, command: out.ApplySwitch) -> None:
         key = {"pair": command.pair, "generation": command.generation}
@@ -365,11 +376,11 @@ class World:
         plan = node.plans[probe.session]
         way = self._way_of(node.name, plan)
         if self._passes(way.there, plan.flow, plan, probe):
-            request = Request(node.name, node.engine.epoch, probe, plan, node.banner, self.now)
+            request = Request(node.name, node.engine.epoch, probe, plan, node.says_to(plan.peer), self.now)
             self._post(self._delay(way.there, way.there_ns), plan.peer, request)
 
     def _reflect(self, node: SimNode, request: Request) -> None:
-        self._answer(node.name, node.banner, node.engine.epoch, request)
+        self._answer(node.name, node.says_to(request.sender), node.engine.epoch, request)
         plan, probe = request.plan, request.probe
         if plan.canary is not None:
             return
@@ -436,9 +447,7 @@ class World:
         key = source, plan.layer, plan.path, plan.peer, plan.is_ip6
         way = self._ways.get(key)
         if way is None:
-            way = way_of(self._walk, source, plan)
-            if self.are_ways_fixed:
-                self._ways[key] = way
+            way = self._ways[key] = way_of(self._walk, source, plan)
         return way
 
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
@@ -449,14 +458,14 @@ class World:
             if self.settings[self.names[0]].mesh.ipip_device:
                 wrapped = ((leg, leg._replace(kind="ipip")) if leg.kind == "overlay" else (leg,) for leg in legs)
                 legs = tuple(leg for pair in wrapped for leg in pair)
-            if self.are_ways_fixed:
-                self._walks[source, target, path] = legs
+            self._walks[source, target, path] = legs
         return legs
 
     def _forget_ways(self) -> None:
         """Somebody's kernel has changed."""
         self._ways.clear()
         self._walks.clear()
+        self._followed.clear()
 
 
 def _ends(plan: out.SessionPlan, probe: out.SendProbe) -> Ends:

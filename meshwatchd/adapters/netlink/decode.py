@@ -17,9 +17,6 @@ from meshwatchd.model.snapshot import Link, Vxlan
 IFF_UP = 0x1
 """linux/if.h."""
 
-RTNH_F_ONLINK = 0x4
-"""linux/rtnetlink.h: the gateway is reachable on the device whatever its addresses say."""
-
 FR_ACT_TO_TBL, FR_ACT_GOTO = 1, 2
 FR_ACT_GOTO = 2
 FIB_RULE_INVERT = 0x2
@@ -33,9 +30,6 @@ MAC_COLONS = 5
 
 ACCEPT_ALL = 0xFFFFFFFF
 """FRA_SUPPRESS_PREFIXLEN of a rule that suppresses nothing."""
-
-DEFAULT_ROUTE = "0.0.0.0"  # noqa: S104  # a destination, nothing is bound
-"""What the absence of RTA_DST stands for."""
 
 _PROTOCOLS = {0: "unspec", 1: "redirect", 2: "kernel", 3: "boot", 4: "static", 16: "dhcp", 186: "bgp", 188: "ospf"}
 
@@ -121,43 +115,6 @@ def decode_rule(message: Any) -> RuleRecord:
     rule = _plain_rule(message, attributes, priority=priority, table=table)
     text = rule.render() if rule is not None else _render_foreign_rule(attributes, priority, table)
     return RuleRecord(priority=priority, table=table, protocol=protocol, rule=rule, text=f"rule {text}")
-
-
-def decode_route(message: Any, devices: Mapping[int, str]) -> RouteRecord:
-    """Turn one RTM_NEWROUTE or RTM_DELROUTE message of family AF_INET into a RouteRecord.
-
-    Args:
-        message: pyroute2 rtmsg.
-        devices: names by interface index; a route into an unknown device gets "#INDEX" as its device.
-    Source: linux/rtnetlink.h (struct rtmsg, RTA_*), fib_dump_info() in net/ipv4/fib_semantics.c.
-    """
-    attributes = _attributes(message)
-    table = int(attributes.get("RTA_TABLE", message["table"]))
-    dst = f"{attributes.get('RTA_DST', DEFAULT_ROUTE)}/{message['dst_len']}"
-    index = int(attributes.get("RTA_OIF", 0))
-    via = attributes.get("RTA_GATEWAY")
-    src = attributes.get("RTA_PREFSRC")
-    device = devices.get(index, f"#{index}")
-    route = Route(
-        dst=dst,
-        table=table,
-        dev=device,
-        via=None if via is None else str(via),
-        src=None if src is None else str(src),
-    )
-    metric = int(attributes.get("RTA_PRIORITY", 0))
-    is_plain = message["type"] == RTN_UNICAST and index != 0 and metric == 0 and message["tos"] == 0
-    is_onlink = bool(message["flags"] & RTNH_F_ONLINK)
-    has_our_shape = is_plain and is_onlink == (via is not None)
-    return RouteRecord(
-        dst=dst,
-        table=table,
-        protocol=int(message["proto"]),
-        metric=metric,
-        kind=int(message["type"]),
-        route=route if has_our_shape else None,
-        text=f"route {route.render() if has_our_shape else f'{dst} table {table}'}",
-    )
 
 
 def protocol_name(protocol: int) -> str:

@@ -20,6 +20,9 @@ RULES_V6: Final = bytes((socket.AF_INET6, *bytes(11)))
 _IFLA_EXT_MASK = 29
 _RTEXT_FILTER_SKIP_STATS = 8
 """Counters are half of a link's message, and nobody's business here."""
+ALL_LINKS: Final = objects.LINK.pack(socket.AF_UNSPEC, 0, 0, 0) + message.encode_attribute(
+    _IFLA_EXT_MASK, struct.pack("=I", _RTEXT_FILTER_SKIP_STATS)
+)
 
 
 class Kind(NamedTuple):
@@ -33,8 +36,7 @@ class Kind(NamedTuple):
 
 def describe_kinds(*, links: Table, addresses: Table, routes: Table, neighbours: Table, fdb: Table) -> tuple[Kind, ...]:
     """The kinds in the order in which they are read: names of devices first."""
-    mask = message.encode_attribute(_IFLA_EXT_MASK, struct.pack("=I", _RTEXT_FILTER_SKIP_STATS))
-    ask_links = ((message.RTM_GETLINK, objects.LINK.pack(socket.AF_UNSPEC, 0, 0, 0) + mask),)
+    ask_links = ((message.RTM_GETLINK, ALL_LINKS),)
     ask_addresses = tuple((message.RTM_GETADDR, objects.ADDRESS.pack(each, 0, 0, 0, 0)) for each in FAMILIES)
     ask_routes = tuple((message.RTM_GETROUTE, compact.ROUTE.pack(each, *bytes(8))) for each in FAMILIES)
     ask_neighbours = tuple((message.RTM_GETNEIGH, compact.NEIGHBOUR.pack(each, 0, 0, 0, 0)) for each in FAMILIES)

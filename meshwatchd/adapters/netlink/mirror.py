@@ -80,6 +80,7 @@ class Mirror:
         mesh: names the mesh's devices.
         is_ours: tells whether a device with our prefix was made by us.
         clock: nanoseconds, monotonic.
+        overrun: is told why everything has to be read again, once until it has been.
 
     Attributes:
         is_dirty: set whenever a new snapshot may differ from the last one.
@@ -96,8 +97,9 @@ class Mirror:
         is_ours: Callable[[Link], Awaitable[bool]],
         *,
         clock: Callable[[], int] = time.monotonic_ns,
+        overrun: Callable[[str], object] = lambda _reason: None,
     ) -> None:
-        self._source = source
+        self._source, self._overrun = source, overrun
         self._settings = settings
         self._clock = clock
         self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
@@ -299,6 +301,8 @@ class Mirror:
             DecodeError: it is malformed.
         """
         if isinstance(notification, Overrun):
+            if self.is_in_sync:
+                self._overrun(notification.reason)
             self.is_in_sync = False
             self.is_dirty.set()
             return

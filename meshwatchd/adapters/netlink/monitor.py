@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from meshwatchd.adapters.netlink.message import Message, split
@@ -32,11 +33,18 @@ BATCH = 256
 """Datagrams read in one go before the event loop gets its turn: a few milliseconds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overrun:
-    """Notifications were lost, or could not be read: only a complete dump tells what the kernel's state is."""
+    """Notifications were lost, or could not be read: only a complete dump tells what the kernel's state is.
+
+    Attributes:
+        reason: for people, with its source.
+    """
+
+    reason: str
 
 
-OVERRUN: Final = Overrun()
+OVERRUN: Final = Overrun(reason="the kernel has dropped notifications: they came faster than they were read")
 
 
 class Monitor:
@@ -87,5 +95,5 @@ def hand_over(datagram: bytes, take: Callable[[Message | Overrun], None]) -> Non
     try:
         for message in split(datagram):
             take(message)
-    except DecodeError:
-        take(OVERRUN)
+    except DecodeError as error:
+        take(Overrun(reason=str(error)))

@@ -15,7 +15,7 @@ import msgspec
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, normalise_prefix
 from meshwatchd.adapters.netlink.ports import RoutingKernel
 from meshwatchd.model.errors import KernelError
-from meshwatchd.model.plan import Provision, Route, Rule
+from meshwatchd.model.plan import TABLES, Provision, Route, Rule
 from meshwatchd.model.settings import KernelSettings
 
 BAND = 100
@@ -88,7 +88,7 @@ def is_override(rule: Rule, settings: KernelSettings) -> bool:
 
 def is_our_route(record: RouteRecord, settings: KernelSettings) -> bool:
     """Whether a route is ours: our protocol in one of our tables."""
-    return record.protocol == settings.protocol and 0 <= record.table - settings.table_base < BAND
+    return record.protocol == settings.protocol and 0 <= record.table - settings.table_base < TABLES
 
 
 async def apply(

@@ -22,6 +22,7 @@ from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
 from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.plan import TABLES
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Gateway, Link, Neighbour, Snapshot
 
@@ -323,7 +324,7 @@ class View:
                 what = f"{record.text} (protocol {protocol_name(record.protocol)}) is in a table of ours"
                 remedy = f"remove it or set kernel.table_base to a free range of {BAND}"
                 yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
-            elif record.route is None or not first <= record.table < first + BAND:
+            elif record.route is None or not first <= record.table < first + TABLES:
                 what = f"{record.text} carries protocol {record.protocol} and was not made by meshwatchd"
                 remedy = "remove it or set kernel.protocol to an unused number"
                 yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)

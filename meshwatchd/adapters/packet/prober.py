@@ -102,6 +102,7 @@ class Prober:
     ) -> None:
         self._peers, self._dictionary = peers, dictionary
         self._own, self._counters, self._emit = own, counters, emit
+        self._voice: translate.Voice | None = None
         self._max_outstanding = max_outstanding
         self._clock = NtpClock()
         self._sessions: dict[int, ProbeSession] = {}
@@ -146,9 +147,9 @@ class Prober:
         for key in [key for key in self._outstanding if key >> _SSID_SHIFT in numbers] if numbers else ():
             del self._outstanding[key]
 
-    def announce(self, own: OwnState) -> None:
-        """Probes say this of the node from here on."""
-        self._own = own
+    def announce(self, own: OwnState, voice: translate.Voice | None = None) -> None:
+        """Probes say this of the node from here on; in a mesh of many locations each says its part of it."""
+        self._own, self._voice = own, voice
 
     def close(self) -> None:
         """Close every socket and forget every session."""
@@ -205,6 +206,7 @@ class Prober:
         queue, outstanding, sequences = port.queue, self._outstanding, self._sequences
         self._make_room(len(queue))
         own, dictionary, peers, send_to = self._own, self._dictionary, self._peers, port.send_to
+        voice = self._voice
         ntp, failed, rotations = self._clock.stamp(len(queue)), 0, peers.rotations
         port.used_ns = monotonic_ns()
         flight = _Flight(port, port.used_ns)
@@ -216,6 +218,8 @@ class Prober:
             if session.rotations != rotations:
                 session.use_key(peers.sending_key(session.plan.peer))
                 session.rotations = rotations
+            if voice is not None:
+                own = voice.to(session.plan.peer)
             packet = session.template(command, own, dictionary).seal(sequence, ntp)
             key = session.ssid << _SSID_SHIFT | sequence
             flight.keys.append(key)

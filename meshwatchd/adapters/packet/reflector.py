@@ -123,6 +123,7 @@ class Reflector:
     ) -> None:
         self._poller, self._peers, self._dictionary = poller, peers, dictionary
         self._own, self._counters, self._emit = own, counters, emit
+        self._voice: translate.Voice | None = None
         self._routed_port = routed_port
         self._clock = NtpClock()
         self._incoming = ReceiveBatch(BATCH, LONGEST_BYTES, REQUEST_CONTROL_BYTES)
@@ -149,9 +150,9 @@ class Reflector:
                 if (port, family) not in self._open:
                     self._listen(port, family)
 
-    def announce(self, own: OwnState) -> None:
-        """Answers say this of the node from here on."""
-        self._own = own
+    def announce(self, own: OwnState, voice: translate.Voice | None = None) -> None:
+        """Answers say this of the node from here on; in a mesh of many locations each says its part of it."""
+        self._own, self._voice = own, voice
 
     def close(self) -> None:
         """Close all listening sockets."""
@@ -205,7 +206,7 @@ class Reflector:
         known = self._familiar.get(body_of(datagram[0]))
         if (
             known is not None
-            and known.own is self._own
+            and known.own is (self._own if self._voice is None else self._voice.always_to(known.peer.name))
             and known.is_routed is listener.is_routed
             and known.way == datagram[2][STAMP_BYTES:]
         ):
@@ -255,8 +256,9 @@ class Reflector:
         peer, key, request, verdict = accepted
         is_fresh = verdict is ReplayVerdict.FRESH
         delivery = read_delivery(control[STAMP_BYTES:])
+        own = self._own_to(peer)
         reply = self._answer(
-            listener, datagram, delivery, now._replace(tx_ntp=tx_ntp), peer=peer, key=key, request=request
+            listener, datagram, delivery, now._replace(tx_ntp=tx_ntp), peer=peer, key=key, own=own, request=request
         )
         size_bytes = 0
         if request.mesh.flags & FLAG_SIZE and not request.mesh.flags & FLAG_FRAGMENTS:
@@ -276,11 +278,14 @@ class Reflector:
                 is_fresh=is_fresh,
                 way=control[STAMP_BYTES:],
                 delivery=delivery,
-                own=self._own,
+                own=own,
                 is_routed=listener.is_routed,
                 reply=reply,
             )
         return ""
+
+    def _own_to(self, peer: Peer) -> OwnState:
+        return self._own if self._voice is None else self._voice.to(peer.name)
 
     def _send_answers(self, fd: int) -> None:
         count = len(self._outgoing)
@@ -343,6 +348,7 @@ class Reflector:
         *,
         peer: Peer,
         key: PairKey,
+        own: OwnState,
         request: ParsedProbe,
     ) -> bytes:
         """Put the answer to a verified request into the batch; returns it."""
@@ -355,7 +361,7 @@ class Reflector:
             data,
             request,
             key=key,
-            own=self._own,
+            own=own,
             reflector=asked,
             reflector_sequence=count,
             rx_ntp=ntp_from_ns(arrival_wall_ns(control, now.wall_ns)),

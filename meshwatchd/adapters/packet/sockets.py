@@ -40,6 +40,7 @@ _PATH_MTU_OPTION: Final = MappingProxyType(
 _DONT_FRAGMENT_NEVER: Final = 0
 _PROBE: Final = 3
 
+_SO_SNDBUFFORCE: Final = 32
 _SO_RCVBUFFORCE: Final = 33
 _SO_ATTACH_FILTER: Final = 26
 _SO_MEMINFO: Final = 55
@@ -49,6 +50,14 @@ _BUFFER_BYTES: Final = 2 * 1024 * 1024
 """About 2 700 packets of 300 bytes, as the kernel accounts them: 0.1 s of the permitted maximum.
 
 The sockets of probes need as much: all sessions of a node share one, and the answers to a round come together."""
+
+_SEND_BUFFER_BYTES: Final = 16 * 1024 * 1024
+"""Packets to a neighbour that does not answer ARP wait in the kernel for three seconds, on their socket's account.
+
+Where an overlay device has lost its neighbours, all answers into it wait so, up to neigh/default/unres_qlen_bytes for
+each, 212 992 by default, and no more packets leave a socket whose account is full, whoever they are for: one neighbour
+was enough for the default of as much, and the node did not hear its own reflector. The kernel doubles what is asked
+for: 157 neighbours."""
 
 _TYPE: Final = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
 
@@ -108,7 +117,7 @@ def _open(family: socket.AddressFamily, address: str, port: int, options: Iterab
         # Arrival stamps are a switch in the whole kernel's receive path, thrown when the first socket asks for them:
         # listeners keep it on, so that the sockets of probes do not throw it back and forth.
         opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        _grow_buffer(opened)
+        _grow_buffers(opened)
         _attach_filter(opened)
         opened.bind((address, port))
     except OSError:
@@ -122,11 +131,14 @@ def filtered_packets(listener: socket.socket) -> int:
     return int(_MEMINFO.unpack(listener.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))[_MEMINFO_DROPS])
 
 
-def _grow_buffer(opened: socket.socket) -> None:
+def _grow_buffers(opened: socket.socket) -> None:
+    """Both, as far as allowed: without CAP_NET_ADMIN to net.core.rmem_max and wmem_max."""
     try:
         opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        opened.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
     except PermissionError:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
 
 # Classic BPF (linux/bpf_common.h, linux/filter.h): an instruction is code, jump if true, jump if false,

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from meshwatchd import wire
+from meshwatchd.core.windows import Parts, from_window, to_window
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import GossipEntry, MeshFields, OwnState, encode_gossip
@@ -83,10 +84,30 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
         node_id=wire.node_id(node),
         epoch=epoch,
         flags=wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0,
-        heard=banner.view_up,
-        known=banner.view_known,
-        gossip_block=encode_gossip(entries[:MAX_GOSSIP]),
+        heard=to_window(banner.view_up, banner.window),
+        known=to_window(banner.view_known, banner.window),
+        gossip_block=encode_gossip(entries[:MAX_GOSSIP], banner.window),
     )
+
+
+class Voice:
+    """What this node says of itself to each node of a mesh of many locations; made anew when it has changed.
+
+    Args:
+        parts: what each is told.
+    """
+
+    def __init__(self, parts: Parts, *, node: NodeName, epoch: int) -> None:
+        self.parts = parts
+        self._states = tuple(own_state(part, node=node, epoch=epoch) for part in parts.windows)
+
+    def to(self, peer: NodeName) -> OwnState:
+        """What the next packet to a node says."""
+        return self._states[self.parts.window(peer)]
+
+    def always_to(self, peer: NodeName) -> OwnState | None:
+        """What every packet to a node says; None for one that is told one part after the other."""
+        return None if self.parts.is_in_turn(peer) else self.to(peer)
 
 
 MAX_GOSSIP: Final = 8
@@ -94,12 +115,13 @@ MAX_GOSSIP: Final = 8
 
 def banner_of(mesh: MeshFields) -> Banner:
     """What the sender of a packet says of itself."""
-    return _banner(mesh.heard, mesh.known, mesh.gossip, mesh.flags & wire.FLAG_ADMIN_DOWN)
+    return _banner(mesh.heard, mesh.known, mesh.gossip, (mesh.flags & wire.FLAG_ADMIN_DOWN, mesh.window))
 
 
 # Banners change when something happens, and come with each packet.
 @functools.lru_cache(maxsize=1024)
-def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down: int) -> Banner:
+def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down_and_window: tuple[int, int]) -> Banner:
+    admin_down, window = admin_down_and_window
     active = tuple(
         ActivePath(
             pair=entry.pair,
@@ -109,7 +131,13 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down:
         )
         for entry in gossip
     )
-    return Banner(view_up=heard, view_known=known, active=active, is_admin_down=bool(admin_down))
+    return Banner(
+        view_up=from_window(heard, window),
+        view_known=from_window(known, window),
+        active=active,
+        is_admin_down=bool(admin_down),
+        window=window,
+    )
 
 
 _GENERATIONS: Final = 1 << 24

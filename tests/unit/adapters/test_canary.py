@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import socket
+import sys
+import termios
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
+from tests.support.deaf_listener import deaf_listener
 from tests.support.packet_node import free_port
 from tests.support.pump import pump
 
@@ -78,6 +82,11 @@ def _refusing(family):
     with socket.socket(family, socket.SOCK_STREAM) as free:
         free.bind((HOSTS[family], 0))
         return free.getsockname()
+
+
+def _is_read(sender):
+    """Whether the other end's kernel has acknowledged everything; it does so at once."""
+    return not int.from_bytes(fcntl.ioctl(sender, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 @FAMILIES
@@ -143,6 +152,41 @@ def test_a_refused_connection_answers_unless_the_service_is_wanted(family):
 
         assert isinstance(event, SendFailed)
         assert (SESSION, 5, errno.ECONNREFUSED) == (event.session, event.seq, event.errno)
+
+
+@FAMILIES
+def test_a_canary_in_bulk_is_answered_by_acknowledgements(family):
+    """Not by the connection alone: the service may read nothing at all, its kernel has to."""
+    with _asker() as asker, socket.create_server((HOSTS[family], 0), family=family) as server:
+        asker.ask(server.getsockname(), kind=CanaryKind.BULK)
+
+        assert isinstance(asker.outcome(), ReplyReceived)
+        accepted, _ = server.accept()
+        with accepted:
+            assert b"\0" == accepted.recv(1)
+
+
+def test_a_canary_in_bulk_whose_segments_are_not_acknowledged_is_no_answer():
+    """The connection stands; when its time is over it is given up, with all that was never acknowledged."""
+    with _asker() as asker, deaf_listener() as server:
+        asker.ask(server.getsockname(), kind=CanaryKind.BULK)
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.send(b"the prober has turned to this connection when it has read this")
+            pump(asker.poller, lambda: _is_read(accepted))
+            asker.prober.expire(monotonic_ns() + QUESTION_LIFE_NS)
+
+            assert [] == asker.events
+            with pytest.raises(ConnectionResetError):
+                accepted.recv(1)
+
+
+def test_a_canary_in_bulk_wants_the_service():
+    """Who refuses takes no segments, whatever is expected."""
+    with _asker() as asker:
+        asker.ask(_refusing(socket.AF_INET), kind=CanaryKind.BULK)
+
+        assert isinstance(asker.outcome(), SendFailed)
 
 
 def test_a_busy_port_and_a_canary_without_route_are_reported():

@@ -12,7 +12,7 @@ from meshwatchd.config.load import load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.topology import Location, Node
+from meshwatchd.model.topology import MAX_LOCATIONS, Location, Node
 
 
 def _key(name: str) -> str:
@@ -207,9 +207,10 @@ def test_too_many_paths_between_two_locations_are_refused(tmp_path, spoil, mesh_
 
 
 def test_too_many_locations_are_refused():
-    """A probe has room for the view of eight pairs."""
+    """Each location takes the probe ports of one more pair."""
     locations = tuple(
-        Location(name=LocationName(name), leader=NodeName(f"{name}1")) for name in ("p", "q", "r", "s", "t")
+        Location(name=LocationName(name), leader=NodeName(f"{name}1"))
+        for name in (f"l{number}" for number in range(MAX_LOCATIONS + 1))
     )
     nodes = tuple(
         Node(
@@ -222,7 +223,9 @@ def test_too_many_locations_are_refused():
         for index, location in enumerate(locations)
     )
     finding = next(check_mesh(Settings(mesh=MeshSettings(location=locations, node=nodes))))
-    assert ("mesh.location", "5 locations make 10 pairs") == (finding.key, finding.problem)
+    assert ("mesh.location", "61 locations need more probe ports than there are") == (finding.key, finding.problem)
+    fewer = Settings(mesh=MeshSettings(location=locations[:-1], node=nodes[:-1]))
+    assert not [each for each in check_mesh(fewer) if each.key == "mesh.location"]
 
 
 def test_one_ip6_address_belongs_to_one_node(tmp_path, mesh_toml):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
+from meshwatchd.core.planner import port_offset
 from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
-from meshwatchd.model.topology import RANKS_PER_PAIR
+from meshwatchd.model.topology import MAX_LOCATIONS, RANKS_PER_PAIR
 
 GOOD = Settings(daemon=DaemonSettings(node="b3"))
 
@@ -24,9 +25,15 @@ def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(pro
     assert [] == list(check_numbers(settings))
 
 
-def test_the_probe_band_holds_every_path_before_the_ports_of_known_flows():
-    """Six pairs of locations and two general ports stay below the first of them."""
+def test_the_probe_band_holds_every_path_beside_the_ports_of_known_flows():
+    """Those of six pairs and two general ports lie below; those of as many locations as there may be around them."""
     assert 2 + 6 * RANKS_PER_PAIR <= KNOWN_FLOWS_OFFSET < KNOWN_FLOWS_OFFSET + KNOWN_FLOWS <= PROBE_BAND_PORTS
+    offsets = [port_offset(number) for number in range(MAX_LOCATIONS * RANKS_PER_PAIR)]
+    known = range(KNOWN_FLOWS_OFFSET, KNOWN_FLOWS_OFFSET + KNOWN_FLOWS)
+    assert len(offsets) == len(set(offsets))
+    assert not set(offsets) & set(known)
+    assert 2 == min(offsets)
+    assert max(offsets) < PROBE_BAND_PORTS
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,26 @@ def test_a_canary_outside_of_the_mesh_is_known_by_its_address():
     assert not surroundings.is_outside(msgspec.structs.replace(plans["pod-n2"], destination="2001:db8::7"))
 
 
+BULK = tuple(
+    Canary(name=f"disc-n{n}", address=f"10.42.{n}.8", port=10, node=NodeName(f"n{n}"), kind=CanaryKind.BULK)
+    for n in (2, 3)
+)
+
+
+@pytest.mark.parametrize("lost", [("n2",), ("n2", "n3")])
+def test_full_segments_that_get_nowhere_are_lost_at_this_node(lost):
+    """To one node only, and there; to all, and here."""
+    bench = _bench(*BULK)
+    bench.silent = lambda plan: (
+        plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node in lost
+    )
+    bench.run(30 * SECOND)
+
+    faults = {name: FaultCode.OFFLOAD_FAULT if name in lost else FaultCode.NONE for name in ("n2", "n3")}
+    assert faults == _faults(bench)
+    assert {"n1" if len(lost) > 1 else "n2"} == {culprit for culprit in _culprits(bench).values() if culprit}
+
+
 def test_a_silent_canary_outside_is_a_witness_and_no_fault():
     """Its host may filter what it likes; the mesh is well."""
     bench = _bench(*CANARIES)

@@ -64,7 +64,11 @@ CASES = [
         "b3",
     ),
     ("this node does not hear itself, and the others well", replace(HEALTHY, own_loop=DEAD), "b3"),
-    ("this node does not hear itself", replace(HEALTHY, own_loop=DEAD, path=UNKNOWN), "b3"),
+    (
+        "this node does not hear itself",
+        replace(HEALTHY, own_loop=DEAD, path=UNKNOWN, path_to_relay=UNKNOWN, underlay=UNKNOWN),
+        "b3",
+    ),
     (
         "no tunnel of this node answers, and the hosts behind them do",
         replace(
@@ -77,7 +81,7 @@ CASES = [
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
         "own leader silent below the overlay",
-        replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, own_view_wireguard=UNKNOWN),
+        replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, overlay_pinned=UNKNOWN, own_view_wireguard=UNKNOWN),
         "b1",
     ),
     ("fresh overlay flows to the own leader die", replace(MEMBER, overlay=DEAD, own_view_wireguard=UNKNOWN), "b1"),
@@ -164,6 +168,11 @@ CASES = [
     ("a device promises too much", sized(FaultCode.MTU_MISCONFIGURED), "b1"),
     ("the kernel was told lies", sized(FaultCode.MTU_POISONED), "b1"),
     ("fragments are dropped", sized(FaultCode.FRAGMENTS_DROPPED), "b1"),
+    (
+        "services accept connections, and full segments do not get there",
+        replace(HEALTHY, silent_bulk=(("web", "a2"), ("dns", "a3")), answering_bulk=(("lead", "a1"),)),
+        "a1",
+    ),
     ("all is well", HEALTHY, ""),
 ]
 CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
@@ -201,9 +210,9 @@ def test_the_table_is_total():
 
 def test_every_fault_of_paths_but_one_has_a_rule():
     """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    assert {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)} == {rule.fault for rule in TABLE} | {
-        FaultCode.ALL_PATHS_DOWN
-    }
+    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)}
+
+    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
@@ -285,6 +294,45 @@ def test_a_node_that_does_not_hear_itself_accuses_nobody():
     evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, ipip=DEAD, own_loop=DEAD, has_good_standby=False)
 
     assert (FaultCode.LOCAL, "b3") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+def test_a_node_that_hears_new_flows_answered_is_not_deaf():
+    """Its reflector's ports are closed: known flows die with them, whose source ports are among those."""
+    evidence = replace(MEMBER, own_loop=DEAD, own_view_wireguard=UNKNOWN)
+
+    assert (FaultCode.PROBE_PORT_BLOCKED, "b3") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+@pytest.mark.parametrize("pinned", ["overlay_pinned", "pinned"])
+def test_a_leader_that_answers_known_flows_is_not_dead(pinned):
+    """A full table of connections takes nothing new, on no layer, and goes on with what it knows."""
+    evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, overlay_pinned=UNKNOWN, own_view_wireguard=DEAD)
+    alive: dict[str, Any] = {pinned: ALIVE}
+    verdict = classify(replace(evidence, **alive))
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "b1") == (verdict.fault, verdict.culprit)
+    assert "b1's underlay address answers" not in verdict.because
+    assert "new flows to b1's underlay address die as well" in verdict.because
+    assert FaultCode.LEADER_DEAD is classify(evidence).fault
+
+
+@pytest.mark.parametrize("seen_from", [LEADER, replace(MEMBER, own_view_wireguard=DEAD)])
+@pytest.mark.parametrize("neighbours", [ALIVE, DEAD])
+def test_a_remote_leader_that_passes_known_flows_is_neither_dead_nor_cut_off(seen_from, neighbours):
+    """New flows to itself die as well, so that its neighbours miss it and its tunnel looks dead."""
+    evidence = replace(seen_from, wireguard=DEAD, inbound=UNKNOWN, remote_view_leader=neighbours, pinned=ALIVE)
+    verdict = classify(evidence)
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "a1") == (verdict.fault, verdict.culprit)
+    assert "new flows to a1 itself die as well" in verdict.because
+
+
+@pytest.mark.parametrize("to_relay", [UNKNOWN, DEAD])
+def test_a_member_that_was_lucky_with_its_own_leader_blames_nobody_for_new_flows(to_relay):
+    """Its leader's overlay takes known flows only, and three new ones rode on such: the leader's tunnel is alive."""
+    evidence = replace(MEMBER, path_to_relay=to_relay, pinned=ALIVE)
+
+    assert (FaultCode.UNDETERMINED, "") == (classify(evidence).fault, classify(evidence).culprit)
 
 
 @pytest.mark.parametrize("overlay", [UNKNOWN, DEAD])

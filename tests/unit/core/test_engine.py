@@ -79,6 +79,13 @@ def test_the_first_dump_starts_everything_in_order():
     assert engine.deadline() is not None
 
 
+@pytest.mark.parametrize(("node", "tunnel"), [("a1", "kilo0"), ("a2", ""), ("a3", "")])
+def test_a_leader_is_told_to_look_at_its_tunnel_in_doubt(node, tunnel):
+    """On other nodes kilo0 is down and carries nothing, whatever it is configured with."""
+    outputs = _engine(node).handle(ev.SnapshotReceived(snapshot=snapshot_of(node)), NOW)
+    assert [tunnel] == [each.tunnel for each in outputs if isinstance(each, out.ConfigureSessions)]
+
+
 @pytest.mark.parametrize("errors", [(), ("mw2: no module",)])
 def test_standby_paths_are_probed_when_their_links_and_selectors_stand(errors):
     """Before, their probes would go by the mesh's own path, and say that a path is good which does not exist."""

@@ -142,6 +142,9 @@ def test_a_word_about_a_mac_ends_with_who_found_it():
         (GONE, _verdict(FaultCode.NODE_UNREACHABLE, "b3")),
         (MAC, _verdict(FaultCode.ALL_PATHS_DOWN, "b1")),
         (_told(FaultCode.MTU_MISCONFIGURED, "b3"), _verdict(FaultCode.MTU_BLACK_HOLE, "b3")),
+        (_told(FaultCode.CONNTRACK_INVALID, "b3"), _verdict(FaultCode.OFFLOAD_FAULT, "b3")),
+        (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.OVERLAY_NEW_FLOWS, "b1")),
+        (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
     ],
 )
 def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):

@@ -10,7 +10,7 @@ import pytest
 from meshwatchd.core.layout import BIG_LOCATION, NO_PATH, SUBSET, kinds_of, lay_out, watched
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
-from meshwatchd.model.settings import Canary, CanaryKind
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import KILO
 from tests.support.lab_mesh import (
@@ -180,6 +180,17 @@ def test_canaries_of_other_locations_are_asked():
     )
     assert plan.is_advisory
     assert list(range(len(plans))) == [each.session for each in plans]
+
+
+def test_a_canary_in_bulk_is_asked_twice():
+    """Once as a service that has to accept connections: beside that the loss of full segments says something."""
+    canary = Canary(name="web", address="10.244.3.9", port=80, node=NodeName("a3"), kind=CanaryKind.BULK)
+    small, bulk = (plan for plan in _extended("b1", canary=(canary,)) if plan.layer is Layer.POD)
+
+    assert canary == bulk.canary
+    assert small.canary is not None
+    assert ("web", CanaryKind.TCP, CanaryExpect.SERVICE) == (small.canary.name, small.canary.kind, small.canary.expect)
+    assert (bulk.peer, bulk.destination, bulk.port) == (small.peer, small.destination, small.port)
 
 
 def test_the_schedule_is_told_how_crowded_a_leg_is():

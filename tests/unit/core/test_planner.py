@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from meshwatchd.core.planner import LANDING_OFFSET
+from meshwatchd.core.planner import LANDING_OFFSET, Planner
+from meshwatchd.model import plan
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import Route, Rule, Switch
-from tests.support.lab_mesh import NAMES, planner_of
+from meshwatchd.model.topology import Topology
+from meshwatchd.profiles import KILO
+from tests.sim.random_mesh import Shape, mesh_of
+from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
 
 CLOUD = {
     "b1": ("10.244.4.0/24", "10.2.0.11/32"),
@@ -38,7 +44,7 @@ CASES = [(name, path) for name in NAMES for path in range(4)]
 
 
 def _path(planner, number):
-    return planner.topology.mesh.path(number)
+    return planner.path(number)
 
 
 def _expected_routes(name, path, *, table):
@@ -185,3 +191,28 @@ def test_a_path_reaches_everybody_but_the_leader_it_goes_around():
 
     everybody, but_b1 = ["b1", "b2", "b3"], ["b2", "b3"]
     assert {0: everybody, 1: but_b1, 2: everybody, 3: but_b1} == reached
+
+
+def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_priority_beyond():
+    """No two paths share a table or a selector, whatever their priorities; all of it is recognised as ours."""
+    mesh = mesh_of((Shape(1, 1),) * 50)
+    topology = KILO.recognise(snapshot_of("b3", mesh=mesh), mesh, NodeName("b3"))
+    assert isinstance(topology, Topology)
+    planner = Planner(topology, msgspec.structs.replace(settings_for("b3"), mesh=mesh))
+    kernel, provision = planner.settings.kernel, planner.provision()
+
+    overrides = [rule for path in planner.paths for rule in planner.override(path)]
+    assert 49 * 2 == len(overrides) == len({rule.table for rule in overrides})
+    probing = {rule.table for rule in provision.rules if rule.dport and rule.table}
+    assert 49 * 2 == len(probing)
+    assert not probing & {rule.table for rule in overrides}
+    tables = {route.table for route in provision.routes}
+    assert probing | {rule.table for rule in overrides} <= tables
+    assert all(0 <= table - kernel.table_base < plan.TABLES for table in tables)
+    assert all(0 <= rule.priority - kernel.priority_base < 100 for rule in (*provision.rules, *overrides))
+    assert len(provision.rules) == len(set(provision.rules))
+    assert {rule.priority - kernel.priority_base for rule in overrides} <= set(range(60, 80))
+    ports = [planner.probe_port(path) for path in planner.paths]
+    assert len(ports) == len(set(ports))
+    for path in planner.paths:
+        assert all(path == planner.overridden_by(rule) for rule in planner.override(path))

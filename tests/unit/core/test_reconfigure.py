@@ -32,7 +32,7 @@ def _plans(topology):
 def test_a_first_table_counts_up_from_zero():
     """There is nothing to keep."""
     topology = _topology(LAB)
-    plans, kept = number(_plans(topology), topology.mesh)
+    plans, kept = number(_plans(topology), topology)
 
     assert list(range(len(plans))) == [plan.session for plan in plans]
     assert frozenset() == kept
@@ -43,13 +43,13 @@ def test_the_same_mesh_keeps_everything():
     topology = _topology(LAB)
     plans = _plans(topology)
 
-    assert (plans, frozenset(range(len(plans)))) == number(plans, topology.mesh, plans, topology.mesh)
+    assert (plans, frozenset(range(len(plans)))) == number(plans, topology, plans, topology)
 
 
 def test_sessions_over_another_relay_begin_anew_though_their_packets_are_the_same():
     """Path 0 leads over b2 instead of b1: same addresses, same ports. What follows real traffic goes on."""
     before, after = _topology(LAB), _topology(B2_LEADS)
-    plans, kept = number(_plans(after), after.mesh, _plans(before), before.mesh)
+    plans, kept = number(_plans(after), after, _plans(before), before)
 
     assert not kept & {plan.session for plan in plans if plan.layer is Layer.RELAY}
     others = {
@@ -62,19 +62,19 @@ def test_an_id_is_not_given_away_in_the_change_that_frees_it():
     """Answers to the session that had it may be on their way."""
     before, after = _topology(LAB), _topology(B2_LEADS)
     known = _plans(before)
-    plans, kept = number(_plans(after), after.mesh, known, before.mesh)
+    plans, kept = number(_plans(after), after, known, before)
     new = {plan.session for plan in plans} - kept
 
     assert len(plans) == len({plan.session for plan in plans})
     assert not new & {plan.session for plan in known}
-    again, _ = number(known, before.mesh, plans, after.mesh)
+    again, _ = number(known, before, plans, after)
     assert max(plan.session for plan in again) < 2 * len(plans), "and ids do not grow for ever"
 
 
 def test_what_crosses_no_path_is_the_same_whatever_the_numbers():
     """A location that sorts in between shifts pairs, paths and ports; segments are where they were."""
     before, after = _topology(LAB), _topology(WITH_EDGE)
-    plans, kept = number(_plans(after), after.mesh, _plans(before), before.mesh)
+    plans, kept = number(_plans(after), after, _plans(before), before)
     segments = {plan.session for plan in plans if plan.layer in (Layer.UNDERLAY, Layer.OVERLAY)}
 
     assert segments <= kept

@@ -430,3 +430,17 @@ def test_a_short_stall_lengthens_the_waits_and_nothing_else():
     schedule.advance(START + wait_ns + 50 * MS, lambda which, _before: missed.append(which))
 
     assert session in missed
+
+
+def test_kinds_that_differ_in_their_share_alone_keep_their_rounds_in_the_next_mesh():
+    """Relays are sought by more nodes than members are: both go on to be probed when the table is taken over anew."""
+    schedule, planner = Schedule(Settings(), random.Random(3), "a3"), planner_of("a3")
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+    (one, *_) = (plan.session for plan in plans if plan.layer is Layer.UNDERLAY)
+    kinds = {**kinds, one: kinds[one]._replace(share=7)}
+    for _ in range(2):
+        schedule.start(plans, START, kinds, kept=[plan.session for plan in plans])
+    instants, _ = _instants(schedule, 20 * SECOND)
+
+    assert {plan.session for plan in plans} == set(instants)

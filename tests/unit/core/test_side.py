@@ -161,6 +161,53 @@ def test_the_remote_leaders_own_pod_speaks_for_nobody_behind_it():
     assert (FaultCode.PROBES_ONLY, Layer.POD, "", Severity.WARNING) == _named(bench)
 
 
+BULK = tuple(
+    Canary(name=f"disc-{name}", address=f"10.244.{name[1]}.8", port=10, node=NodeName(name), kind=CanaryKind.BULK)
+    for name in ("a1", "a2", "a3")
+)
+
+
+def _in_bulk(*nodes):
+    return lambda plan: plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.peer in nodes
+
+
+@pytest.mark.parametrize(
+    ("lost", "culprit"), [(("a2", "a3"), "a1"), (("a3",), "a3"), (("a1",), "a1"), (("a1", "a2", "a3"), "")]
+)
+def test_services_that_accept_connections_and_get_no_full_segment(lost, culprit):
+    """An offload at the remote leader's overlay, at one node; or on this side or that, when nothing gets through."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), *BULK))
+    bench.silent = _in_bulk(*lost)
+    bench.run(20 * SECOND)
+
+    assert (FaultCode.OFFLOAD_FAULT, Layer.OVERLAY, culprit, Severity.WARNING) == _named(bench)
+    assert [] == bench.said(ApplySwitch)
+
+    bench.silent = lambda _plan: False
+    bench.run(20 * SECOND)
+
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+
+
+def test_a_service_that_is_gone_is_no_broken_offload():
+    """It accepts no connections either, so that the pod is told of, and nothing else on the way to it."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), *BULK))
+    bench.silent = lambda plan: plan.canary is not None and plan.peer == "a3"
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.POD_UNREACHABLE, Layer.POD, "a3", Severity.WARNING) == _named(bench)
+    assert FaultCode.OFFLOAD_FAULT not in {change.verdict.fault for change in bench.said(VerdictChanged)}
+
+
+def test_a_service_that_never_took_full_segments_is_no_broken_offload():
+    """It closes whatever connects, say: nobody knows that it ever worked."""
+    bench = Bench("b3", settings=with_canaries(settings_for("b3"), *BULK))
+    bench.silent = _in_bulk("a2", "a3")
+    bench.run(40 * SECOND)
+
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+
+
 def test_a_node_that_hears_the_others_and_not_itself_has_closed_its_reflectors_ports():
     """Not deaf: what others answer comes in."""
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB))

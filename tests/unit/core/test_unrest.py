@@ -114,3 +114,7 @@ def test_peers_that_go_come_or_are_made_anew_are_kilos_work():
     assert came == exchanged(_device(), _device(old))
     assert came == exchanged(_device(old), _device(WireGuardPeer(public_key="b2")))
     assert came == exchanged(_device(old), _device(WireGuardPeer(public_key="b1"))), "its session is gone"
+    again = msgspec.structs.replace(old, handshake_ns=NOW + SECOND, rx_bytes=4)
+    assert came == exchanged(_device(old), _device(again)), "it has shaken hands since, and counts from nothing"
+    sent = msgspec.structs.replace(old, tx_bytes=5)
+    assert came == exchanged(_device(sent), _device(old))

@@ -67,6 +67,14 @@ def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patie
     assert patience_ns == _stated_after(_keeper(), _verdict(fault))
 
 
+@pytest.mark.parametrize(("culprit", "patience_ns"), [("b1", 0), ("b3", SIDE_ISSUE_NS)])
+def test_the_cause_of_what_is_stated_is_stated_at_once(culprit, patience_ns):
+    """b1's neighbours found its black hole with few lost packets, and it says why; b3's device explains nothing."""
+    cause = _verdict(FaultCode.MTU_MISCONFIGURED, culprit, nats=0.0)
+
+    assert patience_ns == _stated_after(_keeper(FaultCode.MTU_BLACK_HOLE), cause)
+
+
 def test_a_named_layer_is_not_renamed_on_a_whim():
     """Another name must last; one that flickers is never stated."""
     assert REPLACE_NS == _stated_after(_keeper(FaultCode.OVERLAY_BLACK_HOLE), _verdict(FaultCode.OVERLAY_NEW_FLOWS))

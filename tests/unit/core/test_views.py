@@ -1,4 +1,4 @@
-"""What nodes say of their legs, in 32 bits."""
+"""What nodes say of their legs, in 32 bits a window."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from meshwatchd.core.views import (
     KEY_NEWS_NS,
     KEY_REPEAT_NS,
     LOST_NS,
-    VIEW_PAIRS,
     PeerViews,
     View,
     encode,
 )
+from meshwatchd.core.windows import cut
 from meshwatchd.model.events import Banner
 
 
@@ -58,13 +58,26 @@ def test_another_key_is_told_now_and_then_and_remembered_for_a_while():
     assert () == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
 
 
-def test_a_seventh_pair_is_not_spoken_of():
-    """It has no bits; verdicts there rest on local evidence alone."""
-    assert (0, 0) == encode({(VIEW_PAIRS, View.WIREGUARD): Leg.ALIVE})
+def test_the_bits_of_the_node_say_nothing_of_a_seventh_pair():
+    """A banner that is all there is to say knows six pairs and two bits about its node."""
     views = PeerViews()
     views.note("b1", Banner(view_up=2**32 - 1, view_known=2**32 - 1), 10)
 
     assert Leg.UNKNOWN is views.read("b1", 6, View.WIREGUARD, since=0)
+
+
+def test_windows_are_kept_each_for_itself():
+    """What was said of pair 8 a moment ago is not taken back by a packet about the first six pairs, and grows old."""
+    whole = _banner({(1, View.WIREGUARD): Leg.ALIVE, (8, View.WIREGUARD): Leg.DEAD})
+    views = PeerViews()
+    views.note("b1", cut(whole, 2), 10)
+    views.note("b1", cut(whole, 1), 20)
+
+    assert Leg.DEAD is views.read("b1", 8, View.WIREGUARD, since=10)
+    assert Leg.UNKNOWN is views.read("b1", 8, View.WIREGUARD, since=11)
+    assert Leg.ALIVE is views.read("b1", 1, View.WIREGUARD, since=20)
+    assert Leg.UNKNOWN is views.read("b1", 14, View.WIREGUARD, since=0)
+    assert not views.is_lost("b1", 20)
 
 
 def test_old_words_are_no_words():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import LocationName
-from meshwatchd.model.topology import Location, Node, build_mesh
+from meshwatchd.model.topology import COUNTED_LOCATIONS, MAX_LOCATIONS, Location, Node, build_mesh, pair_number
 from tests.support.lab_mesh import declared_mesh, topology_of
 
 
@@ -67,7 +69,7 @@ def test_ranks_prefer_few_standbys_and_then_the_first_locations_change():
 
 def test_a_path_knows_its_two_ends():
     """Relays stand in the order of the locations' names."""
-    path = topology_of("a1").mesh.path(1)
+    path = topology_of("a1").path(1)
 
     onprem, cloud = LocationName("onprem"), LocationName("cloud")
 
@@ -136,3 +138,21 @@ def test_a_relay_without_a_key_has_no_standby_links():
     nodes = [_relay("m", "x", key=False), _relay("p", "y", endpoint="h"), _relay("q", "y", endpoint="i")]
 
     assert [0] == [path.rank for path in build_mesh(locations, nodes).paths]
+
+
+@pytest.mark.parametrize("locations", [2, 3, 4, 5, 6, 7, 49, 50, MAX_LOCATIONS])
+def test_no_two_pairs_of_one_location_have_one_number(locations):
+    """And there are few numbers: ports and devices are counted by them."""
+    pairs = {pair: pair_number(*pair, locations) for pair in itertools.combinations(range(locations), 2)}
+    for place in range(locations):
+        own = [number for pair, number in pairs.items() if place in pair]
+        assert len(own) == len(set(own))
+    assert set(pairs.values()) == set(range(max(pairs.values()) + 1))
+    assert max(pairs.values()) < max(6, locations)
+
+
+def test_the_pairs_of_few_locations_are_counted():
+    """As ever: a mesh of up to four locations keeps its numbers, ports, tables and devices."""
+    for locations in range(2, COUNTED_LOCATIONS + 1):
+        pairs = itertools.combinations(range(locations), 2)
+        assert [pair_number(*pair, locations) for pair in pairs] == list(range(locations * (locations - 1) // 2))

@@ -2,6 +2,8 @@
 
 from typing import cast
 
+import pytest
+
 from netnslab import state_faults
 from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, traffic_pairs, trials
 from netnslab.topology_file import load
@@ -34,7 +36,7 @@ def test_every_node_has_a_pod_and_a_kubelet_that_are_asked():
     assert "198.51.100.51" == canaries["host-d1"]["address"], "outside of the tunnel"
     assert "host-e1" not in canaries
     assert ("10.8.0.4", 10250) == (canaries["kubelet-e1"]["address"], canaries["kubelet-e1"]["port"])
-    assert "10.42.3.2" == canaries["pod-e1"]["address"]
+    assert ("10.42.3.2", "bulk") == (canaries["pod-e1"]["address"], canaries["pod-e1"]["kind"])
 
 
 def test_nothing_is_enforced_where_nobody_relays():
@@ -52,8 +54,19 @@ def test_only_those_on_the_other_side_may_say_something_else():
     assert {("c1", "local-fault", "c1")} == of("leader-dead")
     assert {("c2", "wireguard-blocked", "c1"), ("d1", "wireguard-blocked", "c1")} == of("one-way-break")
     assert {("c2", "overlay-black-hole", "c1"), ("d1", "overlay-black-hole", "c1")} == of("fdb-entry-missing")
-    assert ("c1", "overlay-black-hole", "c1") in of("vtep-mac-changed")
-    assert set() == of("mtu-black-hole")
+    assert {("c2", "overlay-new-flows", "c1"), ("d1", "overlay-new-flows", "c1")} == of("conntrack-full")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *("mtu-black-hole", "mtu-misconfigured", "vtep-mac-changed", "overlay-device-missing", "overlay-emptied"),
+        *("forwarding-off", "conntrack-invalid", "probe-port-blocked"),
+    ],
+)
+def test_what_a_node_says_of_itself_is_said_by_all(fault):
+    """Hellos tell the cause: whoever names a consequence has not listened."""
+    assert not companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
 
 
 def test_of_a_filter_on_the_way_each_end_names_the_other():

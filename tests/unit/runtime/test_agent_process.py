@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 import pytest
 
+from meshwatchd.adapters.netlink.monitor import Overrun
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import EventFrame, FactFrame, OperatorReplyFrame, StatusFrame
@@ -41,13 +42,13 @@ def settings(tmp_path):
     return msgspec.structs.replace(Settings(), daemon=daemon)
 
 
-def with_agent(settings, scenario):
+def with_agent(settings, scenario, log=None):
     """Run a scenario with an agent that is not started and the engine's end of its link."""
 
     async def run():
         ours, theirs = link.pair()
         engine = link.engine_end(ours, Counter())
-        agent = Agent(settings, link.agent_end(theirs.detach(), Counter()), make_log("json", level="error"))
+        agent = Agent(settings, link.agent_end(theirs.detach(), Counter()), log or make_log("json", level="error"))
         try:
             return await scenario(agent, engine)
         finally:
@@ -69,6 +70,31 @@ def test_the_last_status_is_what_operators_get(settings):
         return before, agent.status()
 
     assert (None, STATUS) == with_agent(settings, scenario)
+
+
+class Refusals:
+    """A log that keeps warnings."""
+
+    def __init__(self):
+        self.told: list[tuple[str, dict[str, object]]] = []
+
+    def warning(self, event, **fields):
+        """Keep it."""
+        self.told.append((event, fields))
+
+
+def test_notifications_that_cannot_be_read_are_told_with_their_reason(settings):
+    """Everything is read again then, which people may wonder about."""
+    log = Refusals()
+
+    async def scenario(agent, _engine):
+        agent._mirror.is_in_sync = True
+        for _ in range(2):
+            agent._mirror.take(Overrun(reason="netlink route: short"))
+
+    with_agent(settings, scenario, log)
+
+    assert [("netlink.overrun", {"reason": "netlink route: short"})] == log.told
 
 
 def test_facts_become_events(settings):

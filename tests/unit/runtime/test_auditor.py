@@ -94,6 +94,23 @@ def test_the_engine_is_told_of_changes_and_of_nothing_else(bench):
     ]
 
 
+def test_a_device_that_was_seen_is_missed_before_anything_is_known_to_be_good(bench):
+    """It was there when this daemon started; what has never been there is nobody's loss."""
+    gone = snapshot(Entries(), has_device=False)
+    bench.auditor.see(gone)
+    bench.auditor.look()
+    bench.look(HELD)
+    assert bench.auditor.good is None
+    assert [FindingsReported()] == bench.sent
+
+    for _ in range(5):
+        bench.now += SECOND
+        bench.auditor.see(gone)
+        bench.auditor.look()
+
+    assert [FaultCode.OVERLAY_DEVICE_MISSING] == [each.code for each in bench.sent[-1].findings]
+
+
 def test_before_anything_was_seen_nothing_is_told(bench):
     """Nothing before the first complete dump."""
     bench.auditor.look()
@@ -150,6 +167,36 @@ def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp
     assert msgspec.structs.replace(good(3), boot=later.auditor.good.boot) == later.auditor.good
     assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in later.sent[-1].findings]
     assert (tmp_path / STATE_FILE).exists()
+
+
+def test_what_may_become_good_is_looked_at_when_it_has_stood(bench):
+    """A look that took long on a busy machine put off the next one, and a wedge was faster than the memory.
+
+    Calm wakes the watch as well: what stands is a candidate from that instant on.
+    """
+
+    async def begin():
+        bench.auditor.see(snapshot(HELD))
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(bench.auditor.watch())
+            await rounds()
+            bench.auditor.note(WELL)
+            await rounds()
+            watching.cancel()
+
+    async def rounds():
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(begin())
+    bench.auditor._pause_ns = 10 * GOOD_AFTER_NS
+    bench.now += 7 * SECOND
+    assert GOOD_AFTER_NS - 7 * SECOND == bench.auditor._wait_ns()
+    bench.now += 3 * SECOND
+    bench.auditor.look()
+
+    assert HELD == bench.auditor.good.entries
+    assert 10 * GOOD_AFTER_NS == bench.auditor._wait_ns(), "nothing is waited for any more"
 
 
 @pytest.mark.parametrize("held", [BROKEN, HELD])

@@ -27,7 +27,7 @@ from meshwatchd.model.settings import (
 from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.discovery import Clocks, Discovery
 from meshwatchd.wire.auth import KeyRole, MeshSecret
-from meshwatchd.wire.hello import MAGIC, Greeting, Stamp
+from meshwatchd.wire.hello import MAGIC
 from tests.support import example_status, hellos
 from tests.support.lab_mesh import declared_mesh
 
@@ -374,34 +374,6 @@ def test_a_rotation_of_the_key_loses_nobody(stage):
 
 def _receiving(secret):
     return MeshSecret(secret=secret.secret, role=KeyRole.RECEIVE_ONLY)
-
-
-def test_what_makes_no_sense_is_told_once_and_the_last_good_word_stays(stage):
-    """Signed or not: addresses that are none end up nowhere."""
-    stage.start().play(20 * SECOND)
-    mesh, a1 = stage.nodes["a1"].discovery.mesh, stage.nodes["a1"]
-    senseless = hellos.hello("b3", seen={"pod_cidr": "everything"})
-    for counter in range(5):
-        greeting = Greeting(sender="b3", stamp=Stamp(epoch=1, counter=counter), hello=senseless)
-        a1.discovery._believe(greeting, stage.time.now)
-        stage.play(SECOND)
-
-    assert mesh == a1.discovery.mesh
-    assert 1 == len(a1.log.named("hello.rejected"))
-    assert "pod_cidr 'everything'" in str(a1.log.named("hello.rejected")[0]["reason"])
-    assert 5 == a1.discovery.counters["hello-senseless"]
-
-
-def test_a_node_that_sees_nonsense_tells_its_last_good_word(stage):
-    """Whatever a file or an agent has made of it."""
-    stage.start().play(20 * SECOND)
-    b3, mesh = stage.nodes["b3"], stage.meshes()[0]
-    b3.eyes.view = _view("b3", pod_cidr="everything")
-    b3.discovery.look_again()
-    stage.play(5 * SECOND)
-
-    assert [mesh] * 6 == stage.meshes()
-    assert "pod_cidr 'everything'" in str(b3.log.named("hello.rejected")[0]["reason"])
 
 
 def test_a_forbidden_node_is_in_nobodys_mesh(stage):

@@ -3,16 +3,14 @@ import socket
 import pytest
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from meshwatchd.adapters.netlink.decode import (
     decode_link,
-    decode_route,
     decode_rule,
     normalise_prefix,
     protocol_name,
 )
-from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.plan import Rule
 from meshwatchd.model.snapshot import Link
 
 
@@ -33,13 +31,6 @@ def rule(*attributes, action=1, flags=0):
     fields = {"family": socket.AF_INET, "table": 252, "action": action, "flags": flags}
     fixed = [("FRA_TABLE", 7701), ("FRA_SUPPRESS_PREFIXLEN", 0xFFFFFFFF), ("FRA_PROTOCOL", 117)]
     return decode_rule(message(fibmsg, fields, [*fixed, ("FRA_PRIORITY", 5411), *attributes]))
-
-
-def route(*attributes, flags=0, kind=1, proto=117):
-    """A decoded route of ours with more attributes."""
-    fields = {"family": socket.AF_INET, "dst_len": 24, "table": 252, "proto": proto, "type": kind, "flags": flags}
-    fixed = [("RTA_TABLE", 7701), ("RTA_DST", "10.244.1.0")]
-    return decode_route(message(rtmsg, fields, [*fixed, *attributes]), {4: "mw0"})
 
 
 def test_a_device_has_its_kind_and_its_administrative_state():
@@ -109,35 +100,6 @@ def test_an_inverted_or_blocking_rule_is_not_ours():
     """`not`, `prohibit` and `goto` are said by flags and action, not by attributes."""
     assert rule(flags=2).rule is None
     assert rule(action=8).rule is None
-
-
-def test_a_gateway_route_is_ours_only_if_onlink():
-    """That is how we make them; the flag decides whether the kernel checks the gateway."""
-    attributes = [("RTA_GATEWAY", "10.244.6.0"), ("RTA_OIF", 4), ("RTA_PREFSRC", "10.2.0.12")]
-
-    onlink = route(*attributes, flags=4)
-
-    assert Route(dst="10.244.1.0/24", table=7701, dev="mw0", via="10.244.6.0", src="10.2.0.12") == onlink.route
-    assert route(*attributes).route is None
-
-
-def test_a_device_route_is_recognised_and_an_unknown_device_has_its_index_for_a_name():
-    """The device may be gone before its routes are decoded."""
-    known = route(("RTA_OIF", 4)).route
-    unknown = route(("RTA_OIF", 9)).route
-
-    assert known is not None
-    assert unknown is not None
-    assert ("mw0", "#9") == (known.dev, unknown.dev)
-
-
-def test_unreachable_and_metric_routes_are_no_shape_of_ours():
-    """Their fields are still there for deletion."""
-    blocking = route(kind=7)
-    ranked = route(("RTA_OIF", 4), ("RTA_PRIORITY", 9))
-
-    assert (None, 7, 0) == (blocking.route, blocking.kind, blocking.metric)
-    assert (None, 1, 9) == (ranked.route, ranked.kind, ranked.metric)
 
 
 def test_prefixes_and_protocols_read_as_iproute2_writes_them():

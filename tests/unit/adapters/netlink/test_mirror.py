@@ -4,8 +4,8 @@ import pytest
 
 from meshwatchd.adapters.netlink import message
 from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Lost, Mirror
-from meshwatchd.adapters.netlink.monitor import OVERRUN
-from meshwatchd.model.errors import KernelError
+from meshwatchd.adapters.netlink.monitor import OVERRUN, hand_over
+from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from tests.support.fake_rtnl import (
@@ -43,7 +43,10 @@ class Seen:
 
         self.now = 0
         self.source = source
-        self.mirror = Mirror(source, KernelSettings(), MeshSettings(), judge, clock=lambda: self.now)
+        self.overruns: list[str] = []
+        self.mirror = Mirror(
+            source, KernelSettings(), MeshSettings(), judge, clock=lambda: self.now, overrun=self.overruns.append
+        )
 
     def hear(self):
         """Let the mirror take in all notifications; says whether a new snapshot is due."""
@@ -223,6 +226,27 @@ def test_an_overrun_keeps_what_is_ours_and_tells_what_is_gone():
     assert "mw0" in kept.values()
     assert (other,) == found.rules
     assert {"device mw0", f"route {OUT.render()}", f"rule {OVERRIDE.render()}"} == lost
+
+
+def test_what_is_malformed_is_told_once_and_what_was_known_stays():
+    """A notification first, then the dump that was to make up for it; the next dump is a good one."""
+    source = kernel("eth0")
+    source.rules.append(rule_body(OVERRIDE))
+
+    async def scenario(seen):
+        for _ in range(3):
+            hand_over(message.encode(message.RTM_NEWROUTE, 0, 0, b"short"), seen.mirror.take)
+        source.failures.append(DecodeError("netlink", "cut short"))
+        with pytest.raises(DecodeError, match="netlink: cut short"):
+            await seen.mirror.snapshot()
+        kept = seen.mirror.devices()
+        return kept, await seen.mirror.snapshot(), seen.overruns
+
+    kept, found, overruns = run(source, scenario)
+
+    assert {ETH0: "eth0"} == kept
+    assert (OVERRIDE,) == found.rules
+    assert ["netlink route"] == [each.partition(":")[0] for each in overruns]
 
 
 def test_overruns_without_end_are_an_error():

@@ -4,7 +4,7 @@ from typing import Any
 
 from meshwatchd.adapters.netlink import monitor
 from meshwatchd.adapters.netlink.message import Message, encode
-from meshwatchd.adapters.netlink.monitor import OVERRUN, Monitor, hand_over
+from meshwatchd.adapters.netlink.monitor import OVERRUN, Monitor, Overrun, hand_over
 from meshwatchd.model.errors import DecodeError
 
 
@@ -78,11 +78,11 @@ def test_lost_notifications_are_an_overrun():
 
 
 def test_a_malformed_datagram_is_an_overrun():
-    """What it wanted to tell is lost; what came before it is not."""
+    """What it wanted to tell is lost, and it is told what was wrong; what came before it is not."""
     taken: list[object] = []
     hand_over(encode(24, 0, 0, b"") + struct.pack("=IHHII", 3, 33, 0, 0, 0), taken.append)
 
-    assert [Message(24, 0, 0, b""), OVERRUN] == taken
+    assert [Message(24, 0, 0, b""), Overrun(reason="netlink message: length 3 at byte 16 of 32")] == taken
 
 
 def test_a_message_its_taker_cannot_read_is_an_overrun():
@@ -90,13 +90,13 @@ def test_a_message_its_taker_cannot_read_is_an_overrun():
     taken: list[object] = []
 
     def refuse(notification):
-        if notification is not OVERRUN:
+        if not isinstance(notification, Overrun):
             raise DecodeError("netlink route", "short")
         taken.append(notification)
 
     hand_over(encode(24, 0, 0, b""), refuse)
 
-    assert [OVERRUN] == taken
+    assert [Overrun(reason="netlink route: short")] == taken
 
 
 def test_all_groups_of_the_mirror_are_subscribed():

@@ -11,9 +11,11 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from meshwatchd.adapters.netlink import compact, decode, message, objects
+from meshwatchd.adapters.netlink.decode import RouteRecord
 from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.adapters.netlink.objects import Address
 from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.plan import Route
 from meshwatchd.model.snapshot import Vxlan
 from tests.support.fake_rtnl import FakeRoute, address_body, link_body, packed, packed_ip
 
@@ -112,6 +114,26 @@ def test_addresses_of_other_families_are_left_out():
     assert objects.pack_address(objects.ADDRESS.pack(28, 32, 0, 0, 7) + encode_attribute(2, bytes(4))) is None
 
 
+def as_pyroute2_reads_it(decoded, devices):
+    """A RouteRecord of pyroute2's message."""
+    attributes = dict(decoded["attrs"])
+    table, index = attributes.get("RTA_TABLE", decoded["table"]), attributes.get("RTA_OIF", 0)
+    dst = f"{attributes.get('RTA_DST', '0.0.0.0')}/{decoded['dst_len']}"
+    via, metric = attributes.get("RTA_GATEWAY"), attributes.get("RTA_PRIORITY", 0)
+    ours = Route(dst=dst, table=table, dev=devices.get(index, f"#{index}"), via=via, src=attributes.get("RTA_PREFSRC"))
+    is_plain = decoded["type"] == 1 and index != 0 and metric == 0 and decoded["tos"] == 0
+    has_our_shape = is_plain and bool(decoded["flags"] & 4) == (via is not None)
+    return RouteRecord(
+        dst=dst,
+        table=table,
+        protocol=decoded["proto"],
+        metric=metric,
+        kind=decoded["type"],
+        route=ours if has_our_shape else None,
+        text=f"route {ours.render() if has_our_shape else f'{dst} table {table}'}",
+    )
+
+
 @given(
     st.builds(
         FakeRoute,
@@ -131,7 +153,7 @@ def test_a_route_becomes_the_same_record_by_both_ways(route):
     names = {4: "mw0"}
     key, (value,) = packed(compact.pack_route, route.body())
 
-    assert decode.decode_route(oracle(rtmsg, route.body()), names) == objects.describe_route(key, value, names)
+    assert as_pyroute2_reads_it(oracle(rtmsg, route.body()), names) == objects.describe_route(key, value, names)
 
 
 def test_a_route_without_onlink_flag_or_device_is_none_of_ours():
@@ -154,3 +176,44 @@ def test_bytes_cut_short_are_refused(pack):
     """Whatever the kernel's reason."""
     with pytest.raises(DecodeError):
         pack(b"\x00\x01")
+
+
+def route(*attributes, flags=0, kind=1):
+    """The record of a route of ours with more attributes, from the bytes that pyroute2 makes of them."""
+    encoded = rtmsg()
+    fields = {"family": socket.AF_INET, "dst_len": 24, "table": 252, "proto": 117, "type": kind, "flags": flags}
+    for name, value in fields.items():
+        encoded[name] = value
+    encoded["attrs"] = [("RTA_TABLE", 7701), ("RTA_DST", "10.244.1.0"), *attributes]
+    encoded.encode()
+    key, (value,) = packed(compact.pack_route, bytes(encoded.data[message.HEADER.size :]))
+    return objects.describe_route(key, value, {4: "mw0"})
+
+
+def test_a_gateway_route_is_ours_only_if_onlink():
+    """That is how we make them; the flag decides whether the kernel checks the gateway."""
+    attributes = [("RTA_GATEWAY", "10.244.6.0"), ("RTA_OIF", 4), ("RTA_PREFSRC", "10.2.0.12")]
+
+    onlink = route(*attributes, flags=4)
+
+    assert Route(dst="10.244.1.0/24", table=7701, dev="mw0", via="10.244.6.0", src="10.2.0.12") == onlink.route
+    assert route(*attributes).route is None
+
+
+def test_a_device_route_is_recognised_and_an_unknown_device_has_its_index_for_a_name():
+    """The device may be gone before its routes are decoded."""
+    known = route(("RTA_OIF", 4)).route
+    unknown = route(("RTA_OIF", 9)).route
+
+    assert known is not None
+    assert unknown is not None
+    assert ("mw0", "#9") == (known.dev, unknown.dev)
+
+
+def test_unreachable_and_metric_routes_are_no_shape_of_ours():
+    """Their fields are still there for deletion."""
+    blocking = route(kind=7)
+    ranked = route(("RTA_OIF", 4), ("RTA_PRIORITY", 9))
+
+    assert (None, 7, 0) == (blocking.route, blocking.kind, blocking.metric)
+    assert (None, 1, 9) == (ranked.route, ranked.kind, ranked.metric)

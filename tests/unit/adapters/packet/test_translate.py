@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.adapters.packet.translate import Dictionary, banner_of, flow_of, own_state, session_flags
+from meshwatchd.adapters.packet.translate import Dictionary, Voice, banner_of, flow_of, own_state, session_flags
+from meshwatchd.core.unrest import HERE
+from meshwatchd.core.windows import Parts, bit_of, cut
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import FLAG_EFFECTIVE, FLAG_FRESH, ProbeTemplate
@@ -76,3 +78,20 @@ def test_flags_tell_class_and_layer():
     assert FLAG_EFFECTIVE == session_flags(Layer.EFFECTIVE, FlowClass.PINNED)
     assert FlowClass.FRESH is flow_of(FLAG_FRESH | FLAG_EFFECTIVE)
     assert FlowClass.PINNED is flow_of(FLAG_EFFECTIVE)
+
+
+def test_a_window_of_many_pairs_survives_the_wire():
+    """Pair 20 of fifty: its bits travel as those of the third pair of a window, whose number travels besides."""
+    whole = Banner(
+        view_up=1 << bit_of(20, 2) | 1 << bit_of(3, 1) | HERE,
+        view_known=1 << bit_of(20, 2) | 1 << bit_of(20, 3) | HERE,
+        active=tuple(ActivePath(pair=pair, rank=1, generation=pair + 1, relays=9) for pair in range(49)),
+    )
+    voice = Voice(Parts(whole, {NodeName("b1"): 20 // 6 + 1}), node=NodeName("a1"), epoch=9)
+    packet = ProbeTemplate(wire_pair.SPEC, key=wire_pair.TO_B1, own=voice.to(NodeName("b1"))).seal(1, 1)
+
+    heard = banner_of(wire_pair.received(bytes(packet)).mesh)
+    assert cut(whole, 4) == heard
+    assert [18, 19, 20, 21, 22, 23] == [active.pair for active in heard.active]
+    assert voice.always_to(NodeName("b1")) is voice.to(NodeName("b1"))
+    assert voice.always_to(NodeName("a2")) is None
