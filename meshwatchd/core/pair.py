@@ -109,9 +109,8 @@ class PairWatch:
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
             group = known.get(path.key)
-            # A standby over another link than before: what the old one did while the mesh changed is not held against it.
-            is_other_link = group is not None and not path.is_primary and not set(group.sessions) & set(judged)
-            if group is None or is_other_link:
+            if group is None or (not path.is_primary and group.is_down and not set(group.sessions) & set(judged)):
+                # A standby over another link than before: the old one was condemned while the mesh changed around it.
                 group = Group(judged, controls, schedule.timers)
             group.change(judged, controls)
             self.groups[path.number] = group

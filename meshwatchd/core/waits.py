@@ -12,8 +12,8 @@ class Waits:
     """Probes of one leg whose answers are waited for, in the order in which the waits end.
 
     The wait covers a stall of the leg and of both machines. A probe that left later for the same node and is answered
-    shows that there is none: what it has outrun is waited for no longer than an answer usually takes (after RFC 8985,
-    which calls such segments lost).
+    shows that there is none: what it has outrun is waited for as long as an answer usually takes and not for longer
+    (after RFC 8985, which calls such segments lost).
 
     Attributes:
         outrun: by peer, when the latest probe left that was answered.

@@ -77,15 +77,17 @@ def test_who_is_not_the_first_to_decide_asks_slower():
     assert 1 <= member <= first // 2
 
 
+def _first_two_are_silent(plan):
+    return primary_is_silent(plan) or (plan.layer is Layer.RELAY and plan.path == 1)
+
+
 def test_the_second_to_decide_hurries_where_the_next_path_is_broken_too():
     """A leader that dies takes the first standby path with it: the relays of that one will decide nothing."""
     hard = {}
     for has_next in (True, False):
         bench = ready("a2")
         since = bench.now
-        bench.silent = lambda plan, has_next=has_next: (
-            primary_is_silent(plan) or (plan.layer is Layer.RELAY and plan.path == 1 and not has_next)
-        )
+        bench.silent = primary_is_silent if has_next else _first_two_are_silent
         bench.run_until_suspected()
         bench.run(90 * MS)
         hard[has_next] = sum(map(_is_hard, _confirms(bench, since)))
