@@ -321,7 +321,7 @@ class Conductor:
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
         found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
-        verdict = self.context.explain(found)
+        verdict = self.context.explain(found, self.watch.primary.relays)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         if verdict.fault is not FaultCode.NONE and self.context.unrest.is_on(self.watch.remote, now):

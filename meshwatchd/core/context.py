@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 
 from meshwatchd.core.damping import Damper
@@ -25,7 +25,7 @@ from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
 
 
-def _as_it_is(verdict: Verdict) -> Verdict:
+def _as_it_is(verdict: Verdict, _relays: Container[NodeName]) -> Verdict:
     return verdict
 
 
@@ -39,7 +39,8 @@ class PairContext:
         orders, storm: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
         unrest: whether the mesh is being rewritten at this moment.
-        explain: gives a verdict the name of what was found on this node, where that is its cause.
+        explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
+            cause.
     """
 
     watch: PairWatch
@@ -54,7 +55,7 @@ class PairContext:
     is_enforcing: bool
     sizes: SizeWatch
     unrest: Unrest = field(default_factory=Unrest)
-    explain: Callable[[Verdict], Verdict] = _as_it_is
+    explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
 

@@ -6,7 +6,7 @@ this very node has lost its FDB entry of that leader, the fault is here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -16,7 +16,7 @@ from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
 from meshwatchd.model.events import PeerFault, RepairDone
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.status import FindingStatus
@@ -87,11 +87,16 @@ class FindingBook:
         """Go on with repairs that had to wait."""
         yield from self._repairs.advance(now)
 
-    def explain(self, verdict: Verdict) -> Verdict:
-        """The verdict, or the finding that is its cause: one of this node, else one that peers have told."""
+    def explain(self, verdict: Verdict, relays: Container[NodeName] = ()) -> Verdict:
+        """The verdict, or the finding that is its cause: one of this node, else one that peers have told.
+
+        Args:
+            verdict: what the probes say.
+            relays: of the path that it is about.
+        """
         cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict)), None)
         if cause is None:
-            return hearsay.explain(verdict, self._told)
+            return hearsay.explain(verdict, self._told, relays)
         return msgspec.structs.replace(
             verdict,
             fault=cause.code,

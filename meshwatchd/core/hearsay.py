@@ -5,14 +5,16 @@
 
 Probes of others see the consequence and name the layer; the cause is in the victim's hello. A node tells what it has
 found, and passes on what the other nodes of its location say of themselves: who has lost his overlay is heard by his
-neighbours alone. No word comes back to whom it is about from those who have it from him, so it ends with its cause.
+neighbours alone. Leaders pass on that a leader takes nothing new. No word comes back to whom it is about from those who
+have it from him, so it ends with its cause.
 
-A cause takes the place of a verdict only where probes blame the same node, or the tunnel of one's own leader.
+A cause takes the place of a verdict only where probes blame the same node, or the tunnel of one's own leader; a full
+table of connections at a relay also where they blame nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -93,12 +95,20 @@ def _found(status: Status) -> Iterator[ToldFault]:
 
 
 def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
-    """A MAC that others know is heard of by its owner from them: what he says of it must not come back to him."""
+    """What neighbours say of themselves, and to a leader other leaders of their table of connections.
+
+    A relay that takes nothing new may reach nobody but the leader at the other end of its tunnel. A MAC that others
+    know is heard of by its owner from them: what he says of it must not come back to him.
+    """
     own = hellos.get(node)
     home = own.home if own is not None else ""
+    is_leader = own is not None and own.view.is_leader
     for name, hello in sorted(hellos.items()):
+        of_itself = [told for told in hello.faults if told.culprit == name]
         if home and name != node and hello.home == home:
-            yield from (t for t in hello.faults if t.culprit == name and t.fault != FaultCode.VTEP_MAC_CHANGED)
+            yield from (told for told in of_itself if told.fault != FaultCode.VTEP_MAC_CHANGED)
+        elif is_leader and hello.view.is_leader and name != node:
+            yield from (told for told in of_itself if told.fault == FaultCode.CONNTRACK_FULL)
 
 
 def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
@@ -119,9 +129,15 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
     )
 
 
-def explain(verdict: Verdict, told: Iterable[PeerFault]) -> Verdict:
-    """The verdict, or the cause that was told."""
-    cause = next((each for each in told if _is_cause(each, verdict)), None)
+def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeName] = ()) -> Verdict:
+    """The verdict, or the cause that was told.
+
+    Args:
+        verdict: what the probes say.
+        told: by other nodes.
+        relays: of the path that the verdict is about. One of them may be what nothing else names.
+    """
+    cause = next((each for each in told if _is_cause(each, verdict, relays)), None)
     if cause is None:
         return verdict
     return msgspec.structs.replace(
@@ -137,7 +153,10 @@ def explain(verdict: Verdict, told: Iterable[PeerFault]) -> Verdict:
     )
 
 
-def _is_cause(told: PeerFault, verdict: Verdict) -> bool:
+def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) -> bool:
+    if verdict.fault is FaultCode.UNDETERMINED and not verdict.culprit:
+        # Which of several answers are missing is chance where nothing new passes a relay: its own word decides.
+        return told.fault is FaultCode.CONNTRACK_FULL and told.culprit in relays
     if verdict.fault not in EXPLAINS[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.

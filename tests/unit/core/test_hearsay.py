@@ -108,6 +108,15 @@ def test_what_a_neighbour_says_of_itself_is_passed_on_in_its_own_location():
     assert () == confess(_status("a1"), mesh)
 
 
+def test_a_leader_passes_on_that_another_takes_nothing_new():
+    """Its own hello is a new flow to most, and to the other end of its tunnel maybe not."""
+    full = _told(FaultCode.CONNTRACK_FULL, "b1")
+    mesh = _mesh(b1=(full, FORWARDING))
+
+    assert (full,) == confess(_status("a1"), mesh)
+    assert () == confess(_status("a2"), mesh)
+
+
 def test_a_hello_stays_small():
     """A node with everything wrong, of the longest name."""
     many = tuple(_finding(fault, "b1") for fault in EXPLAINS)
@@ -170,6 +179,23 @@ def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
 def test_another_fault_or_another_node_is_not_explained(fault, verdict):
     """Two things may be wrong at once."""
     assert verdict == explain(verdict, (_word(fault=fault.fault, culprit=fault.culprit, source="b1"),))
+
+
+@pytest.mark.parametrize(
+    ("fault", "blamed", "relays", "expected"),
+    [
+        (FaultCode.CONNTRACK_FULL, "", ("b1", "a1"), FaultCode.CONNTRACK_FULL),
+        (FaultCode.CONNTRACK_FULL, "", ("c1", "a1"), FaultCode.UNDETERMINED),
+        (FaultCode.CONNTRACK_FULL, "a1", ("b1", "a1"), FaultCode.UNDETERMINED),
+        (FaultCode.FORWARDING_OFF, "", ("b1", "a1"), FaultCode.UNDETERMINED),
+    ],
+)
+def test_a_relay_that_takes_nothing_new_explains_what_nothing_else_does(fault, blamed, relays, expected):
+    """Its table of connections is full, and which answers are missing is chance; other paths do not concern it."""
+    word = _word(fault=fault, culprit="b1", source="b1")
+    explained = explain(_verdict(FaultCode.UNDETERMINED, blamed), (word,), tuple(map(NodeName, relays)))
+
+    assert expected is explained.fault
 
 
 def test_a_members_own_leader_knows_what_ails_its_tunnel():
