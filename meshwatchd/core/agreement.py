@@ -68,7 +68,7 @@ class Agreement:
             return
         mover.next_step = now + REPEAT_NS
         partner = context.partner(intent.target, now)
-        if partner is not None:
+        if partner is not None and self._is_fit(intent):
             yield from context.say(CoordinationKind.PROPOSE, partner, intent, now)
 
     def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
@@ -116,8 +116,13 @@ class Agreement:
     def _answered(self, message: Coordination, now: int) -> Iterator[Output]:
         mover, intent = self._context.mover, self._context.mover.intent
         assert intent is not None, "only a standing proposal is answered"
-        if message.kind is CoordinationKind.GRANT:
+        if message.kind is CoordinationKind.GRANT and self._is_fit(intent):
             yield from self._execution.begin(intent, now)
+            return
+        if message.kind is CoordinationKind.GRANT:
+            # The other relay is there already: its banner brings this one after it as soon as the path answers.
+            mover.abandon(now)
+            yield FailoverHeld(pair=self._context.watch.index, reason="granted, and the path does not answer any more")
             return
         if message.reason not in (Reason.STALE, Reason.CHANGING):
             self._execution.ban(intent.target, now)
@@ -127,6 +132,12 @@ class Agreement:
         # Heard of, not reached: at that generation this node would not follow the move that it has missed.
         mover.heard_generation = max(mover.heard_generation, message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
+
+    def _is_fit(self, intent: Intent) -> bool:
+        """Whether what was good when it was proposed is good still: an answer may take most of a second."""
+        group = self._context.watch.group(intent.target)
+        is_unasked = intent.target.is_primary or not group.sessions
+        return intent.reason is Reason.OPERATOR or is_unasked or group.is_good
 
     def _consider(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Iterator[Output]:
         context, mover = self._context, self._context.mover

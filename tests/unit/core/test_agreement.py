@@ -93,6 +93,42 @@ def test_a_grant_moves_the_asker():
     assert [(0, 1, 1)] == [(f.from_rank, f.to_rank, f.generation) for f in bench.said(FailoverApplied)]
 
 
+def _with_a_standby_that_fails_after_all():
+    """b2 has asked for path 1, and misses its answers before it hears of a grant."""
+    bench = _broken("b2")
+    group = bench.conductor.watch.groups[1]
+    assert group.is_good
+    for session in group.sessions:
+        for _ in range(3):
+            group.observe(session, session.expired(session.begin(bench.now), bench.now), bench.now)
+    assert not group.is_good
+    return bench
+
+
+def test_a_grant_for_a_path_that_fails_meanwhile_moves_nobody():
+    """It was good when it was proposed; the other relay's banner calls as soon as it is good again."""
+    bench = _with_a_standby_that_fails_after_all()
+    bench.hear("a1", message(GRANT, rank=1, target="b2", nonce=bench.spoken(PROPOSE)[0].nonce))
+    assert [] == bench.said(ApplySwitch)
+    assert "granted, and the path does not answer any more" == bench.said(FailoverHeld)[-1].reason
+    bench.banners["a1"] = Banner(active=(ActivePath(pair=0, rank=1, generation=1),))
+    bench.run(BACK_OFF_NS // 2)
+
+    assert 1 == len(bench.said(ApplySwitch))
+
+
+def test_a_path_that_fails_meanwhile_is_not_asked_for():
+    """Until it answers again: a relay that was away would grant what nobody should take."""
+    bench = _with_a_standby_that_fails_after_all()
+    since = bench.now
+    bench.run(2 * MS)
+    bench.conductor.mover.next_step = bench.now
+    assert [] == list(bench.conductor.agreement.press(bench.now))
+    bench.run(PATIENCE_NS // 2)
+
+    assert bench.spoken(PROPOSE, since=since)
+
+
 def test_a_refusal_is_told_and_the_next_path_gets_its_chance():
     """The refused path is left alone for the hold-down; a second later path 3 is asked for."""
     bench = ready("b2")
