@@ -70,16 +70,13 @@ def from_window(bits: int, window: int) -> int:
 
 def windows_of(topology: Topology) -> dict[NodeName, int]:
     """Which window each other node is told: 0 for all there is, IN_TURN for one after the other."""
-    mesh, home = topology.mesh, topology.local.location
-    names = [location.name for location in mesh.locations]
-    if not windows(len(names)):
+    if not windows(len(topology.mesh.locations)):
         return {}
-    own = names.index(home)
-    window = {
-        name: IN_TURN if place == own else pair_number(min(own, place), max(own, place), len(names)) // WINDOW_PAIRS + 1
-        for place, name in enumerate(names)
+    shared = shared_pairs(topology)
+    return {
+        node.name: shared[node.name] // WINDOW_PAIRS + 1 if node.name in shared else IN_TURN
+        for node in topology.mesh.nodes
     }
-    return {node.name: window[node.location] for node in mesh.nodes}
 
 
 def shared_pairs(topology: Topology) -> Mapping[NodeName, int]:
