@@ -253,8 +253,6 @@ class Schedule:
         """
         is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
         self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
-        for waits in self._waits.values():
-            waits.late_ns = self._widening_ns
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
@@ -265,7 +263,7 @@ class Schedule:
                 if at != item.armed_at:
                     heapq.heappop(heap)
                     continue
-                end = item.armed_at = item.end()
+                end = item.armed_at = item.end(self._widening_ns)
                 if end is None:
                     heapq.heappop(heap)
                     continue
@@ -333,7 +331,7 @@ class Schedule:
         waits, sent_at = self._waits[session.plan.session], session.history[-1]
         if sent_at > waits.outrun.get(session.plan.peer, 0):
             waits.outrun[session.plan.peer] = sent_at
-            end = waits.end()
+            end = waits.end(self._widening_ns)
             if end is not None and waits.armed_at is not None and end < waits.armed_at:
                 self._arm(waits, end)
 
@@ -395,7 +393,7 @@ class Schedule:
 
     def _expire(self, waits: Waits, now: int, missed: Missed) -> None:
         queue = waits.queue
-        while (end := waits.end()) is not None and end <= now:
+        while (end := waits.end(self._widening_ns)) is not None and end <= now:
             _, session, seq = queue.popleft()
             before = session.state
             if session.expired(seq, now) is Outcome.MISS:

@@ -18,26 +18,24 @@ class Waits:
     Attributes:
         outrun: by peer, when the latest probe left that was answered.
         armed_at: the entry of the heap that counts; None while nothing is waited for.
-        late_ns: this process's own lateness.
     """
 
-    __slots__ = ("armed_at", "late_ns", "outrun", "queue")
+    __slots__ = ("armed_at", "outrun", "queue")
 
     def __init__(self) -> None:
         self.queue: deque[tuple[int, Session, int]] = deque()
         self.outrun: dict[NodeName, int] = {}
         self.armed_at: int | None = None
-        self.late_ns = 0
 
-    def end(self) -> int | None:
-        """When the first wait ends that was not ended by an answer."""
+    def end(self, late_ns: int) -> int | None:
+        """When the first wait ends that was not ended by an answer, where this process is late by so much itself."""
         queue = self.queue
         while queue:
             at, session, seq = queue[0]
             sent_at = session.waits_since(seq)
             if sent_at is not None:
                 if sent_at < self.outrun.get(session.plan.peer, 0):
-                    return min(at, sent_at + session.delay.outrun_ns + self.late_ns)
+                    return min(at, sent_at + session.delay.outrun_ns + late_ns)
                 return at
             queue.popleft()
         return None
