@@ -29,6 +29,7 @@ from meshwatchd.core.clues import (
     overlay_extent,
     own_side_is_fine,
     own_tunnels_blocked,
+    probes_only_culprit,
     reflector_because,
     relay_because,
     remote_lost,
@@ -400,8 +401,7 @@ TABLE: tuple[Rule, ...] = (
     Rule(
         fault=FaultCode.PROBES_ONLY,
         matches=serves_probes_only,
-        # A node that finds nobody's pods is what they have in common.
-        culprit=lambda e: e.self_name if e.is_overlay_direct else "",
+        culprit=probes_only_culprit,
         because=lambda e: (
             f"all canaries are silent: {', '.join(name for name, _ in (*e.silent_canaries, *e.beside.silent))}",
             "the probes of every layer between the same nodes are answered",

@@ -91,6 +91,17 @@ def serves_probes_only(e: Evidence) -> bool:
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
 
 
+def probes_only_culprit(e: Evidence) -> str:
+    """What passes probes only: where every node is a location of its own, this node is what all pods have in common.
+
+    Else the remote leader, if its own pod answers and those behind it do not. Where not even that one does, it may be
+    the own leader as well: whoever is better placed tells (`core.hearsay`).
+    """
+    if e.is_overlay_direct:
+        return e.self_name
+    return e.remote_leader if e.remote_leader in e.answering_nodes else ""
+
+
 def offload_culprit(e: Evidence) -> str:
     """Whom full segments do not get past.
 

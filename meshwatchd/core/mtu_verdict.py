@@ -225,7 +225,8 @@ class _Court:
                     fault=FaultCode.MTU_POISONED,
                     layer=session.plan.layer,
                     severity=Severity.WARNING,
-                    culprit=session.plan.peer,
+                    # What is wrong is a belief of this node's kernel, and it is this one that has to forget.
+                    culprit=self._topology.local_node,
                     because=(
                         f"the kernel has learned an MTU of {session.learned_mtu_bytes} to {session.plan.destination}",
                         f"probes of {session.both_bytes} bytes pass both ways",

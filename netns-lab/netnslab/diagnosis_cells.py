@@ -83,8 +83,9 @@ OF_THE_TUNNEL = (
 Companion = tuple[str, str, str]
 """Node, code, culprit."""
 
-ON_THE_WAY = ("wireguard-no-handshake", "wireguard-no-data")
-"""What a filter between two nodes does to both alike: it is at neither, and each end knows of the other only."""
+SILENCES = ("wireguard-no-handshake", "wireguard-no-data")
+ON_THE_WAY = (*SILENCES, "one-way-break")
+"""What a filter between two nodes does: it is at neither, and each end knows of the other only."""
 
 COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
@@ -113,9 +114,22 @@ def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: It
         for node in nodes
         if (node == victim) == (who == "victim")
     }
-    if fault in ON_THE_WAY and peer:
+    if fault in SILENCES and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
     return frozenset(found)
+
+
+def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> Mapping[str, str] | None:
+    """Which culprit each node has to name where a fault is on the way between two; None where it is at one of them.
+
+    Each end names the other, and so do the nodes that an end relays for.
+    """
+    if fault not in ON_THE_WAY or not peer:
+        return None
+    if fabric_of(topology).carries_overlay:
+        return {victim: peer, peer: victim}
+    ends = {topology.nodes[victim].location: peer, topology.nodes[peer].location: victim}
+    return {node.name: ends[node.location] for node in topology.nodes.values() if node.location in ends}
 
 
 PATIENCE_S = 22.0

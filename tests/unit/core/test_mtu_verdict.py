@@ -166,13 +166,13 @@ def test_what_everybody_loses_with_a_misfit_is_the_misfits_doing():
 
 
 def test_a_poisoned_cache():
-    """The kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
+    """This kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
     case = Case()
     (session,) = [s for s in case.watch.sessions if s.plan.layer is Layer.OVERLAY and s.plan.peer == "b1"]
     session.learned_mtu_bytes = 1000
 
     found = case.judge()
-    assert (FaultCode.MTU_POISONED, Layer.OVERLAY, "b1") == (found.fault, found.layer, found.culprit)
+    assert (FaultCode.MTU_POISONED, Layer.OVERLAY, "b3") == (found.fault, found.layer, found.culprit)
     case.watch._limits.add(1000)
     assert case.judge() is None
 

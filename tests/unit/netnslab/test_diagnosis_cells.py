@@ -5,7 +5,15 @@ from typing import cast
 import pytest
 
 from netnslab import state_faults
-from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, traffic_pairs, trials
+from netnslab.diagnosis_cells import (
+    TOPOLOGIES,
+    companions_of,
+    patience_s,
+    places_of,
+    settings_for,
+    traffic_pairs,
+    trials,
+)
 from netnslab.topology_file import load
 
 
@@ -76,6 +84,16 @@ def test_of_a_filter_on_the_way_each_end_names_the_other():
     assert ("c1", "wireguard-blocked", "d1") in found
     assert ("d1", "wireguard-blocked", "c1") in found
     assert ("c2", "wireguard-blocked", "d1") not in found
+
+
+def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
+    """Who is relayed for says what its end says; of a node's own state everybody names that node."""
+    direct = places_of("wireguard-no-data", victim="c1", peer="d1", topology=load("flannel-wg"))
+    relayed = places_of("one-way-break", victim="b1", peer="a1", topology=load("kilo-flannel"))
+
+    assert {"c1": "d1", "d1": "c1"} == direct
+    assert {**dict.fromkeys(("b1", "b2", "b3"), "a1"), **dict.fromkeys(("a1", "a2", "a3"), "b1")} == relayed
+    assert places_of("forwarding-off", victim="b1", peer="a1", topology=load("kilo-flannel")) is None
 
 
 def test_pods_speak_where_faults_strike():

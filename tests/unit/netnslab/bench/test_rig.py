@@ -2,13 +2,17 @@ import errno
 import random
 import socket
 from collections import Counter, deque
+from typing import cast
 
 from enginerig import __main__ as rig_process
+from enginerig.__main__ import TimedEffects
 from enginerig.config import RigConfig, RigSession
 from enginerig.engine import RigEngine
+from enginerig.notes import Notes
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Banner, ReplyReceived, Tick
 from meshwatchd.model.outputs import SendProbe
+from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.wire import MeshSecret
 from netnslab.bench.rig import MEMBERS, legs
@@ -42,7 +46,7 @@ def test_a_silent_leg_is_condemned_by_the_parts_of_the_product(tmp_path):
     sessions = tuple(_session(f"127.0.0.{number}", group=0) for number in range(1, MEMBERS + 1))
     config = _config(tmp_path, sessions=sessions, interval_ns=50 * MS)
     told, now = _Told(), 1
-    engine = RigEngine(config, rig_process._settings(config), rng=random.Random(1), notes=told, now=now)
+    engine = RigEngine(config, rig_process._settings(config), rng=random.Random(1), notes=cast("Notes", told), now=now)
 
     now = _run(engine, now, until_ns=2_000 * MS, is_answered=True)
     assert "down" not in told.at_ns
@@ -64,11 +68,11 @@ def test_a_rig_that_only_answers_goes_on_listening(tmp_path):
         poller=Poller(),
         inbox=deque(),
         counters=Counter(),
-        agent=rig_process.NoAgent(),
+        agent=cast("AgentLink", rig_process.NoAgent()),
         max_files=256,
     )
     try:
-        rig_process._listen(effects, config)
+        rig_process._listen(cast("TimedEffects", effects), config)
         effects.retry()
 
         assert _is_taken(port)
