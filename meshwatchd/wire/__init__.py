@@ -9,7 +9,8 @@ From the frame to the hot path:
     stamp          base packets, sender's and reflector's, open and authenticated
     auth           keys of a pair of nodes, tags
     seal           the shape of a mesh packet and its two signatures
-    template       sending: packed once, patched and signed per probe
+    mould          packets that differ in base and tags alone, put together and signed
+    template       sending: packed once, numbered, dated and signed per probe
     parse          receiving: verified before believed
     answer         what a reflector fills into each TLV; reflect makes the whole answer
     hello          what daemons tell of themselves; signed with one key for the whole mesh
@@ -40,6 +41,7 @@ from meshwatchd.wire.mesh_tlv import (
     encode_gossip,
     hundredths,
 )
+from meshwatchd.wire.mould import Mould
 from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
 from meshwatchd.wire.parse import ParsedProbe, RejectReason, check_tags, verify_and_parse
 from meshwatchd.wire.reflect import reflect, reflect_again
@@ -67,6 +69,7 @@ __all__ = [
     "MeshFields",
     "MeshKeys",
     "MeshSecret",
+    "Mould",
     "OwnState",
     "PairKey",
     "ParsedProbe",

@@ -55,18 +55,19 @@ class MacKey:
         if len(key) > _BLOCK_BYTES:
             key = hashlib.sha256(key).digest()
         padded = key.ljust(_BLOCK_BYTES, b"\0")
-        self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded))
-        self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded))
+        self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded)).copy
+        self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded)).copy
+
+    def digest(self, data: Data) -> bytes:
+        """The whole HMAC, 32 bytes; its first TAG_BYTES are the tag."""
+        inner, outer = self._inner(), self._outer()
+        inner.update(data)
+        outer.update(inner.digest())
+        return outer.digest()
 
     def tag(self, first: Data, second: Data = b"") -> bytes:
         """The tag over both parts, as if they were one piece."""
-        inner = self._inner.copy()
-        inner.update(first)
-        if second:
-            inner.update(second)
-        outer = self._outer.copy()
-        outer.update(inner.digest())
-        return outer.digest()[:TAG_BYTES]
+        return self.digest(b"".join((first, second)) if second else first)[:TAG_BYTES]
 
     def is_tag_of(self, tag: bytes, first: Data, second: Data = b"") -> bool:
         """Compare in a time that does not depend on where the tags differ."""

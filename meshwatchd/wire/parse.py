@@ -43,6 +43,10 @@ from meshwatchd.wire.stamp import AUTH_BASE_BYTES, HMAC_BYTES, HMAC_OFFSET
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
 from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, MALFORMED, UNRECOGNIZED, TlvType
 
+_TAG_GAP: Final = BASE_TAG_OFFSET - AUTH_BASE_BYTES
+_BASE_TAGS: Final = struct.Struct(f">{HMAC_OFFSET}s {HMAC_BYTES}s {_TAG_GAP}x {BASE_TAG_BYTES}s")
+"""The base packet, its tag, and the first half of that tag in the mesh TLV."""
+
 # The reflector's authenticated base packet, its tag, the mesh TLV's header and value: one unpack for all. A
 # sender's packet is the same with zeros where the reflector would answer.
 _HEAD: Final = struct.Struct(
@@ -171,15 +175,14 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
 
 def check_tags(packet: bytes | bytearray, key: PairKey) -> RejectReason | None:
     """Verify the tags of a packet whose body (see `seal.body_of`) is this peer's; None when they are right."""
-    tag_of = key.receive.tag
-    end = len(packet)
-    base_tag = bytes(packet[HMAC_OFFSET:AUTH_BASE_BYTES])
-    if not compare_digest(tag_of(packet[:HMAC_OFFSET]), base_tag):
+    digest = key.receive.digest
+    base, base_tag, copy = _BASE_TAGS.unpack_from(packet)
+    if not compare_digest(digest(base)[:HMAC_BYTES], base_tag):
         return RejectReason.BAD_BASE_TAG
-    tlv_tag = tag_of(packet[:SEQUENCE_BYTES], packet[MESH_OFFSET : end - HMAC_TLV_BYTES])
-    if not compare_digest(tlv_tag, packet[end - HMAC_BYTES :]):
+    tlv_tag = digest(packet[:SEQUENCE_BYTES] + packet[MESH_OFFSET:-HMAC_TLV_BYTES])[:HMAC_BYTES]
+    if not compare_digest(tlv_tag, packet[-HMAC_BYTES:]):
         return RejectReason.BAD_TLV_TAG
-    if packet[BASE_TAG_OFFSET : BASE_TAG_OFFSET + BASE_TAG_BYTES] != base_tag[:BASE_TAG_BYTES]:
+    if not base_tag.startswith(copy):
         return RejectReason.SPLICED
     return None
 

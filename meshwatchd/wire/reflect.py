@@ -23,6 +23,7 @@ from meshwatchd.wire.mesh_tlv import (
     SESSION_FLAGS,
     OwnState,
 )
+from meshwatchd.wire.mould import Mould
 from meshwatchd.wire.ntp import UNSYNCHRONIZED
 from meshwatchd.wire.parse import ParsedProbe
 from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
@@ -34,7 +35,7 @@ _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 _MESH_TYPE: Final = int(TlvType.MESH)
 UNSYNCHRONIZED_WORD: Final = UNSYNCHRONIZED.encode()
 
-_BASE: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B")
+_BASE: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x")
 _REQUEST: Final = struct.Struct(">I 12x Q HH")
 """What a reflector writes into the base packet, and what it repeats from the request's."""
 
@@ -92,7 +93,7 @@ def reflect(
 
 
 def reflect_again(
-    reply: bytes,
+    mould: Mould,
     request: bytes,
     *,
     key: PairKey,
@@ -101,11 +102,11 @@ def reflect_again(
     tx_ntp: int,
     ttl: int,
     error_estimate: int = UNSYNCHRONIZED_WORD,
-) -> bytearray:
+) -> bytes:
     """Answer a verified request as an earlier one with the same body (see `seal.body_of`) was answered.
 
     Args:
-        reply: the answer to that one; it must have had no questions.
+        mould: of the answer to that one; it must have had no questions.
         request: the bytes of this one.
         key: as in `reflect`, like all that follows.
         reflector_sequence: this reflector's count.
@@ -115,10 +116,8 @@ def reflect_again(
         error_estimate: of this node's clock.
     """
     sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
-    again = bytearray(reply)
-    _BASE.pack_into(again, 0, reflector_sequence, tx_ntp, error_estimate, ssid, rx_ntp, sequence, timestamp, error, ttl)
-    sign(again, key.send)
-    return again
+    base = _BASE.pack(reflector_sequence, tx_ntp, error_estimate, ssid, rx_ntp, sequence, timestamp, error, ttl)
+    return mould.cast(base, key.send)
 
 
 # All requests of a session carry the same TLVs, and the answers to these depend on nothing but the node's addresses.

@@ -28,7 +28,7 @@ SEQUENCE_BYTES: Final = 4
 MESH_OFFSET: Final = AUTH_BASE_BYTES
 MESH_VALUE_OFFSET: Final = MESH_OFFSET + HEADER_BYTES
 BASE_TAG_OFFSET: Final = MESH_VALUE_OFFSET + 28
-_BASE_TAG_END: Final = BASE_TAG_OFFSET + BASE_TAG_BYTES
+BASE_TAG_END: Final = BASE_TAG_OFFSET + BASE_TAG_BYTES
 MESH_END: Final = MESH_VALUE_OFFSET + MESH_BYTES
 HMAC_TLV_BYTES: Final = HEADER_BYTES + HMAC_BYTES
 MIN_PACKET_BYTES: Final = MESH_END + HMAC_TLV_BYTES
@@ -62,7 +62,7 @@ def body_of(packet: bytes) -> bytes:
     Packets of one signer that have equal bodies say the same, but for what the base says: what the first of them was
     found to be, the others are. That holds for a body of which one packet was verified, and for no other.
     """
-    return packet[MESH_OFFSET:BASE_TAG_OFFSET] + packet[_BASE_TAG_END:-HMAC_BYTES]
+    return packet[MESH_OFFSET:BASE_TAG_OFFSET] + packet[BASE_TAG_END:-HMAC_BYTES]
 
 
 def sign(packet: bytearray, key: MacKey) -> None:

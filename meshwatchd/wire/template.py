@@ -18,28 +18,26 @@ from meshwatchd.wire.mesh_tlv import (
     Coordination,
     OwnState,
 )
+from meshwatchd.wire.mould import Mould
 from meshwatchd.wire.ntp import UNSYNCHRONIZED, ErrorEstimate
 from meshwatchd.wire.seal import (
-    BASE_TAG_OFFSET,
     HMAC_TLV_BYTES,
     MAX_PACKET_BYTES,
     MESH_OFFSET,
     MESH_VALUE_OFFSET,
     REQUEST_HMAC_HEADER,
-    SEQUENCE_BYTES,
 )
 from meshwatchd.wire.stamp import (
-    AUTH_BASE_BYTES,
     HMAC_BYTES,
-    HMAC_OFFSET,
     SenderPacket,
     encode_sender,
 )
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
 from meshwatchd.wire.tlv import HEADER_BYTES, Tlv, TlvType, encode_tlvs, scan
 
-_PATCH: Final = struct.Struct(">I 12x Q")
-"""Sequence number and timestamp of an authenticated base packet; the bytes between are zero anyway."""
+_BASE: Final = struct.Struct(">I 12x Q H H 68x")
+"""An authenticated base packet without its tag: sequence number, timestamp, error estimate, SSID (RFC 8762 section
+4.2.2, RFC 8972 section 3)."""
 
 _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 
@@ -91,19 +89,18 @@ def probe_bytes(tlvs: list[Tlv] | tuple[Tlv, ...] = ()) -> int:
 
 
 class ProbeTemplate:
-    """A probe in one buffer that never moves; patch what changed, then `seal`."""
+    """A probe in parts; change what changed, then `seal`."""
 
     __slots__ = (
-        "_base",
+        "_error",
         "_flags",
         "_key",
         "_mac",
+        "_mould",
         "_own",
         "_packet",
-        "_sequence",
-        "_signed_tlvs",
         "_spec",
-        "_tlv_tag_offset",
+        "_ssid",
     )
 
     def __init__(self, spec: ProbeSpec, *, key: PairKey, own: OwnState) -> None:
@@ -115,34 +112,19 @@ class ProbeTemplate:
         self._flags = spec.flags
         self._packet = _assemble(spec)
         assert len(self._packet) <= MAX_PACKET_BYTES
-        self._tlv_tag_offset = len(self._packet) - HMAC_BYTES
-        # Views, made once: slicing the buffer for each probe would copy what is about to be hashed.
-        view = memoryview(self._packet)
-        self._base = view[:HMAC_OFFSET]
-        self._sequence = view[:SEQUENCE_BYTES]
-        self._signed_tlvs = view[MESH_OFFSET : len(view) - HMAC_TLV_BYTES]
+        self._error, self._ssid = spec.error_estimate.encode(), spec.ssid
         self._write_mesh(diagnostic=0)
 
     def __len__(self) -> int:
         return len(self._packet)
 
-    def seal(self, sequence: int, timestamp_ntp: int) -> bytearray:
+    def seal(self, sequence: int, timestamp_ntp: int) -> bytes:
         """Number, date and sign the next probe.
 
         The timestamp comes back in the answer and is the nonce that proves the peer's epoch: never use one
         twice.
-
-        Returns:
-            The template's own buffer, to be sent or copied before the next call.
         """
-        packet = self._packet
-        tag_of = self._mac.tag
-        _PATCH.pack_into(packet, 0, sequence, timestamp_ntp)
-        tag = tag_of(self._base)
-        packet[HMAC_OFFSET:AUTH_BASE_BYTES] = tag
-        packet[BASE_TAG_OFFSET : BASE_TAG_OFFSET + BASE_TAG_BYTES] = tag[:BASE_TAG_BYTES]
-        packet[self._tlv_tag_offset :] = tag_of(self._sequence, self._signed_tlvs)
-        return packet
+        return self._mould.cast(_BASE.pack(sequence, timestamp_ntp, self._error, self._ssid), self._mac)
 
     def announce(self, own: OwnState, *, diagnostic: int = 0) -> None:
         """Take over what this node says of itself from here on, and the diagnostic of this session."""
@@ -168,6 +150,7 @@ class ProbeTemplate:
         for span in scan(self._packet, MESH_OFFSET).spans:
             if span.type == type_ and span.length == len(value):
                 self._packet[span.value_offset : span.end] = value
+                self._mould = Mould(self._packet)
                 return
         raise KeyError(type_)
 
@@ -190,6 +173,7 @@ class ProbeTemplate:
             own.known,
             own.gossip_block,
         )
+        self._mould = Mould(self._packet)
 
 
 def _assemble(spec: ProbeSpec) -> bytearray:

@@ -54,12 +54,14 @@ class TokenBucket:
 
     def is_empty(self, now_ns: int) -> bool:
         """Whether `take` would refuse."""
-        return self._tokens + (now_ns - self._last_ns) * self._rate_per_ns < 1
+        return self._tokens < 1 and self._tokens + (now_ns - self._last_ns) * self._rate_per_ns < 1
 
     def take(self, now_ns: int) -> bool:
         """Whether one more is allowed; `now_ns` never runs backwards."""
-        self._tokens = min(self._burst, self._tokens + (now_ns - self._last_ns) * self._rate_per_ns)
-        self._last_ns = now_ns
+        if now_ns != self._last_ns:
+            # Whatever came in one batch came at one instant.
+            self._tokens = min(self._burst, self._tokens + (now_ns - self._last_ns) * self._rate_per_ns)
+            self._last_ns = now_ns
         if self._tokens < 1:
             return False
         self._tokens -= 1

@@ -36,11 +36,11 @@ class SourcePort(Generic[Waiting]):
         self.address = address
         self._socket = open_probe(*address)
         self.fd = self._socket.fileno()
-        self.send_to: Callable[[bytearray, tuple[str, int]], int] = self._socket.sendto
+        self.send_to: Callable[[bytes, tuple[str, int]], int] = self._socket.sendto
         self.queue: list[Waiting] = []
         self.used_ns = monotonic_ns()
 
-    def send_with(self, packet: bytearray, control: Ancillary, address: tuple[str, int]) -> None:
+    def send_with(self, packet: bytes, control: Ancillary, address: tuple[str, int]) -> None:
         """Send a packet with ancillary data, or raise OSError."""
         self._socket.sendmsg((packet,), control, 0, address)
 

@@ -110,6 +110,8 @@ class Prober:
             poller=poller, reader=self._on_readable, counters=counters, max_open=max_open
         )
         self._queued: list[SourcePort[_Queued]] = []
+        # Source, port and kind of the last of these.
+        self._asked: tuple[str, int, bool] | None = None
         self._incoming = ReceiveBatch(BATCH, PACKET_BYTES, STAMP_BYTES)
         # By SSID and number on the wire; flights in the order of sending, so that the oldest is the first.
         self._outstanding: dict[int, _Probe] = {}
@@ -155,6 +157,7 @@ class Prober:
         """Close every socket and forget every session."""
         self._ports.close()
         self._queued.clear()
+        self._asked = None
         self._outstanding.clear()
         self._flights.clear()
         self._sessions.clear()
@@ -165,14 +168,20 @@ class Prober:
         if session is None:
             self._counters["sends-without-session"] += 1
             return
-        try:
-            port = self._ports.use(session.plan.source, command.source_port, is_kept=session.is_kept)
-        except OSError as error:
-            self._fail(command.session, command.seq, error.errno or 0)
-            return
-        if not port.queue:
-            self._queued.append(port)
-        port.queue.append((session, command))
+        asked = (session.plan.source, command.source_port, session.is_kept)
+        if asked == self._asked:
+            # Nearly all that is due together leaves by one port, which is open as long as something waits there.
+            self._queued[-1].queue.append((session, command))
+        else:
+            try:
+                port = self._ports.use(asked[0], asked[1], is_kept=asked[2])
+            except OSError as error:
+                self._fail(command.session, command.seq, error.errno or 0)
+                return
+            if not port.queue:
+                self._queued.append(port)
+                self._asked = asked
+            port.queue.append((session, command))
         if command.coordination is not None:
             self.flush()
 
@@ -182,6 +191,7 @@ class Prober:
             self._launch(port)
             port.queue.clear()
         self._queued.clear()
+        self._asked = None
 
     def expire(self, now_ns: int) -> None:
         """Forget what is older than PROBE_LIFE_NS, and close the ports it left by: nobody waits for it any more."""
@@ -266,38 +276,38 @@ class Prober:
                 self._counters["receive-errors"] += 1
                 return
             wall_ns, now_ns = time.time_ns(), monotonic_ns()
+            ahead_ns, taken = wall_ns - now_ns, 0
             for data, name, control in packets:
-                waited_ns = max(0, wall_ns - arrival_wall_ns(control, wall_ns))
-                self._take(port, data, name, now_ns - waited_ns)
+                arrived_ns = arrival_wall_ns(control, wall_ns) - ahead_ns
+                taken += self._take(port, data, name, min(now_ns, arrived_ns))
+            self._counters["replies-received"] += taken
             if len(packets) < BATCH:
                 return
             left -= BATCH
 
-    def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> None:
-        """Judge one packet; what costs least is looked at first, the signature last."""
+    def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> bool:
+        """Judge one packet, and whether it is an answer; what costs least is looked at first, the signature last."""
         counters = self._counters
         ssid, sequence, ntp = _CLAIM.unpack_from(data)
         key = ssid << _SSID_SHIFT | sequence
         probe = self._outstanding.get(key)
         if probe is None:
             counters["replies-unexpected"] += 1
-            return
+            return False
         session = probe.session
         if probe.flight.port is not port or name != session.name:
             counters["replies-misdirected"] += 1
-            return
+            return False
         familiar = session.familiar
         if familiar is not None and familiar.key is session.key and familiar.body == body_of(data):
             # It says what the answer before it said: only its signature and its claim are new.
             reason = check_tags(data, session.key)
-            if reason is not None:
-                counters[f"replies-{reason}"] += 1
-            elif ntp != probe.ntp:
-                counters["replies-replayed"] += 1
-            else:
+            if reason is None and ntp == probe.ntp:
                 del self._outstanding[key]
                 self._accept(familiar, probe, arrived_ns)
-            return
+                return True
+            counters[f"replies-{reason or 'replayed'}"] += 1
+            return False
         signer: PairKey | None = session.key
         answer = verify_and_parse(data, session.key)
         if answer is RejectReason.WRONG_KEY_ID:
@@ -321,6 +331,8 @@ class Prober:
                 is_destination_refused=answer.is_destination_refused,
             )
             self._accept(familiar, probe, arrived_ns)
+            return True
+        return False
 
     def _accept(self, answer: FamiliarAnswer, probe: _Probe, arrived_ns: int) -> None:
         epoch, guard = answer.epoch, answer.guard
@@ -328,7 +340,6 @@ class Prober:
             self._counters["peer-epochs-confirmed"] += 1
         if answer.is_destination_refused:
             self._counters["replies-translated"] += 1
-        self._counters["replies-received"] += 1
         self._emit(
             ReplyReceived(
                 session=probe.session.plan.session,

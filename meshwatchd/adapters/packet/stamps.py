@@ -15,6 +15,7 @@ import time
 from typing import Final
 
 from meshwatchd.wire import ntp_from_ns
+from meshwatchd.wire.ntp import ERA_S, NTP_TO_UNIX_S
 
 SO_TIMESTAMPNS: Final = 35
 """Also the type of its ancillary message (asm-generic/socket.h); Python 3.11 has no name for it."""
@@ -39,6 +40,15 @@ def arrival_wall_ns(control: bytes, default_ns: int) -> int:
     if kind != SO_TIMESTAMPNS or level != socket.SOL_SOCKET:
         return default_ns
     return int(seconds * SECOND_NS + nanoseconds)
+
+
+def arrival_ntp(control: bytes, default_ns: int) -> int:
+    """The same as `arrival_wall_ns`, as a 64-bit NTP timestamp."""
+    if len(control) >= STAMP_BYTES:
+        _length, level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
+        if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET:
+            return int((seconds + NTP_TO_UNIX_S) % ERA_S << 32 | (nanoseconds << 32) // SECOND_NS)
+    return ntp_from_ns(default_ns)
 
 
 class NtpClock:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Reflector, body_of, reflect, reflect_again
+from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Mould, Reflector, body_of, reflect, reflect_again
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs
@@ -134,7 +134,7 @@ def test_the_answer_to_a_repeated_request_is_the_one_it_would_get_anyway():
         tx_ntp=TX_NTP,
     )
 
-    again = reflect_again(model, second, key=TO_A1, **numbers)
+    again = reflect_again(Mould(model), second, key=TO_A1, **numbers)
 
     assert reflect(second, received(second), key=TO_A1, own=B1_STATE, reflector=REFLECTOR, **numbers) == again
     assert body_of(model) != body_of(first), "an answer must not pass for a request"

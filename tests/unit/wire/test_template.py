@@ -138,12 +138,12 @@ def test_a_template_outlives_its_secret():
     assert not isinstance(verify_and_parse(template.seal(1, 2), there), str)
 
 
-def test_one_buffer_serves_all_probes():
-    """No allocation of packets in steady state; who wants to keep one copies it."""
+def test_a_probe_is_not_touched_by_the_next():
+    """Packets wait for one another in a batch."""
     template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
+    packets = [template.seal(number, number + 1) for number in (1, 2, 3)]
 
-    assert template.seal(1, 2) is template.seal(2, 3)
-    assert 3 == received(bytes(template.seal(3, 4))).sequence
+    assert [1, 2, 3] == [received(packet).sequence for packet in packets]
 
 
 def test_a_probe_without_ssid_is_a_mistake():

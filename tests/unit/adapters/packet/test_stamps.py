@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, NtpClock, arrival_wall_ns
-from meshwatchd.wire import ns_from_ntp
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, NtpClock, arrival_ntp, arrival_wall_ns
+from meshwatchd.wire import ns_from_ntp, ntp_from_ns
 
 STAMP = struct.Struct("@Q i i l l")
 
@@ -36,6 +36,15 @@ def test_kernel_stamp_is_the_first_message():
 def test_what_is_no_stamp_gives_the_default(control):
     """Another message, or one the buffer had no room for, is not read as a time."""
     assert 1 == arrival_wall_ns(control, 1)
+
+
+@pytest.mark.parametrize("second", [0, 1_700_000_000, 2_085_978_495, 2_085_978_496], ids=["1970", "today", "era", "next"])
+def test_the_arrival_is_told_in_ntp_format_as_well(second):
+    """What goes into an answer is the same instant, in whatever era it falls."""
+    control = struct.pack("@Q i i l l", STAMP_BYTES, socket.SOL_SOCKET, SO_TIMESTAMPNS, second, 123_456_789)
+
+    assert ntp_from_ns(arrival_wall_ns(control, 1)) == arrival_ntp(control, 1)
+    assert ntp_from_ns(7_000_000_123) == arrival_ntp(b"", 7_000_000_123)
 
 
 def test_stamps_taken_together_are_as_unique():
