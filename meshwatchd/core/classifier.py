@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    deaf_end,
     direction,
     hears_others,
     inbound_because,
@@ -109,7 +110,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: (
             _is_broken(e) and e.pinned is Leg.DEAD and e.own_loop is not Leg.DEAD and bool(e.answering_canaries)
         ),
-        culprit=_nobody,
+        culprit=deaf_end,
         because=lambda e: (
             "no probe over the primary path is answered, in any flow",
             f"canaries behind it have answered every question since: {', '.join(e.answering_canaries)}",

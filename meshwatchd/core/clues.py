@@ -44,6 +44,14 @@ def overlay_end(e: Evidence) -> str:
     return e.self_name if e.beside.overlays is Leg.DEAD else e.remote_leader
 
 
+def deaf_end(e: Evidence) -> str:
+    """Who takes no probes while traffic passes: the other end, where this node's probes come through everywhere else.
+
+    Where others relay, the way of a probe has four ends, and whoever does not hear itself tells.
+    """
+    return e.remote_leader if e.is_overlay_direct and e.beside.tunnels is Leg.ALIVE else ""
+
+
 def overlay_extent(e: Evidence) -> str:
     """The sentence that tells so."""
     return "overlay flows to all other nodes die as well" if e.beside.overlays is Leg.DEAD else ""

@@ -71,7 +71,7 @@ class Bench:
 
     def play(self, trial: Trial) -> Cell:
         """One cell; the fault is gone afterwards, whatever happens."""
-        self._wait_calm()
+        self.wait_calm()
         fault = trial.make(self._lab)
         expected = fault.expected
         with ExitStack() as exits:
@@ -116,12 +116,14 @@ class Bench:
 
     def _calm_after(self, healed_ns: int) -> float | None:
         try:
-            self._wait_calm()
+            self.wait_calm()
         except LabError:
             return None
         return (time.monotonic_ns() - healed_ns) / 1e6
 
-    def _wait_calm(self) -> None:
+    def wait_calm(self) -> None:
+        """Wait until nobody says anything, and everybody is ready."""
+
         def is_calm() -> bool:
             self._lab.favour_tunnels()
             return not self._standing() and all(is_ready(self._daemons.status(node)) for node in self._daemons.nodes)

@@ -79,18 +79,19 @@ def judge(
     standing: Sequence[Told],
     calm_ms: float | None,
     companions: Collection[tuple[str, str, str]] = (),
-    places: Mapping[str, str] | None = None,
+    places: Collection[tuple[str, str]] | None = None,
 ) -> Cell:
     """Make a cell of what was told since the injection and what stood when it was judged.
 
     Companions are what a node says that sees the fault from its other side, as (node, code, culprit): that is no other
-    blame. Places are the culprits by the node that says so, where a fault is between two nodes; elsewhere it is
-    `culprit` for everybody.
+    blame. Places are the culprits that a node may name, as (node, culprit), where a fault is between two nodes or at
+    both; elsewhere it is `culprit` for everybody.
     The diagnosis given is the expected code where it stands alone; else, of the others, the one most daemons say.
     """
 
     def is_place(each: Told) -> bool:
-        return each.fault == expected and each.culprit == (culprit if places is None else places.get(each.node, ""))
+        is_right = each.culprit == culprit if places is None else (each.node, each.culprit) in places
+        return each.fault == expected and is_right
 
     blamed = {
         (each.node, each.fault if each.fault != expected else f"{each.fault}@{each.culprit}")

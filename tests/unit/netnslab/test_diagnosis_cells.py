@@ -88,12 +88,38 @@ def test_of_a_filter_on_the_way_each_end_names_the_other():
 
 def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
     """Who is relayed for says what its end says; of a node's own state everybody names that node."""
-    direct = places_of("wireguard-no-data", victim="c1", peer="d1", topology=load("flannel-wg"))
-    relayed = places_of("one-way-break", victim="b1", peer="a1", topology=load("kilo-flannel"))
+    flat, kilo = load("flannel-wg"), load("kilo-flannel")
 
-    assert {"c1": "d1", "d1": "c1"} == direct
-    assert {**dict.fromkeys(("b1", "b2", "b3"), "a1"), **dict.fromkeys(("a1", "a2", "a3"), "b1")} == relayed
-    assert places_of("forwarding-off", victim="b1", peer="a1", topology=load("kilo-flannel")) is None
+    def relayed(fault):
+        return dict(places_of(fault, victim="b1", peer="a1", topology=kilo) or ())
+
+    assert frozenset((("c1", "d1"), ("d1", "c1"))) == places_of(
+        "wireguard-no-data", victim="c1", peer="d1", topology=flat
+    )
+    ends = {**dict.fromkeys(("b1", "b2", "b3"), "a1"), **dict.fromkeys(("a1", "a2", "a3"), "b1")}
+    assert ends == relayed("one-way-break") == relayed("mtu-black-hole") == relayed("wireguard-blocked")
+    assert ends | dict.fromkeys(("b1", "b2", "b3"), "a2") == relayed("standby-mtu-smaller")
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [("forwarding-off", "kilo-flannel"), ("mtu-black-hole", "flannel-wg"), ("wireguard-blocked", "flannel-wg")],
+)
+def test_what_is_at_one_node_is_that_nodes(fault, name):
+    """Also what all of its tunnels have in common, where it has several."""
+    topology = load(name)
+    victim, peer = ("b1", "a1") if name == "kilo-flannel" else ("c1", "d1")
+
+    assert places_of(fault, victim=victim, peer=peer, topology=topology) is None
+
+
+def test_two_endpoints_that_moved_are_at_both_ends():
+    """Each kernel holds a wrong one; a third node is no place."""
+    places = places_of("wireguard-endpoint-moved", victim="c1", peer="d1", topology=load("flannel-wg"))
+
+    assert places is not None
+    assert {("c1", "c1"), ("c1", "d1"), ("e1", "d1")} <= places
+    assert ("c1", "e1") not in places
 
 
 def test_pods_speak_where_faults_strike():

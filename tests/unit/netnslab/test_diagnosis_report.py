@@ -127,7 +127,7 @@ def test_of_what_is_between_two_nodes_each_names_the_other():
             history=(),
             standing=standing,
             calm_ms=1.0,
-            places={"c1": "d1", "d1": "c1"},
+            places={("c1", "d1"), ("d1", "c1")},
         )
         return judged.is_right
 

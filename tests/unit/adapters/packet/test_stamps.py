@@ -38,7 +38,9 @@ def test_what_is_no_stamp_gives_the_default(control):
     assert 1 == arrival_wall_ns(control, 1)
 
 
-@pytest.mark.parametrize("second", [0, 1_700_000_000, 2_085_978_495, 2_085_978_496], ids=["1970", "today", "era", "next"])
+@pytest.mark.parametrize(
+    "second", [0, 1_700_000_000, 2_085_978_495, 2_085_978_496], ids=["1970", "today", "era", "next"]
+)
 def test_the_arrival_is_told_in_ntp_format_as_well(second):
     """What goes into an answer is the same instant, in whatever era it falls."""
     control = struct.pack("@Q i i l l", STAMP_BYTES, socket.SOL_SOCKET, SO_TIMESTAMPNS, second, 123_456_789)
