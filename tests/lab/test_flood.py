@@ -90,7 +90,7 @@ def test_forgeries_of_a_peer_change_no_session(mesh):
     secret = base64.b64decode(mesh.lab.node(VICTIM).run(["cat", "/etc/meshwatchd/mesh.key"], check=True).stdout)
     keys = MeshKeys("b2", [MeshSecret(secret=secret)]).add_peer(VICTIM)
     own = OwnState(node_id=node_id("b2"), epoch=time.time_ns(), heard=0, known=0)
-    packet = ProbeTemplate(ProbeSpec(ssid=1, path=0, layer=5), key=keys, own=own).seal(1, time.time_ns())
+    packet = bytearray(ProbeTemplate(ProbeSpec(ssid=1, path=0, layer=5), key=keys, own=own).seal(1, time.time_ns()))
     packet[4] ^= 1
     began_ns, before = time.monotonic_ns(), counters(mesh)
     sent = flood(mesh, bytes(packet), per_s=FORGED_PER_S)

@@ -37,9 +37,10 @@ def _departures(count, interval_ns, duration_ns=SECOND):
     schedule.use_paths({plan.path for plan in plans}, START)
     schedule.start(plans, START)
     instants: dict[int, list[int]] = {plan.session: [] for plan in plans}
+    sessions = {session.plan.session: session for session in schedule.sessions}
     while (now := schedule.deadline()) is not None and now <= START + 2 * interval_ns + duration_ns:
         for probe in schedule.advance(now, lambda *_: None):
-            schedule.session(probe.session).answered(probe.seq, MS, now)
+            sessions[probe.session].answered(probe.seq, MS, now)
             if now > START + 2 * interval_ns:
                 instants[probe.session].append(now)
     return instants
