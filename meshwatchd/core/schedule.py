@@ -37,11 +37,11 @@ GRID_NS = 1 * MS
 
 MAX_GRID_NS = 8 * MS
 GRID_SHARE = 8
-GRID_PROBES = 32
+GRID_PROBES = 160
 """Where more than one probe falls on each place, the grid is made coarser: until so many fall on each, or to an eighth
 of the interval. With the jitter that keeps within the quarter that RFC 5880 allows. A wake-up at either end costs as
 much as half a dozen probes, and the caches it finds cold as much again: 25 probes a wake-up instead of 4 at 200
-sessions of 50 ms, and not hundreds at 4 000 of 100 ms, which would make the last of them late."""
+sessions of 50 ms. But no more than a hundred and some at 4 000 of 100 ms: the last of them would leave late."""
 
 CLOSE_ROUNDS = 12
 """Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""

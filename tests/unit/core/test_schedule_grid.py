@@ -62,7 +62,7 @@ def _plan(number):
 
 @pytest.mark.parametrize(
     ("count", "interval_ms", "least", "most"),
-    [(20, 50, 1, 4), (200, 50, 24, 40), (4000, 100, 24, 80)],
+    [(20, 50, 1, 4), (200, 50, 24, 40), (4000, 100, 120, 200)],
     ids=["few", "two hundred", "four thousand"],
 )
 def test_a_wake_up_serves_enough_probes_and_not_too_many(count, interval_ms, least, most):
@@ -71,7 +71,7 @@ def test_a_wake_up_serves_enough_probes_and_not_too_many(count, interval_ms, lea
     mean = sum(together.values()) / len(together)
 
     assert least <= mean <= most
-    assert max(together.values()) <= 3 * GRID_PROBES
+    assert max(together.values()) <= 2 * GRID_PROBES
 
 
 @pytest.mark.parametrize("count", [20, 200, 1000])
