@@ -227,6 +227,10 @@ class Daemons:
         engine = self.engine_pid(node)
         return wait_until(lambda: _agent_of(engine), timeout_s=timeout_s, what=f"the agent of {node}")
 
+    def has_agent(self, node: str) -> bool:
+        """Whether the agent runs at this moment."""
+        return _agent_of(self.engine_pid(node)) is not None
+
     def control(self, node: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run meshwatchctl on a node."""
         return self._lab.node(node).run([*CONTROL, *arguments], timeout=60)
