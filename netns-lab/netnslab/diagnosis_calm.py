@@ -25,7 +25,7 @@ from netnslab.waiting import pause_until
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
-READY_TIMEOUT_S = 90.0
+READY_TIMEOUT_S = 180.0
 RATE = 40
 
 LIVED_MINUTES = 5.0

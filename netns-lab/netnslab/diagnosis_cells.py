@@ -83,6 +83,9 @@ OF_THE_TUNNEL = (
 Companion = tuple[str, str, str]
 """Node, code, culprit."""
 
+MOVED = "wireguard-endpoint-moved"
+"""Both ends have moved, and whoever finds it later knows of the other end only until then."""
+
 SILENCES = ("wireguard-no-handshake", "wireguard-no-data")
 ON_THE_WAY = (*SILENCES, "one-way-break")
 """What a filter between two nodes does: it is at neither, and each end knows of the other only."""
@@ -120,7 +123,7 @@ def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: It
         for node in nodes
         if (node == victim) == (who == "victim")
     }
-    if fault in SILENCES and peer:
+    if fault in (*SILENCES, MOVED) and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
     return frozenset(found)
 
@@ -132,7 +135,7 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
     both ends.
     """
     is_flat = fabric_of(topology).carries_overlay
-    if fault == "wireguard-endpoint-moved":
+    if fault == MOVED:
         return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
     if fault not in ON_THE_WAY and (is_flat or fault not in ON_THE_ONLY_WAY):
         return None

@@ -77,9 +77,10 @@ def test_what_a_node_says_of_itself_is_said_by_all(fault):
     assert not companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
 
 
-def test_of_a_filter_on_the_way_each_end_names_the_other():
-    """It is at neither; and a third node that says so is wrong."""
-    found = companions_of("wireguard-no-data", victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
+@pytest.mark.parametrize("fault", ["wireguard-no-data", "wireguard-endpoint-moved"])
+def test_of_a_filter_on_the_way_each_end_names_the_other(fault):
+    """It is at neither, or at both; and a third node that says so is wrong."""
+    found = companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
 
     assert ("c1", "wireguard-blocked", "d1") in found
     assert ("d1", "wireguard-blocked", "c1") in found
