@@ -7,6 +7,7 @@
     own MAC changed, neighbours gone  -> vtep-mac-changed          (the kernel flushes them with the MAC)
     neighbour and FDB agree, and the  -> vtep-mac-changed          at the peer: it has another MAC than flannel wrote
       peer says something else
+    MTU less than flannel made it     -> mtu-misconfigured         peers send what its answers do not fit into
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from ipaddress import ip_network
 import msgspec
 
 from meshwatchd.core.expectations import Expectations, Expected, GoodState, entries_of, is_understood
+from meshwatchd.core.mtu_stack import VXLAN_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot
 
 MAX_FINDINGS = 64
 """More say nothing new; the first are told."""
@@ -64,7 +66,11 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
     if not link.is_up:
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
-    found = [*_own_mac(view, link.lladdr, present, wanted), *_emptied(view, present, peers, wanted)]
+    found = [
+        *_own_mac(view, link.lladdr, present, wanted),
+        *_emptied(view, present, peers, wanted),
+        *_own_size(view, link),
+    ]
     index = _Index(present, view.snapshot)
     for peer in peers:
         found += _audit_peer(view, index, peer)
@@ -137,6 +143,30 @@ def _own_mac(view: View, lladdr: str, present: Entries, wanted: Entries) -> Iter
         ),
         found=present.at(wanted),
         wanted=Entries(neighbours=wanted.neighbours),
+    )
+
+
+def _own_size(view: View, link: Link) -> Iterator[AuditFinding]:
+    """An MTU that somebody made smaller in place: flannel sets it with the device, and makes another for another size.
+
+    Where the device below is as small, it has to be so.
+    """
+    good = view.good
+    if good is None or (good.device, good.index) != (link.name, link.index) or link.mtu_bytes >= good.mtu_bytes:
+        return
+    lower = next((each for each in view.snapshot.links if link.vxlan and each.index == link.vxlan.lower), None)
+    if lower is not None and lower.mtu_bytes - VXLAN_BYTES < good.mtu_bytes:
+        return
+    yield AuditFinding(
+        code=FaultCode.MTU_MISCONFIGURED,
+        device=link.name,
+        subject=link.name,
+        culprit=view.node,
+        because=(
+            f"{link.name} has MTU {link.mtu_bytes}, while all was well it was {good.mtu_bytes}",
+            "peers send packets of that size, and answers of that size do not leave this node",
+            f"configure MTU {good.mtu_bytes} on {link.name}: ip link set dev {link.name} mtu {good.mtu_bytes}",
+        ),
     )
 
 

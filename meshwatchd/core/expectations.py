@@ -37,11 +37,14 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         boot: of the kernel it was seen in; after another boot everything may rightly be different.
         lladdr: the device's own MAC.
+        index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
     """
 
     boot: str = ""
     device: str = ""
     lladdr: str = ""
+    index: int = 0
+    mtu_bytes: int = 0
     entries: Entries = Entries()
     wireguard: tuple[WireGuardState, ...] = ()
 
@@ -255,6 +258,8 @@ def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
         boot=boot,
         device=mesh.overlay_device,
         lladdr=link.lladdr if link is not None else "",
+        index=link.index if link is not None else 0,
+        mtu_bytes=link.mtu_bytes if link is not None else 0,
         entries=entries_of(snapshot, mesh.overlay_device),
         wireguard=tuple(_settled(state) for state in snapshot.wireguard),
     )

@@ -154,6 +154,12 @@ class PairWatch:
         """The group that judges a path."""
         return self.groups[path.number]
 
+    def follow(self, path: Path) -> None:
+        """Real traffic takes a path from here on: its probes are waited for as long as the path's own."""
+        for session in self.group(path).sessions[:1]:
+            for follower in self.effective:
+                follower.delay.follow(session.delay)
+
     def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
         """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
         if path not in (self.primary.number, NO_PATH):
@@ -227,6 +233,7 @@ class PairWatch:
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
+            answering_nodes=self.side.answering_nodes(),
             silent_bulk=self.side.silent_bulk(),
             answering_bulk=self.side.bulk(),
             mismatched_nodes=self._mismatched(views, now),

@@ -20,10 +20,11 @@ SIZE_FAULTS = (
         code=FaultCode.MTU_MISCONFIGURED,
         layer=Layer.OVERLAY,
         severity=Severity.WARNING,
-        title="a device's MTU is more than what is below it carries in one piece",
-        remedy="lower the MTU of that device to the number that `meshwatchctl mtu` names",
+        title="a device's MTU is more than what is below it carries in one piece, or less than its peers count on",
+        remedy="give that device the MTU that the verdict or `meshwatchctl mtu` names",
         about="VXLAN costs 50 bytes (70 over IPv6), WireGuard 60 (80). Where a device promises more than what is left,"
-        " its outer packets are fragmented: slower, and lost wherever fragments are filtered.",
+        " its outer packets are fragmented: slower, and lost wherever fragments are filtered. Where somebody made"
+        " flannel.1 smaller on one node, what its peers send arrives, and answers as large do not leave.",
     ),
     Fault(
         code=FaultCode.MTU_POISONED,

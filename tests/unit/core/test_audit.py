@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit import Confirmation, View, audit, without_consequences
+from meshwatchd.core.repair import plan_repair
 from meshwatchd.model.audit import Entries
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.settings import MS, SECOND
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Vxlan
 from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
 
 HELD = entries(3)
@@ -123,6 +124,44 @@ def test_an_own_mac_that_changed_explains_the_neighbours_it_flushed():
     assert [(FaultCode.VTEP_MAC_CHANGED, DEVICE, LOCAL)] == _named(flushed)
     assert HELD.neighbours == flushed[0].wanted.neighbours
     assert () == look(snapshot(HELD, lladdr="66:00:00:00:00:01"), known=GOOD)
+
+
+def _sized(mtu, *, lower=1500, index=6):
+    """n0 with flannel.1 of another size, bound to eth0."""
+    eth0 = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=lower)
+    seen = snapshot(HELD)
+    links = [
+        msgspec.structs.replace(each, index=index, mtu_bytes=mtu, vxlan=Vxlan(vni=1, port=8472, lower=2))
+        if each.name == DEVICE
+        else each
+        for each in seen.links
+    ]
+    return msgspec.structs.replace(seen, links=(eth0, *links))
+
+
+def test_a_device_that_somebody_made_smaller_is_named_with_the_size_it_had():
+    """Only its peers saw large packets vanish at it, and could not tell why."""
+    (found,) = look(_sized(1280), known=GOOD)
+
+    assert (FaultCode.MTU_MISCONFIGURED, DEVICE, LOCAL) == (found.code, found.subject, found.culprit)
+    assert "ip link set dev flannel.1 mtu 1450" in found.because[-1]
+    assert plan_repair(found) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "known"),
+    [
+        (_sized(1450), GOOD),
+        (_sized(1480), GOOD),
+        (_sized(1280, index=9), GOOD),
+        (_sized(1280, lower=1330), GOOD),
+        (_sized(1280), None),
+        (_sized(1280), msgspec.structs.replace(GOOD, mtu_bytes=0)),
+    ],
+)
+def test_a_size_that_has_its_reason_is_nobodys_fault(seen, known):
+    """Unchanged, larger, of a device made anew, over a smaller one, or never seen otherwise."""
+    assert () == look(seen, known=known)
 
 
 def test_a_peer_that_has_another_mac_than_flannel_wrote_is_named():

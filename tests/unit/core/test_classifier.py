@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from meshwatchd.core.classifier import TABLE, Evidence, Leg, classify, explains
+from meshwatchd.core.classifier import Evidence, Leg, classify, explains
 from meshwatchd.core.evidence import Beside
 from meshwatchd.core.mtu_verdict import SizeFinding
+from meshwatchd.core.verdict_rules import TABLE
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.path_faults import PATH_FAULTS
-from meshwatchd.model.size_faults import SIZE_FAULTS
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -196,23 +195,6 @@ def test_each_case_hits_its_rule_and_only_it(index):
     assert CATALOGUE[verdict.fault].layer is verdict.layer
     assert verdict.because
     assert all(verdict.because)
-
-
-def test_the_table_is_total():
-    """Its last line asks nothing, so there is a verdict whatever is known."""
-    unknown: dict[str, Any] = dict.fromkeys(LEGS, UNKNOWN)
-    nothing = replace(HEALTHY, **unknown, is_anything_alive=False)
-
-    assert FaultCode.NONE is TABLE[-1].fault is classify(nothing).fault
-    broken = replace(nothing, path=DEAD, is_anything_alive=True)
-    assert FaultCode.UNDETERMINED is classify(broken).fault
-
-
-def test_every_fault_of_paths_but_one_has_a_rule():
-    """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)}
-
-    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
