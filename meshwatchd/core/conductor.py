@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from meshwatchd.core.agreement import Agreement
 from meshwatchd.core.classifier import Evidence, classify
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.execution import Execution
 from meshwatchd.core.mover import Intent, MoveState
-from meshwatchd.core.mtu_verdict import judge
+from meshwatchd.core.mtu_verdict import SizeFinding, judge
 from meshwatchd.core.pair import PairWatch
 from meshwatchd.core.parting import LINGER_NS, Legacy, Parting
 from meshwatchd.core.planner import Planner
@@ -114,7 +113,7 @@ class Conductor:
 
     def deadline(self) -> int:
         """The next instant at which `review` has something to do."""
-        if self.mover.state in (MoveState.PROPOSING, MoveState.VERIFYING):
+        if self.mover.state is not MoveState.IDLE and self.mover.state is not MoveState.APPLYING:
             return min(self.next_review, self.mover.next_step)
         return self.next_review
 
@@ -223,9 +222,10 @@ class Conductor:
         """
         is_news = False
         for group in self._groups[session.plan.session]:
-            before = group.suspect_since, group.down_since
+            suspect_since, down_since = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
-            is_news |= before != (group.suspect_since, group.down_since)
+            if suspect_since != group.suspect_since or down_since != group.down_since:
+                is_news = True
         if is_news:
             return True
         if self.mover.state is MoveState.IDLE and not (self.suspicion.is_raised or self.suspicion.is_seeking):
@@ -320,7 +320,7 @@ class Conductor:
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        found = self._excuse(classify(replace(self._evidence(now), sizes=sizes)), now)
+        found = self._excuse(classify(self._evidence(now, sizes)), now)
         verdict = self.context.explain(found, self.watch.primary.relays)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
@@ -342,7 +342,7 @@ class Conductor:
         group = self.watch.group(path)
         return group.is_down or not group.is_proven
 
-    def _evidence(self, now: int) -> Evidence:
+    def _evidence(self, now: int, sizes: SizeFinding | None = None) -> Evidence:
         others = (path for path in self._watched() if path is not self.mover.active)
         standbys = [path for path in others if not self.context.is_drained(path, now)]
         good = [path for path in standbys if self.watch.group(path).is_good]
@@ -357,6 +357,7 @@ class Conductor:
             is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
+            sizes=sizes,
         )
 
     def _watched(self) -> list[Path]:
@@ -414,15 +415,32 @@ class Conductor:
             return Stay("this node does not hear its own reflector: nobody is accused on its word")
         if self.context.unrest.is_on(self.watch.remote, now):
             return Stay("the mesh's own agent is rewriting it at this moment")
-        return self._undoing(now) or decide(self._situation(now), self.context.damper, now)
+        undoing = self._undoing(now)
+        if undoing is not None:
+            return undoing
+        return Stay() if self._is_content(now) else decide(self._situation(now), self.context.damper, now)
+
+    def _is_content(self, now: int) -> bool:
+        """Whether traffic is at home and nothing speaks for a move: what `decide` comes to then, for much less.
+
+        Asked for each pair ten times a second for as long as all is well.
+        """
+        active, context = self.mover.active, self.context
+        return (
+            active is self.watch.primary
+            and not self.watch.group(active).is_down
+            and not context.settings.mtu.move
+            and context.orders.about(OrderKind.PIN, self.watch.remote) is None
+            and not context.is_drained(active, now)
+        )
 
     def _situation(self, now: int) -> Situation:
         context, active = self.context, self.mover.active
         banned, local = self.execution.banned_until, context.planner.topology.local.location
         pin = context.orders.about(OrderKind.PIN, self.watch.remote)
-        pinned = next((path for path in self.watch.paths if pin is not None and path.rank == pin.rank), None)
+        pinned = None if pin is None else next((path for path in self.watch.paths if path.rank == pin.rank), None)
         return Situation(
-            paths=tuple(path for path in self.watch.paths if banned.get(path.number, 0) <= now),
+            paths=tuple([path for path in self.watch.paths if banned.get(path.number, 0) <= now]),
             group=self.watch.group,
             active=active,
             home=pinned or self.watch.primary,

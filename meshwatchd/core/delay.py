@@ -56,6 +56,12 @@ class DelayEstimator:
         if rtt_ns >= self._peak_ns or rtt_ns >= self._peak(now):
             self._peak_ns, self._peak_at = rtt_ns, now
 
+    def follow(self, other: DelayEstimator) -> None:
+        """Packets of this leg take another one from here on: what was learned of that one is what there is to know."""
+        self.srtt_ns, self._rttvar_ns = other.srtt_ns, other._rttvar_ns
+        self._peak_ns, self._peak_at = other._peak_ns, other._peak_at
+        self._calm_since = other._calm_since
+
     def distrust(self, now: int) -> None:
         """Something stalled that no answer tells of: trust has to be earned anew."""
         if self._calm_since is not None:

@@ -100,9 +100,12 @@ class Engine:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         # Asked after every event: a loop costs a third of what building lists and looking for their minimum does.
         earliest = self.schedule.deadline()
-        for due in (self.sizes.deadline(), self.findings.deadline()):
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
+        due = self.sizes.deadline()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
+        due = self.findings.deadline()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
         for conductor in self.conductors.values():
             at = conductor.deadline()
             if earliest is None or at < earliest:
@@ -125,7 +128,7 @@ class Engine:
             outputs = self._tick(now)
         elif isinstance(event, ev.RequestReceived):
             # As many as the two above, and a match tries its patterns one by one.
-            outputs = list(self._requested(event, now))
+            outputs = self._requested(event, now)
             self._is_told = self._is_told and not outputs
         else:
             outputs = list(self._dispatch(event, now))
@@ -200,8 +203,7 @@ class Engine:
 
     def _tick(self, now: int) -> list[Output]:
         missed: list[tuple[Session, SessionState]] = []
-        outputs: list[Output] = []
-        outputs += self.schedule.advance(now, lambda session, before: missed.append((session, before)))
+        outputs: list[Output] = [*self.schedule.advance(now, lambda session, before: missed.append((session, before)))]
         if (self.findings.deadline() or now + 1) <= now:
             outputs += self.findings.advance(now)
         if not self.sizes.is_due(now) or not any(each.is_busy for each in self.conductors.values()):
@@ -210,16 +212,17 @@ class Engine:
             self.sizes.wait(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         for session, before in missed:
-            outputs += self._changed(session, before)
+            if session.state is not before:
+                outputs.append(_changed(session))
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
         for order in self.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
             for conductor in self.conductors.values():
                 conductor.order_expired(order, now)
-        # One look at everything that was missed at this instant, not one look for each miss.
-        for conductor in dict.fromkeys(due):
-            outputs += conductor.review(now)
         if due:
+            # One look at everything that was missed at this instant, not one look for each miss.
+            for conductor in dict.fromkeys(due):
+                outputs += conductor.review(now)
             self._is_told = False
         self.use_paths(now)
         if self.takeover.held:
@@ -240,27 +243,13 @@ class Engine:
             self.schedule.look_closely(session, now)
         is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
-        outputs += self._changed(session, before)
+        if session.state is not before:
+            outputs.append(_changed(session))
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
         for conductor in due:
             outputs += conductor.review(now)
-        self._is_told = self._is_told and was_calm and session.is_calm and not due
+        self._is_told = self._is_told and was_calm and not due and session.is_calm
         return outputs
-
-    def _changed(self, session: Session, before: SessionState) -> list[Output]:
-        if session.state is before:
-            return []
-        return [
-            SessionChanged(
-                session=session.plan.session,
-                peer=session.plan.peer,
-                layer=session.plan.layer,
-                path=session.plan.path,
-                flow=session.plan.flow,
-                state=session.state,
-                rtt_ns=session.rtt_ns,
-            )
-        ]
 
     def _concerned(self, session: Session) -> tuple[Conductor, ...]:
         """Who looks at a session: the pair of its path, or for a segment all pairs."""
@@ -289,20 +278,21 @@ class Engine:
 
     # -- peers -------------------------------------------------------------------------------------------------
 
-    def _requested(self, event: ev.RequestReceived, now: int) -> Iterator[Output]:
+    def _requested(self, event: ev.RequestReceived, now: int) -> list[Output]:
         if not event.is_fresh_epoch or event.peer == self.node:
-            return
+            return []
         if event.size_bytes:
             self.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self.by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, event.path, now)
-        yield from self._learn(event.peer, event.banner, now)
+        outputs = self._learn(event.peer, event.banner, now)
         message = event.coordination
         if message is None or message.target != self.node or message.pair not in self.conductors:
-            return
+            return outputs
         if self._is_shared(event.peer, message.pair):
-            yield from self.conductors[message.pair].received(message, event.peer, now)
+            outputs += self.conductors[message.pair].received(message, event.peer, now)
+        return outputs
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
@@ -311,8 +301,12 @@ class Engine:
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         """Note what a peer says of itself; a relay's word about the path in use may be followed."""
-        if banner.active != self._banner.active or banner.window:
-            banner = self._readable(peer, banner)
+        # Nearly always a peer uses the same paths: its banner is compared once.
+        is_other = banner.active != self._banner.active
+        if is_other or banner.window:
+            readable = self._readable(peer, banner)
+            if readable is not banner:
+                banner, is_other = readable, readable.active != self._banner.active
         self.views.note(peer, banner, now)
         if banner.view_up & ABOUT_NODE and self.topology is not None:
             mesh, home = self.topology.mesh, self.topology.local.location
@@ -326,7 +320,7 @@ class Engine:
         for conductor in self.conductors.values():
             if is_doubtful or conductor.suspicion.has_doubters:
                 conductor.suspicion.heard(peer, now)
-        if banner.active != self._banner.active:
+        if is_other:
             for active in banner.active:
                 if active.pair in self.conductors:
                     outputs += self.conductors[active.pair].told(peer, active, now)
@@ -368,7 +362,7 @@ class Engine:
     def _announce(self, now: int) -> Iterator[Output]:
         legs: dict[tuple[int, views.View], Leg] = {}
         for conductor in self.conductors.values():
-            legs |= conductor.watch.legs()
+            legs.update(conductor.watch.legs())
         up, known = views.encode(legs)
         bits = self.unrest.bits(now)
         up, known = up | bits, known | bits
@@ -393,8 +387,20 @@ class Engine:
 
     def use_paths(self, now: int) -> None:
         """Probe the paths that carry traffic as what they are."""
-        in_use = tuple(conductor.mover.active.number for conductor in self.conductors.values())
+        in_use = tuple([conductor.mover.active.number for conductor in self.conductors.values()])
         if in_use != self.in_use:
             self.in_use = in_use
             primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
             self.schedule.use_paths([*in_use, *primary], now)
+
+
+def _changed(session: Session) -> SessionChanged:
+    return SessionChanged(
+        session=session.plan.session,
+        peer=session.plan.peer,
+        layer=session.plan.layer,
+        path=session.plan.path,
+        flow=session.plan.flow,
+        state=session.state,
+        rtt_ns=session.rtt_ns,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from meshwatchd.core.context import PairContext
@@ -15,6 +15,7 @@ from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.outputs import (
     ApplySwitch,
     FailoverApplied,
+    FailoverDoubted,
     FailoverRolledBack,
     FailoverVerified,
     ObjectReasserted,
@@ -32,6 +33,9 @@ VERIFY_DELAY_NS = 15 * MS
 """Probes sent earlier than this after the move may have met a node that had not moved yet."""
 
 VERIFY_ATTEMPTS = 3
+DOUBT_ATTEMPTS = 6
+"""Looks before a move is undone that carries too little, and before one is left to the usual tests that carries more
+than the path that was left."""
 
 MAX_REASSERTS = 5
 """In a minute. A fight between two programs is worse for traffic than either of their routes."""
@@ -78,6 +82,7 @@ class Execution:
         mover.applied(now, VERIFY_NS)
         self._attempts = 0
         is_failover = not intent.target.is_primary and intent.reason not in ORDERLY
+        context.watch.follow(mover.active)
         context.damper.record(now, is_failover=is_failover, dice=context.rng.random() if is_failover else 0.0)
         yield FailoverApplied(
             pair=context.watch.index,
@@ -170,9 +175,23 @@ class Execution:
             yield from self._verified(intent, received, sent, now)
             return
         self._attempts += 1
-        if self._attempts < VERIFY_ATTEMPTS:
+        left_received, left_sent = self._left_since(mover.moved_at)
+        # Each share is of what that path was asked; a path that was asked nothing carries nothing.
+        is_gain = received * left_sent > left_received * sent
+        if self._attempts < (DOUBT_ATTEMPTS if is_gain else VERIFY_ATTEMPTS):
             mover.next_step = now + VERIFY_NS
             self._context.schedule.confirm(self._context.watch.effective, now, rounds=VERIFY_ROUNDS)
+            return
+        if is_gain:
+            mover.settled()
+            yield FailoverDoubted(
+                pair=self._context.watch.index,
+                rank=intent.target.rank,
+                received=received,
+                sent=sent,
+                left_received=left_received,
+                left_sent=left_sent,
+            )
             return
         yield from self._roll_back(intent, f"only {received} of {sent} probes that follow real traffic arrived", now)
 
@@ -190,9 +209,11 @@ class Execution:
         )
 
     def _received_since(self, instant: int) -> tuple[int, int]:
-        counts = [session.since(instant) for session in self._telling()]
-        received = sum(hits for hits, _ in counts)
-        return received, received + sum(misses for _, misses in counts)
+        return _tally(self._telling(), instant)
+
+    def _left_since(self, instant: int) -> tuple[int, int]:
+        """What the path that was left has carried since then: probes of its own go on over it."""
+        return _tally(self._context.watch.group(self._context.mover.previous).sessions, instant)
 
     def _telling(self) -> tuple[Session, ...]:
         """Without the relay that was left, where there is anybody else: it may be dead, and the new path good."""
@@ -237,3 +258,10 @@ class Execution:
             return
         for name in context.neighbours():
             yield from context.say(CoordinationKind.NOTICE, name, intent, now)
+
+
+def _tally(sessions: Iterable[Session], instant: int) -> tuple[int, int]:
+    """Answers, and probes that have an outcome, among those sent at or after an instant."""
+    counts = [session.since(instant) for session in sessions]
+    received = sum(hits for hits, _ in counts)
+    return received, received + sum(misses for _, misses in counts)

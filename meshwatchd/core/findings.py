@@ -44,6 +44,9 @@ class FindingBook:
     Args:
         settings: the configuration.
         node: this node.
+
+    Attributes:
+        deadline: when `advance` has something to do; asked after every event, and so the repairs' own.
     """
 
     def __init__(self, settings: Settings, node: str) -> None:
@@ -51,6 +54,7 @@ class FindingBook:
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
         self._told: tuple[PeerFault, ...] = ()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
+        self.deadline = self._repairs.deadline
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
         """Take in everything that is wrong at present."""
@@ -78,10 +82,6 @@ class FindingBook:
         """Nobody carries out what was asked for; what peers say is heard by the next agent."""
         self._repairs.forget_under_way()
         self._told = ()
-
-    def deadline(self) -> int | None:
-        """When `advance` has something to do."""
-        return self._repairs.deadline()
 
     def advance(self, now: int) -> Iterator[Output]:
         """Go on with repairs that had to wait."""

@@ -79,7 +79,7 @@ def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeF
         active: the path in use between the pair's locations.
         now: nanoseconds.
     """
-    if now < watch.settled_at:
+    if now < watch.settled_at or not (watch.sessions or watch.stack.misfits):
         return None
     return next(_Court(watch, topology, active, now).findings(), None)
 

@@ -35,7 +35,7 @@ class Orders:
     @property
     def is_draining(self) -> bool:
         """Whether this node is taken out of service."""
-        return any(order.kind is OrderKind.DRAIN for order in self._orders.values())
+        return bool(self._orders) and any(order.kind is OrderKind.DRAIN for order in self._orders.values())
 
     def give(self, order: Order) -> bool:
         """Take an order, in place of the same owner's earlier one; False where there are too many."""
@@ -65,6 +65,8 @@ class Orders:
 
     def about(self, kind: OrderKind, location: str) -> Order | None:
         """An order of a kind that holds for a location, or None; the first by location and name of several."""
+        if not self._orders:
+            return None  # asked at every review, and nearly always so
         return next((o for o in self.standing if o.kind is kind and o.location in ("", location)), None)
 
     def restore(self, orders: Iterable[Order]) -> None:

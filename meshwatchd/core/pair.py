@@ -11,6 +11,7 @@ from meshwatchd.core.classifier import Evidence, Leg
 from meshwatchd.core.detector import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.group import DISTURBED_NATS, ISOLATED_NATS, Group
 from meshwatchd.core.layout import NO_PATH
+from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.core.reconfigure import relays_print
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
@@ -153,6 +154,12 @@ class PairWatch:
         """The group that judges a path."""
         return self.groups[path.number]
 
+    def follow(self, path: Path) -> None:
+        """Real traffic takes a path from here on: its probes are waited for as long as the path's own."""
+        for session in self.group(path).sessions[:1]:
+            for follower in self.effective:
+                follower.delay.follow(session.delay)
+
     def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
         """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
         if path not in (self.primary.number, NO_PATH):
@@ -184,6 +191,7 @@ class PairWatch:
         is_settled: bool,
         is_standby_missing: bool,
         has_good_standby: bool,
+        sizes: SizeFinding | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
         primary = self.group(self.primary)
@@ -233,6 +241,7 @@ class PairWatch:
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
             beside=self._surroundings.look(since, leg),
+            sizes=sizes,
         )
 
     def _silent_nodes(self, views: PeerViews, now: int) -> tuple[str, ...]:
@@ -247,6 +256,8 @@ class PairWatch:
 
         What the remote relay itself answers has not crossed its overlay, and speaks for no node behind it.
         """
+        if not self.side.canaries:
+            return ()
         if not since:
             behind = frozenset(self._witnesses or self._members)
             return self.side.answering_canaries(0, partial(self._refutes, behind))
@@ -387,11 +398,13 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
 
     With no instant (nothing is suspected) the sessions' standing states decide.
     """
-    proven = tuple(session for session in sessions if session.is_proven)
     if not since:
-        return _standing(proven)
-    counts = [session.since(since) for session in proven]
-    hits, misses = sum(won for won, _ in counts), sum(lost for _, lost in counts)
+        return _standing(sessions)
+    hits = misses = 0
+    for session in sessions:
+        if session.is_proven:
+            won, lost = session.since(since)
+            hits, misses = hits + won, misses + lost
     if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
         return Leg.ALIVE
     if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:

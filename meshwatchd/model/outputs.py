@@ -281,6 +281,24 @@ class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
     small_only: tuple[str, ...] = ()
 
 
+class FailoverDoubted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """Too few probes that follow real traffic arrive over the new path, and still more than over the one it replaced.
+
+    It stays: going back would be worse. From here on it is judged like any path in use.
+
+    Attributes:
+        received: of `sent` probes over the new path.
+        left_received: of `left_sent` probes over the path that was left, since the move.
+    """
+
+    pair: int
+    rank: int
+    received: int
+    sent: int
+    left_received: int
+    left_sent: int
+
+
 class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """The new path was worse; the change has been undone."""
 
@@ -430,6 +448,7 @@ Fact = (
     | ProposalAnswered
     | FailoverApplied
     | FailoverVerified
+    | FailoverDoubted
     | FailoverRolledBack
     | FailoverHeld
     | FailoverAdvised

@@ -227,6 +227,10 @@ class Daemons:
         engine = self.engine_pid(node)
         return wait_until(lambda: _agent_of(engine), timeout_s=timeout_s, what=f"the agent of {node}")
 
+    def has_agent(self, node: str) -> bool:
+        """Whether the agent runs at this moment."""
+        return _agent_of(self.engine_pid(node)) is not None
+
     def control(self, node: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run meshwatchctl on a node."""
         return self._lab.node(node).run([*CONTROL, *arguments], timeout=60)
@@ -325,18 +329,31 @@ def _summarise(status: Status) -> str:
 
 
 def _agent_of(engine: int) -> int | None:
-    """The child of `engine` that runs the agent's module (proc(5): field 4 of stat is the parent)."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parent = int((entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
-            command = (entry / "cmdline").read_bytes() if parent == engine else b""
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if AGENT_MODULE.encode() in command:
-            return int(entry.name)
+    """The child of `engine` that runs the agent's module."""
+    for child in _children(engine):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if AGENT_MODULE.encode() in (Path("/proc") / str(child) / "cmdline").read_bytes():
+                return child
     return None
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process; none of one that is gone. A look through all of /proc takes several milliseconds."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return _children_by_parent(pid)
+
+
+def _children_by_parent(pid: int) -> list[int]:
+    """The same where the kernel keeps no such list (proc(5): field 4 of stat is the parent)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = (entry / "stat").read_text(encoding="utf-8", errors="replace") if entry.name.isdigit() else ""
+            if stat and int(stat.rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
 
 
 def _await_end(engine: subprocess.Popen[str]) -> str:

@@ -6,8 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
+from types import FrameType, TracebackType
+from typing import NoReturn, Self
 
 ENDINGS = frozenset({signal.SIGINT, signal.SIGTERM})
 
@@ -39,6 +39,39 @@ def signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Interruption:
+    """Remembers SIGINT: a KeyboardInterrupt that happens to be raised inside a finalizer is printed and lost.
+
+    Where finalizers run often (each ended subprocess has one) the program asks now and then. In the main thread only.
+    """
+
+    def __init__(self) -> None:
+        self._is_asked_for = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def check(self) -> None:
+        """Say it again.
+
+        Raises:
+            KeyboardInterrupt: there was a SIGINT.
+        """
+        if self._is_asked_for:
+            raise KeyboardInterrupt
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> NoReturn:
+        del number, frame
+        self._is_asked_for = True
+        raise KeyboardInterrupt
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:

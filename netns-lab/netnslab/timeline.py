@@ -56,6 +56,7 @@ LAYERS = MappingProxyType(
 SENTENCES: Mapping[str, tuple[Tone, str]] = MappingProxyType(
     {
         "failover.proposed": (Tone.INFO, "asks the other relay to move to path {to_rank}: {reason}"),
+        "failover.doubted": (Tone.BAD, "keeps path {rank}, which carries only {received} of {sent} probes"),
         "failover.rolled_back": (Tone.BAD, "takes the move to path {rank} back: {reason}"),
         "failover.held": (Tone.BAD, "does nothing: {reason}"),
         "plan.refused": (Tone.BAD, "change refused: {reason}"),

@@ -13,7 +13,8 @@ from meshwatchd.model.events import Reason
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
 from tests.sim import faults
 from tests.sim.clones import Frozen
-from tests.sim.world import World, healthy_world
+from tests.sim.healthy import healthy_world
+from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
 POLICY = PolicySettings(hold_down="1s", wait_to_restore="500ms", actions_per_minute=6)

@@ -9,7 +9,8 @@ from meshwatchd.core.delay import TRUSTED_AFTER_NS
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim.clones import made_once
 from tests.sim.faults import Fault, FlowTable
-from tests.sim.world import World, healthy_world
+from tests.sim.healthy import healthy_world
+from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
 RELAYS = ("a1", "a2", "b1", "b2")

@@ -14,7 +14,7 @@ from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim import faults
 from tests.sim.detection import Times, after, trusted_world, with_flow_table
 from tests.sim.false_trips import run
-from tests.sim.world import healthy_world
+from tests.sim.healthy import healthy_world
 
 SEEDS = range(24)
 

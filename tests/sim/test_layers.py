@@ -8,7 +8,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import SECOND, Canary, PolicySettings, Settings
 from tests.sim import faults
-from tests.sim.world import healthy_world
+from tests.sim.healthy import healthy_world
 from tests.support.lab_mesh import NAMES, with_canaries, with_ip6, with_ipip
 
 IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")

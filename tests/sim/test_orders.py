@@ -8,7 +8,8 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
 from tests.sim import faults
-from tests.sim.world import World, healthy_world
+from tests.sim.healthy import healthy_world
+from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
 IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")

@@ -8,7 +8,8 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.settings import SECOND, PolicySettings, Settings
 from tests.sim import faults
-from tests.sim.world import World, healthy_world
+from tests.sim.healthy import healthy_world
+from tests.sim.world import World
 
 IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
 

@@ -12,7 +12,8 @@ from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.settings import SECOND, Mode, Settings
 from tests.sim import faults
 from tests.sim.clones import made_once
-from tests.sim.world import World, healthy_world
+from tests.sim.healthy import healthy_world
+from tests.sim.world import World
 from tests.support.lab_mesh import NAMES, with_ipip
 
 VERDICT_NS, EXACT_NS = 3 * SECOND, 10 * SECOND

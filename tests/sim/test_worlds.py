@@ -139,9 +139,16 @@ def test_a_run_in_which_hardly_anything_happened_fails(capsys):
     assert 1 == report.conclude(with_digest=False)
 
     broken = Report(1)
+    assert 1 == broken.conclude(with_digest=False), "none of it was told"
+    assert "CUT SHORT: 1 worlds of 1" in capsys.readouterr().out
     broken.note(Ended(7, "", HOME, Counter(), 1))
     assert 1 == broken.conclude(with_digest=False)
     assert "--first 7 --count 1" in capsys.readouterr().out
+
+    slow = Report(1, within_s=0.0)
+    slow.note(Ended(1, "x", "", Counter(), 1))
+    assert 0 == slow.conclude(with_digest=False)
+    assert "SLOW: 1 worlds should take 0 s" in capsys.readouterr().out
 
 
 def test_stories_hold_every_kind_of_trouble_and_every_mesh():

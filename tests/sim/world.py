@@ -25,8 +25,7 @@ from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import KILO, PROFILES
-from tests.sim.clones import made_once
-from tests.sim.faults import Ends, Fault, Leg, Slow
+from tests.sim.faults import Fault, Leg, Slow
 from tests.sim.parts import JITTER_NS, Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake, Way
 from tests.sim.routes import LOOP, Routes, legs_of, way_of
 from tests.sim.sizes import SizeRequest, SizeTraffic
@@ -40,11 +39,14 @@ SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
 """Verdicts that accuse nobody."""
 
 _TICK, _NO_WORD = ev.Tick(), ev.Banner()
+_JITTER_BITS = JITTER_NS.bit_length()
+_NO_WAY = None, Way((), (), 0, 0)
 
 Adjust = Callable[[Settings], Settings]
 
 
-def _as_it_is(settings: Settings) -> Settings:
+def as_it_is(settings: Settings) -> Settings:
+    """No change."""
     return settings
 
 
@@ -69,7 +71,7 @@ class World:
         mode: Mode = Mode.ENFORCE,
         modes: Mapping[str, Mode] | None = None,
         policy: PolicySettings | None = None,
-        adjust: Adjust = _as_it_is,
+        adjust: Adjust = as_it_is,
         mesh: MeshSettings | None = None,
         engines: Sequence[str] = (),
     ) -> None:
@@ -87,7 +89,7 @@ class World:
         self.journals: dict[str, Journal] = {}
         self.carried: dict[tuple[str, int], int] = {}
         self._heap: list[tuple[int, int, str, Delivery]] = []
-        self._ways: dict[tuple[str, Layer, int, str, bool], Way] = {}
+        self._ways: dict[int, tuple[out.SessionPlan | None, Way]] = {}
         self._walks: dict[tuple[str, str, int | None], tuple[Leg, ...]] = {}
         # Kernels of nodes without a daemon follow what daemons believe, and may change with each of their words.
         self.has_followers = bool(engines)
@@ -113,7 +115,12 @@ class World:
 
     def run(self, duration_ns: int) -> None:
         """Let the world run for a while."""
-        self.run_until(lambda: False, limit_ns=duration_ns)
+        end = self.now + duration_ns
+        at = self._next()
+        while at is not None and at <= end:
+            self.now = max(self.now, at)
+            at = self._step()
+        self.now = end
 
     def run_until(self, predicate: Callable[[], bool], *, limit_ns: int) -> bool:
         """Run until the predicate holds; False when the limit comes first."""
@@ -258,28 +265,36 @@ class World:
                 at = due
         return at
 
-    def _step(self) -> None:
-        heap, now = self._heap, self.now
+    def _step(self) -> int | None:
+        """Everything that happens at this instant; returns the next one, as `_next` would."""
+        heap, now, nodes = self._heap, self.now, self.nodes
         while heap and heap[0][0] <= now:
             _, _, name, delivery = heapq.heappop(heap)
-            if name in self.nodes:
-                self._deliver(self.nodes[name], delivery)
-            elif isinstance(delivery, Request):
-                self._answer(name, ev.Banner(), 1, delivery)
-        for node in self.nodes.values():
-            if node.due is not None and node.due <= now and node.is_running and node.held is None:
+            node = nodes.get(name)
+            if node is None:
+                if isinstance(delivery, Request):
+                    self._answer(name, _NO_WORD, 1, delivery)
+            # Nearly all deliveries are probes and their answers.
+            elif type(delivery) is Request and node.is_running and node.held is None:
+                self._reflect(node, delivery)
+            elif type(delivery) is Reply and node.is_running and node.held is None:
+                if delivery.epoch == node.engine.epoch:
+                    self._feed(node, delivery.event)
+            else:
+                self._deliver(node, delivery)
+        at = None
+        for node in nodes.values():
+            due = node.due
+            if due is None or not node.is_running or node.held is not None:
+                continue
+            if due <= now:
                 self._feed(node, _TICK)
+                due = node.due
+            if due is not None and (at is None or due < at):
+                at = due
+        return heap[0][0] if heap and (at is None or heap[0][0] <= at) else at
 
     def _deliver(self, node: SimNode, delivery: Delivery) -> None:
-        # Nearly all deliveries are probes and their answers.
-        is_awake = node.is_running and node.held is None
-        if is_awake and type(delivery) is Request:
-            self._reflect(node, delivery)
-            return
-        if is_awake and type(delivery) is Reply:
-            if delivery.epoch == node.engine.epoch:
-                self._feed(node, delivery.event)
-            return
         match delivery:
             case Boot():
                 node.is_running = True
@@ -299,22 +314,28 @@ class World:
                 if reply is not None:
                     self._post(reply[0], delivery.sender, Reply(delivery.epoch, reply[1]))
                 self._feed(node, heard)
+            case Request():
+                self._reflect(node, delivery)
+            case Reply():
+                if delivery.epoch == node.engine.epoch:
+                    self._feed(node, delivery.event)
             case _:
-                assert not isinstance(delivery, Request | Reply), "delivered above"
                 self._feed(node, delivery)
 
     def _feed(self, node: SimNode, event: ev.Event) -> None:
-        outputs = node.engine.handle(event, self.now)
+        engine = node.engine
+        outputs = engine.handle(event, self.now)
         if self.journals and node.name in self.journals:
             self.journals[node.name].note(event, self.now, outputs, is_asked=True)
         for output in outputs:
-            self._effect(node, output)
-        node.due = node.engine.deadline()
+            if type(output) is out.SendProbe:
+                self._send(node, output)
+            else:
+                self._effect(node, output)
+        node.due = engine.deadline()
 
     def _effect(self, node: SimNode, output: out.Output) -> None:
         match output:
-            case out.SendProbe():
-                self._send(node, output)
             case out.ConfigureSessions():
                 node.plans = {plan.session: plan for plan in output.sessions}
                 node.windows, node.parts = output.windows, None
@@ -338,6 +359,8 @@ class World:
                 self.replies.append((node.name, output))
             case out.SaveState():
                 node.state = output.state
+            case out.SendProbe():
+                self._send(node, output)
             case _:
                 self.told.append(Told(self.now, node.name, output))
                 if self.has_followers and not isinstance(output, QUIET):
@@ -413,7 +436,12 @@ class World:
             self._post(delay, request.sender, Reply(request.epoch, reply))
 
     def _delay(self, legs: tuple[Leg, ...], usual_ns: int) -> int:
-        delay = usual_ns + self.rng.randrange(JITTER_NS)
+        # As randrange draws it, without its checks of arguments.
+        draw = self.rng.getrandbits
+        jitter_ns = draw(_JITTER_BITS)
+        while jitter_ns >= JITTER_NS:
+            jitter_ns = draw(_JITTER_BITS)
+        delay = usual_ns + jitter_ns
         for fault in self.faults:
             if isinstance(fault, Slow):
                 delay += sum(fault.delay_ns(leg, self.rng) for leg in legs)
@@ -428,14 +456,14 @@ class World:
         *,
         rng: random.Random | None = None,
     ) -> bool:
-        if legs and legs[-1] is LOOP:
+        if not self.faults or not legs:
+            return not (legs and legs[-1] is LOOP)
+        if legs[-1] is LOOP:
             return False
-        if not self.faults:
-            return True
         dice, ends = rng or self.rng, None
         for leg in legs:
             if plan is not None and probe is not None and leg.kind == "overlay":
-                ends = ends or _ends(plan, probe)
+                ends = ends or ((plan.source, probe.source_port), (plan.destination, plan.port))
                 leg = leg._replace(inner=ends)  # noqa: PLW2901 - the same leg, with what its faults may ask for
             for fault in self.faults:
                 if fault(leg, flow, dice):
@@ -444,10 +472,11 @@ class World:
 
     def _way_of(self, source: str, plan: out.SessionPlan) -> Way:
         """The way of a session's probes, which stays the same until somebody's overrides change."""
-        key = source, plan.layer, plan.path, plan.peer, plan.is_ip6
-        way = self._ways.get(key)
-        if way is None:
-            way = self._ways[key] = way_of(self._walk, source, plan)
+        # A plan belongs to one node. It is kept beside its way, so that nothing else can be found under its id.
+        known, way = self._ways.get(id(plan), _NO_WAY)
+        if known is not plan:
+            way = way_of(self._walk, source, plan)
+            self._ways[id(plan)] = plan, way
         return way
 
     def _walk(self, source: str, target: str, path: int | None) -> tuple[Leg, ...]:
@@ -466,30 +495,3 @@ class World:
         self._ways.clear()
         self._walks.clear()
         self._followed.clear()
-
-
-def _ends(plan: out.SessionPlan, probe: out.SendProbe) -> Ends:
-    return (plan.source, probe.source_port), (plan.destination, plan.port)
-
-
-def healthy_world(
-    *,
-    seed: int = 1,
-    mode: Mode = Mode.ENFORCE,
-    modes: Mapping[str, Mode] | None = None,
-    policy: PolicySettings | None = None,
-    adjust: Adjust = _as_it_is,
-) -> World:
-    """A world in which every daemon is ready and every session has been up."""
-    return _healthy_world((seed, mode, tuple(sorted((modes or {}).items()))), policy, adjust)
-
-
-@made_once
-def _healthy_world(
-    made: tuple[int, Mode, tuple[tuple[str, Mode], ...]], policy: PolicySettings | None, adjust: Adjust
-) -> World:
-    seed, mode, modes = made
-    world = World(seed=seed, mode=mode, modes=dict(modes), policy=policy, adjust=adjust)
-    world.run(2 * SECOND)
-    assert all(node.conductor.is_ready for node in world.nodes.values()), world.story()
-    return world

@@ -2,7 +2,8 @@
 
 Whatever the story of a world (`tests.sim.stories`), the properties of `tests.sim.properties` hold in it. One in which
 some does not is printed with its number and the line that tells it again. A run that proved nothing, because hardly
-anything moved in it, fails as well.
+anything moved in it, fails as well, and so does one that the limit of time has cut short. One that took longer than
+`--within` says so and passes: a slow or busy machine proves as much as a fast one.
 """
 
 from __future__ import annotations
@@ -109,10 +110,12 @@ class Report:
 
     Args:
         wanted: how many worlds were asked for.
+        within_s: what they should take on two calm cores.
     """
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, within_s: float = float("inf")) -> None:
         self.wanted, self.worlds, self.failures, self.probes = wanted, 0, 0, 0
+        self._within_s = within_s
         self.seen: Counter[str] = Counter()
         self._began = self._told = time.monotonic()
         self._whole = hashlib.sha256()
@@ -150,8 +153,14 @@ class Report:
         lacking = self.lacking()
         if lacking:
             _print(f"too little happened: {', '.join(lacking)}")
+        if took_s > self._within_s:
+            _print(
+                f"SLOW: {self.wanted} worlds should take {self._within_s:.0f} s at most; this run took {took_s:.0f} s"
+            )
+        if self.worlds < self.wanted:
+            _print(f"CUT SHORT: {self.wanted - self.worlds} worlds of {self.wanted} were not told, which is a failure")
         _print(f"{self.failures} worlds with a property that does not hold")
-        return int(bool(self.failures or lacking))
+        return int(bool(self.failures or lacking or self.worlds < self.wanted))
 
 
 def _print(text: str) -> None:
@@ -166,12 +175,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="stop after so long, and say how far it came"
+        "--seconds", type=float, default=float("inf"), help="stop after so long and fail, saying how far it came"
     )
+    parser.add_argument("--within", type=float, default=float("inf"), help="say so where it takes longer")
     parser.add_argument("--digest", action="store_true", help="print one digest of all decisions")
     options = parser.parse_args()
     _print(f"worlds {options.first} to {options.first + options.count - 1}, in {options.jobs} processes")
-    report = Report(options.count)
+    report = Report(options.count, options.within)
     for ended in run(options.first, options.count, jobs=options.jobs, limit_s=options.seconds):
         report.note(ended)
     return report.conclude(with_digest=options.digest)

@@ -131,8 +131,8 @@ def _tell(event: Event, pair: PairStatus) -> str | None:
             return f"moved traffic to path {relays}{_operations(event)}"
         case "failback.applied":
             return f"moved traffic back to the mesh's own path {relays}{_operations(event)}"
-        case "failover.verified":
-            return f"verified path {relays}: {event.get('received')} of {event.get('sent')} probes arrived"
+        case "failover.verified" | "failover.doubted":
+            return _proof(event, relays)
         case "failover.rolled_back":
             return f"rolled back from path {relays}: {reason}"
         case "failover.held":
@@ -145,6 +145,14 @@ def _tell(event: Event, pair: PairStatus) -> str | None:
             return f"found path {relays} in use at start and kept it"
         case _:
             return None
+
+
+def _proof(event: Event, relays: str) -> str:
+    """What probes said of a move that stays."""
+    part, left = (f"{event.get(f'{of}received')} of {event.get(f'{of}sent')}" for of in ("", "left_"))
+    if event.get("event") == "failover.verified":
+        return f"verified path {relays}: {part} probes arrived"
+    return f"kept path {relays}, over which {part} probes arrived: {left} did over the path that was left"
 
 
 def _tell_bisection(event: Event) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.execution import VERIFY_ATTEMPTS, VERIFY_NS
+from meshwatchd.core.execution import DOUBT_ATTEMPTS, VERIFY_ATTEMPTS, VERIFY_NS
 from meshwatchd.core.mover import BACK_OFF_NS, NOTICE_REPEATS, MoveState
 from meshwatchd.model.events import CoordinationKind, ObjectLost, Reason, SwitchApplied, SwitchFailed
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
     ApplySwitch,
     FailoverApplied,
+    FailoverDoubted,
     FailoverRolledBack,
     FailoverVerified,
     ObjectReasserted,
@@ -139,6 +140,49 @@ def test_a_move_that_made_nothing_better_is_undone():
     assert (0, 2) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
     assert Reason.ROLLED_BACK in {m.reason for m in bench.spoken(NOTICE)}
     assert bench.conductor.execution.banned_until[1] > bench.now + SECOND
+
+
+def test_a_move_that_carries_little_stays_where_what_was_left_carries_nothing():
+    """A slow or lossy way round is worth more than a dead path: going back would take away what arrives."""
+    bench = ready("b2")
+    count = iter(range(10**9))
+    bench.silent = lambda plan: (
+        (plan.layer is Layer.RELAY and plan.path == 0) or (plan.layer is Layer.EFFECTIVE and next(count) % 3 > 0)
+    )
+    bench.hear("a1", message(NOTICE, rank=1, target="b2"))
+    bench.run(DOUBT_ATTEMPTS * VERIFY_NS + 100 * MS)
+    (fact,) = bench.said(FailoverDoubted)
+
+    assert (1, 0) == (fact.rank, fact.left_received)
+    assert 0 < fact.received * 2 < fact.sent
+    assert fact.left_sent
+    assert [] == bench.said(FailoverRolledBack)
+    assert (1, MoveState.IDLE) == (bench.conductor.mover.active.rank, bench.conductor.mover.state)
+
+
+def test_a_move_that_carries_less_than_what_was_left_is_undone():
+    """The same share over the new path, and the one that was left answers."""
+    bench = ready("b2")
+    count = iter(range(10**9))
+    bench.silent = lambda plan: plan.layer is Layer.EFFECTIVE and next(count) % 3 > 0
+    bench.hear("a1", message(NOTICE, rank=1, target="b2"))
+    bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 100 * MS)
+
+    assert [] == bench.said(FailoverDoubted)
+    assert 1 == len(bench.said(FailoverRolledBack))
+
+
+def test_after_a_move_answers_are_waited_for_as_long_as_the_new_path_takes():
+    """A way round over a distant relay is no worse for taking ten times as long."""
+    bench = ready("b2")
+    watch = bench.conductor.watch
+    over = watch.group(watch.paths[1]).sessions[0].delay
+    over.sample(300 * MS, bench.now)
+    before = watch.effective[0].delay.wait_ns(bench.now)
+    bench.hear("a1", message(NOTICE, rank=1, target="b2"))
+    bench.run(MS)
+
+    assert before < 300 * MS < watch.effective[0].delay.wait_ns(bench.now) == over.wait_ns(bench.now)
 
 
 def test_a_dead_relay_that_was_left_does_not_speak_against_the_path_taken():

@@ -59,6 +59,10 @@ def test_the_deeds_are_those_of_this_incident():
             "refused (b1 is worse) the proposal of a2 to move to path b1-a2",
         ),
         (
+            event("failover.doubted", 5, rank=1, received=8, sent=17, left_received=0, left_sent=24),
+            "kept path b2-a1, over which 8 of 17 probes arrived: 0 of 24 did over the path that was left",
+        ),
+        (
             event("failover.rolled_back", 5, rank=1, reason="no probe arrived"),
             "rolled back from path b2-a1: no probe arrived",
         ),

@@ -12,7 +12,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.errors import JournalError
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
-from tests.sim.world import healthy_world
+from tests.sim.healthy import healthy_world
 
 
 def test_every_node_of_a_world_decides_the_same_once_more(tmp_path):

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -68,6 +69,20 @@ def test_the_process_that_stays_is_found(tmp_path, monkeypatch):
     assert child == identify(child.pid)
     assert os.getsid(child.pid) != os.getsid(0)
     asyncio.run(end(child))
+
+
+def test_it_runs_before_the_engine_that_probes_through_it(tmp_path, monkeypatch):
+    """Above real-time priority 1; where that is not allowed, before ordinary processes."""
+    told = tmp_path / "told"
+    program(
+        tmp_path, monkeypatch, f"cut -d ' ' -f 18,19,40,41 /proc/$$/stat >{told}; sleep 60 </dev/null >/dev/null 2>&1 &"
+    )
+    is_allowed = not os.geteuid() or resource.getrlimit(resource.RLIMIT_RTPRIO)[0] >= process.PRIORITY
+
+    asyncio.run(end(asyncio.run(start("mw0"))))
+
+    _, _, priority, policy = map(int, told.read_text(encoding="ascii").split())
+    assert ((process.PRIORITY, os.SCHED_RR) if is_allowed else (0, os.SCHED_OTHER)) == (priority, policy)
 
 
 def test_what_goes_wrong_is_told_in_its_words(tmp_path, monkeypatch):
