@@ -31,7 +31,7 @@ from meshwatchd.core.hearsay import confess
 from meshwatchd.core.hello_check import complaint
 from meshwatchd.core.introductions import Introductions
 from meshwatchd.core.roster import Roster
-from meshwatchd.model.discovery import Hello, LocalView
+from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
@@ -157,6 +157,11 @@ class Discovery:
     def view(self) -> LocalView | None:
         """This node as it sees itself, with candidates and reasons."""
         return self._view
+
+    @property
+    def refused(self) -> tuple[Finding, ...]:
+        """What of others' words was refused lately, and why."""
+        return self._remarks.refused()
 
     def hellos(self) -> Mapping[str, Hello]:
         """The last word of every node by its name, this one's included."""

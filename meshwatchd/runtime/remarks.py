@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from meshwatchd.model.discovery import Finding
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.runtime.sinks import Log
 
@@ -12,6 +13,8 @@ MAX_REMEMBERED: Final = 4096
 """Sentences that are remembered so as not to repeat ourselves."""
 
 COMPLAINT_GAP_NS: Final = 600 * SECOND
+SHOWN: Final = 16
+"""Of what was refused lately; the log has all of it."""
 
 
 class Remarks:
@@ -25,6 +28,7 @@ class Remarks:
     def __init__(self, log: Log, monotonic_ns: Callable[[], int]) -> None:
         self._log, self._monotonic_ns = log, monotonic_ns
         self._complained: dict[str, int] = {}
+        self._refused: list[tuple[str, str, int]] = []
         self._told_problems: tuple[str, ...] = ()
 
     def complain(self, who: str, reason: str) -> None:
@@ -36,7 +40,17 @@ class Remarks:
         if len(self._complained) >= MAX_REMEMBERED:
             self._complained.clear()
         self._complained[text] = now
+        self._refused = [*self._refused[1 - SHOWN :], (who, reason, now)]
         self._log.warning("hello.rejected", source=who, reason=reason)
+
+    def refused(self) -> tuple[Finding, ...]:
+        """What was complained of in the last ten minutes, for `meshwatchctl topology --why`; the latest last."""
+        least_ns = self._monotonic_ns() - COMPLAINT_GAP_NS
+        return tuple(
+            Finding(source=f"hello of {who}", text=f"rejected: {reason}; its last good word is kept")
+            for who, reason, at_ns in self._refused
+            if at_ns > least_ns
+        )
 
     def found(self, mesh: MeshSettings, origin: str) -> None:
         """Another mesh is in force."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meshwatchd.runtime.remarks import COMPLAINT_GAP_NS, Remarks
+from meshwatchd.runtime.remarks import COMPLAINT_GAP_NS, SHOWN, Remarks
 
 
 class Log:
@@ -34,6 +34,23 @@ def test_the_same_complaint_is_made_again_after_ten_minutes():
 
     assert ["b2", "b2", "b3"] == [fields["source"] for _, fields in log.lines]
     assert {"hello.rejected"} == {event for event, _ in log.lines}
+
+
+def test_what_was_refused_lately_is_shown():
+    """An operator who asks why sees the source and the reason; what is long past is in the log only."""
+    now = [0]
+    remarks = Remarks(Log(), lambda: now[0])
+    remarks.complain("b1", "old")
+    now[0] = COMPLAINT_GAP_NS - 1
+    for number in range(2 * SHOWN):
+        remarks.complain("b2", f"reason {number}")
+    assert SHOWN == len(remarks.refused())
+    now[0] += 1
+
+    assert {"hello of b2"} == {finding.source for finding in remarks.refused()}
+    assert "rejected: reason 31; its last good word is kept" == remarks.refused()[-1].text
+    now[0] += COMPLAINT_GAP_NS
+    assert () == remarks.refused()
 
 
 def test_problems_are_told_once_and_only_when_a_mesh_is_in_force():
