@@ -120,6 +120,10 @@ bench-flapping: need-root venv tools ## a leader that flaps at 1 Hz for five min
 bench-diagnosis: need-root venv tools ## what the daemons make of each fault of the catalogue, as a confusion matrix
 	@$(PYTHON) -m netnslab.bench_diagnosis $(ARGS)
 
+.PHONY: bench-cures
+bench-cures: need-root venv tools ## how soon wedges are repaired and black holes of large packets sized, as JSON
+	@$(PYTHON) -m netnslab.bench_cures $(ARGS)
+
 .PHONY: bench-mirror
 bench-mirror: need-root venv tools ## what watching the kernel costs the agent, and the engine beside it, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
+    deaf_end,
     direction,
     hears_others,
     inbound_because,
@@ -29,6 +30,7 @@ from meshwatchd.core.clues import (
     overlay_extent,
     own_side_is_fine,
     own_tunnels_blocked,
+    probes_only_culprit,
     reflector_because,
     relay_because,
     remote_lost,
@@ -108,7 +110,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: (
             _is_broken(e) and e.pinned is Leg.DEAD and e.own_loop is not Leg.DEAD and bool(e.answering_canaries)
         ),
-        culprit=_nobody,
+        culprit=deaf_end,
         because=lambda e: (
             "no probe over the primary path is answered, in any flow",
             f"canaries behind it have answered every question since: {', '.join(e.answering_canaries)}",
@@ -400,8 +402,7 @@ TABLE: tuple[Rule, ...] = (
     Rule(
         fault=FaultCode.PROBES_ONLY,
         matches=serves_probes_only,
-        # A node that finds nobody's pods is what they have in common.
-        culprit=lambda e: e.self_name if e.is_overlay_direct else "",
+        culprit=probes_only_culprit,
         because=lambda e: (
             f"all canaries are silent: {', '.join(name for name, _ in (*e.silent_canaries, *e.beside.silent))}",
             "the probes of every layer between the same nodes are answered",

@@ -44,6 +44,14 @@ def overlay_end(e: Evidence) -> str:
     return e.self_name if e.beside.overlays is Leg.DEAD else e.remote_leader
 
 
+def deaf_end(e: Evidence) -> str:
+    """Who takes no probes while traffic passes: the other end, where this node's probes come through everywhere else.
+
+    Where others relay, the way of a probe has four ends, and whoever does not hear itself tells.
+    """
+    return e.remote_leader if e.is_overlay_direct and e.beside.tunnels is Leg.ALIVE else ""
+
+
 def overlay_extent(e: Evidence) -> str:
     """The sentence that tells so."""
     return "overlay flows to all other nodes die as well" if e.beside.overlays is Leg.DEAD else ""
@@ -89,6 +97,17 @@ def serves_probes_only(e: Evidence) -> bool:
     nodes = {node for _, node in (*e.silent_canaries, *e.beside.silent)}
     is_any_answering = e.answering_canaries or e.beside.answering
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
+
+
+def probes_only_culprit(e: Evidence) -> str:
+    """What passes probes only: where every node is a location of its own, this node is what all pods have in common.
+
+    Else the remote leader, if its own pod answers and those behind it do not. Where not even that one does, it may be
+    the own leader as well: whoever is better placed tells (`core.hearsay`).
+    """
+    if e.is_overlay_direct:
+        return e.self_name
+    return e.remote_leader if e.remote_leader in e.answering_nodes else ""
 
 
 def offload_culprit(e: Evidence) -> str:

@@ -74,6 +74,7 @@ class Evidence:
         silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
         silent_kubelets: the same of canaries that ask a kubelet.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
+        answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
         silent_bulk: names and nodes of the services that accept connections and get nothing through them in bulk.
         answering_bulk: the same of those that get it.
         log_likelihood: of the primary path's test.
@@ -117,6 +118,7 @@ class Evidence:
     is_overlay_direct: bool = False
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
+    answering_nodes: tuple[str, ...] = ()
     silent_bulk: tuple[tuple[str, str], ...] = ()
     answering_bulk: tuple[tuple[str, str], ...] = ()
     beside: Beside = Beside()

@@ -9,7 +9,7 @@ neighbours alone. Leaders pass on that a leader takes nothing new. No word comes
 have it from him, so it ends with its cause.
 
 A cause takes the place of a verdict only where probes blame the same node, or the tunnel of one's own leader; a full
-table of connections at a relay also where they blame nobody.
+table of connections at a relay, and a relay that passes probes only, also where they blame nobody.
 """
 
 from __future__ import annotations
@@ -57,13 +57,23 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.ONE_WAY_BREAK: _TUNNEL_LOST,
         FaultCode.MTU_MISCONFIGURED: _TOO_BIG,
         FaultCode.PROBE_PORT_BLOCKED: frozenset((FaultCode.NODE_UNREACHABLE,)),
+        FaultCode.PROBES_ONLY: frozenset((FaultCode.PROBES_ONLY, FaultCode.POD_UNREACHABLE)),
     }
 )
 """What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
 tunnel. That one entry of one peer is missing concerns nobody else."""
 
-_OF_SELF = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED, FaultCode.PROBE_PORT_BLOCKED))
+_OF_SELF = frozenset(
+    (
+        *(FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED),
+        *(FaultCode.PROBE_PORT_BLOCKED, FaultCode.PROBES_ONLY),
+    )
+)
 """Verdicts of a node on itself that are no finding of its own."""
+
+_OF_LEADERS = frozenset((FaultCode.ONE_WAY_BREAK, FaultCode.PROBES_ONLY))
+"""Verdicts about the other end of a tunnel. Only a leader sees both directions of it, and what is behind it apart from
+what is behind its own overlay."""
 
 
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
@@ -88,8 +98,7 @@ def _found(status: Status) -> Iterator[ToldFault]:
             yield ToldFault(finding.fault, NodeName(finding.culprit))
     for pair in status.pairs:
         fault, culprit = pair.verdict.fault, pair.verdict.culprit
-        # Only a leader sees both directions of its tunnel.
-        is_seen_here = fault is FaultCode.ONE_WAY_BREAK and status.role == "leader"
+        is_seen_here = fault in _OF_LEADERS and status.role == "leader" and bool(culprit)
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
@@ -157,6 +166,9 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if verdict.fault is FaultCode.UNDETERMINED and not verdict.culprit:
         # Which of several answers are missing is chance where nothing new passes a relay: its own word decides.
         return told.fault is FaultCode.CONNTRACK_FULL and told.culprit in relays
+    if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
+        # No pod of the other location answers a member: it may be either relay, and a leader has told which.
+        return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
     if verdict.fault not in EXPLAINS[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.

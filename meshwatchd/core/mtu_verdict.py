@@ -3,7 +3,7 @@
     underlay    this node and a neighbour          all neighbours at once: this node
     overlay     the same
     IPIP        a member and its leader
-    WireGuard   the two leaders
+    WireGuard   the two leaders; where every node has several tunnels, all of them at once: this node
     relay       what no layer of the own location explains:
                     not even the far relay gets large packets     between the relays
                     it does, and all nodes behind it do not       its overlay
@@ -128,12 +128,19 @@ class _Court:
         for path in paths:
             lost = _blocked(self._of(Layer.WIREGUARD, path))
             if lost:
-                yield self._hole(Layer.WIREGUARD, lost[0].plan.peer, lost)
+                own = self._topology.local_node if self._is_lost_by_all_tunnels() else ""
+                yield self._hole(Layer.WIREGUARD, own or lost[0].plan.peer, lost)
         for path in (self._active, *paths):
             sessions = self._of(Layer.RELAY, path)
             lost = _blocked(sessions)
             if lost:
                 yield self._hole(*self._place(sessions, path), lost)
+
+    def _is_lost_by_all_tunnels(self) -> bool:
+        """Whether the tunnels to several nodes lose large packets, and none carries them: what they share is here."""
+        tunnels = [s for s in self._watch.sessions if s.plan.layer is Layer.WIREGUARD and not s.plan.may_fragment]
+        peers = {session.plan.peer for session in tunnels}
+        return len(peers) > 1 and peers == {session.plan.peer for session in _blocked(tunnels)}
 
     def _place(self, sessions: list[SizeSession], path: Path) -> tuple[Layer, str]:
         """The layer and the node that a path's sessions point to, where the own location is innocent."""
@@ -225,7 +232,8 @@ class _Court:
                     fault=FaultCode.MTU_POISONED,
                     layer=session.plan.layer,
                     severity=Severity.WARNING,
-                    culprit=session.plan.peer,
+                    # What is wrong is a belief of this node's kernel, and it is this one that has to forget.
+                    culprit=self._topology.local_node,
                     because=(
                         f"the kernel has learned an MTU of {session.learned_mtu_bytes} to {session.plan.destination}",
                         f"probes of {session.both_bytes} bytes pass both ways",

@@ -225,6 +225,7 @@ class PairWatch:
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
+            answering_nodes=self.side.answering_nodes(),
             silent_bulk=self.side.silent_bulk(),
             answering_bulk=self.side.bulk(),
             mismatched_nodes=self._mismatched(views, now),

@@ -64,6 +64,11 @@ class SideIssues:
         """Names and nodes of the canaries that do not answer, but for kubelets."""
         return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port != KUBELET_PORT)
 
+    def answering_nodes(self) -> tuple[str, ...]:
+        """The nodes of the canaries that answer, but for kubelets."""
+        up = (s.plan for s in self.canaries if s.is_proven and s.state is not SessionState.DOWN)
+        return tuple(dict.fromkeys(plan.peer for plan in up if plan.port != KUBELET_PORT))
+
     def silent_kubelets(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
         return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)

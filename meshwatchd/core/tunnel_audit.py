@@ -9,6 +9,9 @@ to it and what comes in is no more than handshakes. Then:
     known by another key, its own or ours, and never heard      -> wireguard-key-mismatch
 
 Where the session from before the silence still lives, nothing is said here: the probes say that the tunnel is blocked.
+
+One silent peer of several may be broken at either end or between: each end names the other, as the probes do. All of
+several silent at once have this node in common.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ _PRIVATE = tuple(
     ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
 """RFC 1918, RFC 6598, RFC 4193."""
+
+_SILENCE = (FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA)
 
 MAX_TOLD = 4
 """Prefixes in one sentence."""
@@ -113,7 +118,7 @@ class TunnelAudit:
         for state in states:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
-                found += (_about(each, state, mesh) for each in self._look_at(state, was, mesh, node))
+                found += _placed([_about(each, state, mesh) for each in self._look_at(state, was, mesh, node)], state)
                 if is_hidden and was is not None:
                     found += _lost_keepalives(state, was, node)
         return tuple(found)
@@ -260,6 +265,15 @@ def _about(finding: AuditFinding, state: WireGuardState, mesh: MeshSettings) -> 
         return finding
     names = (each.name for each in mesh.node if each.wireguard_ip and f"{each.wireguard_ip}/32" in peer.allowed_ips)
     return msgspec.structs.replace(finding, peer=next(names, ""))
+
+
+def _placed(found: list[AuditFinding], state: WireGuardState) -> Iterator[AuditFinding]:
+    """The findings, with the peers that are silent as culprits, unless that is all of several."""
+    silent = {each.subject for each in found if each.code in _SILENCE}
+    is_own = len(state.peers) > 1 and len(silent) == len(state.peers)
+    for each in found:
+        is_theirs = each.code in _SILENCE and each.peer and not is_own
+        yield msgspec.structs.replace(each, culprit=each.peer) if is_theirs else each
 
 
 def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> Iterator[AuditFinding]:

@@ -164,7 +164,9 @@ def _allow(answers_per_s: int) -> None:
 def _listen(effects: TimedEffects, config: RigConfig) -> None:
     """A node that only answers has no sessions whose ports the effects would listen on."""
     if config.listen:
-        effects._reflector.listen(config.listen)  # noqa: SLF001 - the one part of the product a command would not reach
+        # The parts of the product that no command reaches; the ports are opened again with each housekeeping round.
+        effects._ports.want(config.listen, time.monotonic_ns())  # noqa: SLF001
+        effects.retry()
 
 
 def _identity(config: RigConfig, name: str, port: int, poller: Poller) -> Reflector:

@@ -39,9 +39,18 @@ class Leg:
         known = [session for session in sessions if session.plan.flow is FlowClass.PINNED]
         # A leg of known flows alone is judged by these.
         self.group = Group(fresh or known, known if fresh else (), schedule.timers)
-        watch = SimpleNamespace(group=lambda _path: self.group, segments=(), light_sessions=lambda _path: ())
+        # One path, no standby, nobody to agree with: what a leader's pair comes to that has nowhere to move to.
+        watch = SimpleNamespace(
+            group=lambda _path: self.group,
+            is_decider=True,
+            paths=(),
+            segments=(),
+            to_deciders=(),
+            replacing=lambda _path: (),
+            explaining=tuple,
+        )
         mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
-        context = SimpleNamespace(watch=watch, mover=mover, schedule=schedule)
+        context = SimpleNamespace(watch=watch, mover=mover, schedule=schedule, is_enforcing=False)
         self._suspicion = Suspicion(cast("PairContext", context))
         self.is_down = False
 
@@ -182,7 +191,11 @@ class RigEngine:
         if session is None:
             return []
         outcome = session.answered(event.seq, event.rtt_ns, now)
-        return [] if outcome is Outcome.UNKNOWN else self._observe(session, outcome, now)
+        if outcome is Outcome.UNKNOWN:
+            return []
+        if outcome is Outcome.HIT:
+            self.schedule.answered(session)
+        return self._observe(session, outcome, now)
 
     def _send_failed(self, event: SendFailed, now: int) -> list[Output]:
         session = self.schedule.session(event.session)

@@ -2,14 +2,15 @@
 
 One mesh for each topology, with daemons and a little traffic. Each cell: everything calm, the fault is injected; wait
 until a daemon names it or time is up; what all daemons say then is judged; the fault is healed, and calm awaited. A
-diagnosis is right when the fault's own code is said and no daemon says another one.
+diagnosis is right when the fault's own code is said of its own culprit, and no daemon says or blames another one.
+
+A full run takes half an hour. `--slice 2/6` plays the second sixth of the cells of each topology, and `--merge FILE...`
+joins what several runs of one commit have measured into one matrix.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +20,22 @@ from typing import cast
 
 from netnslab.daemons import Daemons, Event, is_ready
 from netnslab.diagnosis_calm import watch_calm
-from netnslab.diagnosis_cells import TOPOLOGIES, Trial, companions_of, patience_s, settings_for, traffic_pairs, trials
-from netnslab.diagnosis_report import CALM, Cell, Told, judge, matrix, render, summarise
+from netnslab.diagnosis_cells import (
+    TOPOLOGIES,
+    Trial,
+    companions_of,
+    patience_s,
+    places_of,
+    settings_for,
+    traffic_pairs,
+    trials,
+)
+from netnslab.diagnosis_document import joined, read, write
+from netnslab.diagnosis_report import CALM, Cell, Told, judge, render
 from netnslab.discard import Discards
 from netnslab.errors import LabError
 from netnslab.faults import Fault
 from netnslab.lab import Lab
-from netnslab.machine import machine_facts
 from netnslab.state_faults import StateFault
 from netnslab.traffic_source import Traffic
 from netnslab.waiting import pause_until, wait_until
@@ -61,7 +71,7 @@ class Bench:
 
     def play(self, trial: Trial) -> Cell:
         """One cell; the fault is gone afterwards, whatever happens."""
-        self._wait_calm()
+        self.wait_calm()
         fault = trial.make(self._lab)
         expected = fault.expected
         with ExitStack() as exits:
@@ -84,6 +94,7 @@ class Bench:
             standing = self._standing()
             history = self._history(injected_ns)
             healed_ns = _heal(fault)
+        peer = fault.peer if isinstance(fault, StateFault) else ""
         return judge(
             topology=trial.topology,
             expected=expected.fault,
@@ -96,20 +107,23 @@ class Bench:
             companions=companions_of(
                 expected.fault,
                 victim=_struck(fault),
-                peer=fault.peer if isinstance(fault, StateFault) else "",
+                peer=peer,
                 culprit=expected.node,
                 nodes=self._daemons.nodes,
             ),
+            places=places_of(expected.fault, victim=_struck(fault), peer=peer, topology=self._lab.topology),
         )
 
     def _calm_after(self, healed_ns: int) -> float | None:
         try:
-            self._wait_calm()
+            self.wait_calm()
         except LabError:
             return None
         return (time.monotonic_ns() - healed_ns) / 1e6
 
-    def _wait_calm(self) -> None:
+    def wait_calm(self) -> None:
+        """Wait until nobody says anything, and everybody is ready."""
+
         def is_calm() -> bool:
             self._lab.favour_tunnels()
             return not self._standing() and all(is_ready(self._daemons.status(node)) for node in self._daemons.nodes)
@@ -169,7 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             backend=options.backend,
             output=options.output,
         )
-    chosen = [each for each in trials() if _is_chosen(each, options)]
+    if options.merge:
+        return _merge(options.merge, options.output)
+    chosen = _sliced([each for each in trials() if _is_chosen(each, options)], *options.slice)
     if not chosen:
         print("bench-diagnosis: no such cell; --list shows them", file=sys.stderr)
         return 2
@@ -187,13 +203,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     finally:
         if cells:
-            _write(cells, options.output)
+            write(cells, options.output, method=(__doc__ or "").strip())
+    return _conclude(cells)
+
+
+def _conclude(cells: Sequence[Cell]) -> int:
     print(render(cells))
     return 0 if all(cell.is_right for cell in cells) else 1
 
 
+def _merge(paths: Sequence[Path], output: Path) -> int:
+    """Join what several runs have measured; returns as `main` does."""
+    try:
+        documents = [read(path) for path in paths]
+        cells, commit = joined(documents)
+    except (OSError, ValueError) as error:
+        print(f"bench-diagnosis: {error}", file=sys.stderr)
+        return 2
+    write(cells, output, method=(__doc__ or "").strip(), commit=commit, merged=[each.provenance for each in documents])
+    return _conclude(cells)
+
+
 def _is_chosen(trial: Trial, options: argparse.Namespace) -> bool:
     return (not options.only or trial.fault in options.only) and options.topology in (None, trial.topology)
+
+
+def _sliced(chosen: Sequence[Trial], number: int, count: int) -> list[Trial]:
+    """One of so many equal parts of each topology's cells."""
+    return [
+        trial
+        for topology in dict.fromkeys(each.topology for each in chosen)
+        for place, trial in enumerate(each for each in chosen if each.topology == topology)
+        if place % count == number - 1
+    ]
+
+
+def _slice(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not 1 <= int(number) <= int(count or 0):
+        raise argparse.ArgumentTypeError(f"{text} is no part of a whole, such as 2/6")
+    return int(number), int(count)
 
 
 def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -> Iterator[Cell]:
@@ -219,22 +268,12 @@ def _play(chosen: Sequence[Trial], topology: str, options: argparse.Namespace) -
                     bench.settle()
 
 
-def _write(cells: Sequence[Cell], path: Path) -> None:
-    document = {
-        "benchmark": "diagnosis",
-        "method": (__doc__ or "").strip(),
-        "machine": machine_facts(),
-        "summary": summarise(cells),
-        "matrix": matrix(cells),
-        "cells": [{**dataclasses.asdict(cell), "is_right": cell.is_right} for cell in cells],
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench-diagnosis ARGS=", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", metavar="CODE", help="this fault (may be given several times)")
     parser.add_argument("--topology", help="this topology only")
+    parser.add_argument("--slice", type=_slice, default=(1, 1), metavar="N/M", help="the Nth of M parts of the cells")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="no run: join the documents of several")
     parser.add_argument("--backend", default="auto", help="which kernel (default auto)")
     parser.add_argument("--patience", type=float, help="seconds to wait for the right name, whatever the fault")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """The healthy mesh: daemons at default settings, pod traffic, no fault. Whatever is said of it is said for nothing.
 
 Neighbours age, WireGuard takes new keys every two minutes, and whoever else works on this machine takes its processors:
-none of it is a fault.
+none of it is a fault. That keys were taken and entries aged is looked after as well (`diagnosis_ageing`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from netnslab.daemons import Daemons, Event
+from netnslab.diagnosis_ageing import LOOK_S, Ageing, Look, age, look
 from netnslab.diagnosis_cells import traffic_pairs
 from netnslab.diagnosis_report import CALM
 from netnslab.errors import LabError
 from netnslab.lab import Lab
-from netnslab.machine import machine_facts
+from netnslab.machine import commit_facts, machine_facts
 from netnslab.traffic_source import Traffic
 from netnslab.waiting import pause_until
 
-MINUTE = 60_000_000_000
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
 READY_TIMEOUT_S = 90.0
 RATE = 40
+
+LIVED_MINUTES = 5.0
+"""In so long a time every tunnel has taken new keys twice."""
 
 BLAMES = ("verdict.changed", "fault.raised")
 
@@ -52,16 +57,23 @@ class Calm:
 
     Attributes:
         stalls: how often a daemon was not run for long enough to say so; what was said then is no less wrong.
+        ageing: what the kernels went through meanwhile.
     """
 
     topology: str
     minutes: float
     blames: Sequence[Blame]
     stalls: int
+    ageing: Ageing
 
 
 def watch_calm(topologies: Iterable[str], minutes: float, *, backend: str, output: Path) -> int:
-    """Watch each topology for so long; returns 0 when nothing was said, 1 when something was, 2 on failure."""
+    """Watch each topology for so long.
+
+    Returns:
+        0 when nothing was said, 1 when something was, or when the mesh has not lived while it was watched for so long
+        that it must have; 2 on failure.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     watched: list[Calm] = []
     try:
@@ -74,7 +86,8 @@ def watch_calm(topologies: Iterable[str], minutes: float, *, backend: str, outpu
     finally:
         if watched:
             _write(watched, output)
-    return 1 if any(each.blames for each in watched) else 0
+    is_long = minutes >= LIVED_MINUTES
+    return 1 if any(each.blames or (is_long and not each.ageing.is_shown) for each in watched) else 0
 
 
 def _watch(topology: str, minutes: float, backend: str, directory: Path) -> Calm:
@@ -86,10 +99,14 @@ def _watch(topology: str, minutes: float, backend: str, directory: Path) -> Calm
         daemons.wait_ready(timeout_s=READY_TIMEOUT_S)
         traffic.wait_flowing()
         since_ns = time.monotonic_ns()
+        looks: list[Sequence[Look]] = []
+        for at_ns in range(since_ns, since_ns + round(minutes * MINUTE), round(LOOK_S * SECOND)):
+            pause_until(at_ns)
+            looks.append(look(lab))
         pause_until(since_ns + round(minutes * MINUTE))
         events = daemons.events(since_ns=since_ns)
     stalls = sum(event.name == "clock.stalled" for event in events)
-    return Calm(topology=topology, minutes=minutes, blames=blames(events, since_ns), stalls=stalls)
+    return Calm(topology=topology, minutes=minutes, blames=blames(events, since_ns), stalls=stalls, ageing=age(looks))
 
 
 def blames(events: Iterable[Event], since_ns: int) -> tuple[Blame, ...]:
@@ -116,15 +133,22 @@ def _line(calm: Calm) -> str:
     said = ", ".join(sorted({each.fault for each in calm.blames})) or "nothing"
     return (
         f"{calm.topology}: healthy for {calm.minutes:g} min, {len(calm.blames)} verdicts and findings ({said}),"
-        f" {calm.stalls} stalls"
+        f" {calm.stalls} stalls; {len(calm.ageing.handshakes)} peers shook hands {_span(calm.ageing)} times,"
+        f" {calm.ageing.stale} neighbour entries went stale, {calm.ageing.renewed} were renewed"
     )
+
+
+def _span(ageing: Ageing) -> str:
+    counts = sorted(ageing.handshakes.values()) or [0]
+    return f"{counts[0]} to {counts[-1]}"
 
 
 def _write(watched: Sequence[Calm], path: Path) -> None:
     document = {
         "benchmark": "diagnosis of a healthy mesh",
         "method": (__doc__ or "").strip(),
+        "commit": commit_facts(),
         "machine": machine_facts(),
-        "topologies": [asdict(each) for each in watched],
+        "topologies": [asdict(each) | {"is_ageing_shown": each.ageing.is_shown} for each in watched],
     }
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

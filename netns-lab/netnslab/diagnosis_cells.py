@@ -83,8 +83,15 @@ OF_THE_TUNNEL = (
 Companion = tuple[str, str, str]
 """Node, code, culprit."""
 
-ON_THE_WAY = ("wireguard-no-handshake", "wireguard-no-data")
-"""What a filter between two nodes does to both alike: it is at neither, and each end knows of the other only."""
+SILENCES = ("wireguard-no-handshake", "wireguard-no-data")
+ON_THE_WAY = (*SILENCES, "one-way-break")
+"""What a filter between two nodes does: it is at neither, and each end knows of the other only."""
+
+ON_THE_ONLY_WAY = ("wireguard-blocked", "mtu-black-hole", "standby-mtu-smaller")
+"""What happens to all of a node's tunnels: a leader of two locations has one, and cannot tell it from the other end's.
+
+Where every node has several, the one that all have in common names itself.
+"""
 
 COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
@@ -113,9 +120,29 @@ def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: It
         for node in nodes
         if (node == victim) == (who == "victim")
     }
-    if fault in ON_THE_WAY and peer:
+    if fault in SILENCES and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
     return frozenset(found)
+
+
+def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> frozenset[tuple[str, str]] | None:
+    """Which culprits each node may name where a fault is on the way between two, or at two; None where it is at one.
+
+    Each end names the other, and so do the nodes that an end relays for. Two endpoints that have moved at once are at
+    both ends.
+    """
+    is_flat = fabric_of(topology).carries_overlay
+    if fault == "wireguard-endpoint-moved":
+        return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
+    if fault not in ON_THE_WAY and (is_flat or fault not in ON_THE_ONLY_WAY):
+        return None
+    if is_flat:
+        return frozenset(((victim, peer), (peer, victim)))
+    home = topology.nodes[victim].location
+    elsewhere = next(each for each in topology.locations.values() if each.name != home)
+    # A standby link that ends at the victim begins at the other location's standby.
+    other = elsewhere.standbys[0] if fault == "standby-mtu-smaller" else elsewhere.leader
+    return frozenset((node.name, other if node.location == home else victim) for node in topology.nodes.values())
 
 
 PATIENCE_S = 22.0

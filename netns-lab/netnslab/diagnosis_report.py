@@ -1,4 +1,8 @@
-"""What the daemons said about each fault, judged: the cells of `bench-diagnosis` and their confusion matrix. Pure."""
+"""What the daemons said about each fault, judged: the cells of `bench-diagnosis` and their confusion matrix. Pure.
+
+A fault's own code counts where it names the right culprit; the code at another node is blame like any other, and stands
+in the matrix as `code@node`.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +40,10 @@ class Cell:
     Attributes:
         expected: the code of the verdict it deserves.
         culprit: the node that deserves it.
-        given: the code that stands for the daemons' diagnosis.
+        given: the code that stands for the daemons' diagnosis; `code@node` where it is the expected one elsewhere.
         is_named: a daemon says the expected code.
         is_place_right: and names the culprit.
-        others: further codes that stood beside it, by how many daemons.
+        others: further codes that stood beside it, and the expected one at other nodes, by how many daemons.
         verdict_ms: from the injection to the first mention of the expected code; None without any.
         history: everything told from the injection to the judgement.
         calm_ms: from healing to everybody's silence; None when that did not come in time.
@@ -60,8 +64,8 @@ class Cell:
 
     @property
     def is_right(self) -> bool:
-        """Named correctly, and nothing else is blamed."""
-        return self.is_named and not self.others
+        """Named correctly with its culprit, and nothing else is blamed."""
+        return self.is_place_right and not self.others
 
 
 def judge(
@@ -75,19 +79,29 @@ def judge(
     standing: Sequence[Told],
     calm_ms: float | None,
     companions: Collection[tuple[str, str, str]] = (),
+    places: Collection[tuple[str, str]] | None = None,
 ) -> Cell:
     """Make a cell of what was told since the injection and what stood when it was judged.
 
     Companions are what a node says that sees the fault from its other side, as (node, code, culprit): that is no other
-    blame.
+    blame. Places are the culprits that a node may name, as (node, culprit), where a fault is between two nodes or at
+    both; elsewhere it is `culprit` for everybody.
     The diagnosis given is the expected code where it stands alone; else, of the others, the one most daemons say.
     """
-    said = Counter(fault for _, fault in sorted({(each.node, each.fault) for each in standing}))
-    blamed = {(each.node, each.fault) for each in standing if (each.node, each.fault, each.culprit) not in companions}
+
+    def is_place(each: Told) -> bool:
+        is_right = each.culprit == culprit if places is None else (each.node, each.culprit) in places
+        return each.fault == expected and is_right
+
+    blamed = {
+        (each.node, each.fault if each.fault != expected else f"{each.fault}@{each.culprit}")
+        for each in standing
+        if not is_place(each) and (each.node, each.fault, each.culprit) not in companions
+    }
     counted = Counter(fault for _, fault in sorted(blamed))
-    others = {fault: count for fault, count in counted.most_common() if fault != expected}
+    others = dict(counted.most_common())
     mentions = [each.at_ns for each in history if each.fault == expected]
-    is_named = expected in said
+    is_named = any(each.fault == expected for each in standing)
     return Cell(
         topology=topology,
         expected=expected,
@@ -95,7 +109,7 @@ def judge(
         culprit=culprit,
         given=next(iter(others), expected if is_named else SILENCE),
         is_named=is_named,
-        is_place_right=any(each.fault == expected and each.culprit == culprit for each in standing),
+        is_place_right=any(is_place(each) for each in standing),
         others=others,
         verdict_ms=(min(mentions) - injected_ns) / 1e6 if mentions else None,
         history=history,
@@ -135,22 +149,22 @@ def render(cells: Sequence[Cell]) -> str:
     topologies = tuple(dict.fromkeys(cell.topology for cell in cells))
     lines = [f"{'fault':<{width}}  {'  '.join(f'{name:<28}' for name in topologies)}"]
     for expected in dict.fromkeys(cell.expected for cell in cells):
-        row = {cell.topology: cell for cell in cells if cell.expected == expected}
-        lines.append(
-            f"{expected:<{width}}  {'  '.join(f'{_entry(row.get(name)):<28}' for name in topologies)}".rstrip()
-        )
+        rows = [[each for each in cells if (each.expected, each.topology) == (expected, name)] for name in topologies]
+        lines.append(f"{expected:<{width}}  {'  '.join(f'{_entries(row):<28}' for row in rows)}".rstrip())
     total = summarise(cells)
-    lines += ["", f"diagonal {total['diagonal']} of {total['cells']}, named {total['named']} (others blamed beside)"]
+    right = f"diagonal {total['diagonal']} of {total['cells']} (named, at the right node, and nothing else blamed)"
+    lines += ["", f"{right}; named {total['named']}, culprit named {total['place_right']}"]
     return "\n".join(lines)
 
 
-def _entry(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    after = f" {cell.verdict_ms / 1000:.1f} s" if cell.verdict_ms is not None else ""
+def _entries(cells: Sequence[Cell]) -> str:
+    return ", ".join(_entry(cell) for cell in cells) or "-"
+
+
+def _entry(cell: Cell) -> str:
     if cell.is_right:
-        return f"right{after}" + ("" if cell.is_place_right else ", other node")
-    return f"{'+ ' if cell.is_named else ''}{cell.given}"
+        return "right" + (f" {cell.verdict_ms / 1000:.1f} s" if cell.verdict_ms is not None else "")
+    return f"{'+ ' if cell.is_place_right else ''}{cell.given}"
 
 
 def _share(part: int, whole: int) -> float:

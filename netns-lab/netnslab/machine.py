@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 
@@ -18,6 +19,15 @@ def machine_facts() -> dict[str, object]:
         "python": platform.python_version(),
         "load_average": list(os.getloadavg()),
     }
+
+
+def commit_facts() -> str:
+    """The commit that was measured, with `-dirty` where files differ from it; empty outside of a clone."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _first_value(path: str, key: str) -> str:

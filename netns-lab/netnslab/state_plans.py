@@ -345,7 +345,8 @@ def _neighbour(scene: Scene) -> str:
 
 
 def _pod_route(scene: Scene) -> str:
-    return scene.flannel.route_line(scene.peer)
+    """Put back, also where a daemon has done so meanwhile."""
+    return scene.flannel.route_line(scene.peer).replace("route add", "route replace")
 
 
 def _removal(scene: Scene, key: str) -> str:

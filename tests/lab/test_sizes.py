@@ -171,7 +171,7 @@ def test_a_poisoned_path_mtu(healthy):
     b2, b1 = (mesh.lab.topology.nodes[name].node_ip for name in ("b2", "b1"))
     mesh.lab.node("b3").run([sys.executable, "-c", FORGE, b2, b1], check=True)
     try:
-        wait_named(mesh, "mtu-poisoned", "b1", ("b2",))
+        wait_named(mesh, "mtu-poisoned", "b2", ("b2",))
         assert {"none"} == {mesh.named(node)[0] for node in (*ONPREM, "b1", "b3")}
     finally:
         mesh.lab.node("b2").run(["ip", "route", "flush", "cache"], check=True)

@@ -80,12 +80,15 @@ def run(
                 loop = {plan.session for plan in output.sessions if plan.layer is Layer.SELF}
             elif isinstance(output, out.VerdictChanged):
                 accused += output.verdict.severity != "ok"
+        if not isinstance(event, ev.Tick):
+            # Waits end at ticks alone, and no sum grows by an answer; what is condemned stays so for many ticks.
+            continue
         for conductor in engine.conductors.values():
             for number, group in conductor.watch.groups.items():
                 peak = max(peak, group.nats)
-                if group.is_down and number not in down:
-                    condemned += 1
-                (down.add if group.is_down else down.discard)(number)
+                if group.is_down is not (number in down):
+                    condemned += group.is_down
+                    (down.add if group.is_down else down.discard)(number)
     every = probes_between_false_trips(1 - (1 - loss) ** 2)
     hours = duration_ns / HOUR
     return Tally(loss, hours, sent, bursts, condemned, accused, round(peak, 2), round(TRIP_NATS, 2), every)

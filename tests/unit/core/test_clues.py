@@ -73,3 +73,20 @@ def test_a_node_that_finds_nobodys_pods_is_what_they_have_in_common(silent, answ
     verdict = classify(replace(HEALTHY, is_overlay_direct=True, silent_canaries=(("web", "a3"),), beside=beside))
 
     assert (fault, culprit) == (verdict.fault, verdict.culprit)
+
+
+@pytest.mark.parametrize(
+    ("tunnels", "is_direct", "culprit"), [(ALIVE, True, "a1"), (DEAD, True, ""), (ALIVE, False, "")]
+)
+def test_who_takes_no_probes_is_the_end_that_others_are_not(tunnels, is_direct, culprit):
+    """Traffic passes, probes to one node alone do not; where others relay, it may be any of them."""
+    deaf = replace(
+        LONE_LEADER,
+        is_overlay_direct=is_direct,
+        pinned=DEAD,
+        own_loop=ALIVE,
+        answering_canaries=("web",),
+        beside=Beside(tunnels=tunnels),
+    )
+
+    assert (FaultCode.PROBE_PORT_BLOCKED, culprit) == (classify(deaf).fault, classify(deaf).culprit)

@@ -90,6 +90,10 @@ def test_a_node_tells_what_it_has_found_in_its_kernel():
             (_told(FaultCode.PROBE_PORT_BLOCKED, "b3"),),
         ),
         ("b3", _verdict(FaultCode.PROBE_PORT_BLOCKED, ""), ()),
+        ("b3", _verdict(FaultCode.PROBES_ONLY, "b3"), (_told(FaultCode.PROBES_ONLY, "b3"),)),
+        ("b1", _verdict(FaultCode.PROBES_ONLY, "a1"), (_told(FaultCode.PROBES_ONLY, "a1"),)),
+        ("b1", _verdict(FaultCode.PROBES_ONLY, ""), ()),
+        ("b3", _verdict(FaultCode.PROBES_ONLY, "a1"), ()),
         ("b3", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), ()),
         ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b2"), ()),
         ("b1", _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), ()),
@@ -154,6 +158,7 @@ def test_a_word_about_a_mac_ends_with_who_found_it():
         (_told(FaultCode.CONNTRACK_INVALID, "b3"), _verdict(FaultCode.OFFLOAD_FAULT, "b3")),
         (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.OVERLAY_NEW_FLOWS, "b1")),
         (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
+        (_told(FaultCode.PROBES_ONLY, "b1"), _verdict(FaultCode.POD_UNREACHABLE, "b1")),
     ],
 )
 def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
@@ -196,6 +201,17 @@ def test_a_relay_that_takes_nothing_new_explains_what_nothing_else_does(fault, b
     explained = explain(_verdict(FaultCode.UNDETERMINED, blamed), (word,), tuple(map(NodeName, relays)))
 
     assert expected is explained.fault
+
+
+@pytest.mark.parametrize(
+    ("blamed", "relays", "culprit"), [("", ("b1", "a1"), "b1"), ("", ("c1", "a1"), ""), ("a1", ("b1", "a1"), "a1")]
+)
+def test_a_leader_tells_members_which_relay_passes_probes_only(blamed, relays, culprit):
+    """All pods elsewhere are silent for a member; whose word it already has, and what is on no way of its, stays."""
+    word = _word(fault=FaultCode.PROBES_ONLY, culprit="b1", source="a1")
+    explained = explain(_verdict(FaultCode.PROBES_ONLY, blamed), (word,), tuple(map(NodeName, relays)))
+
+    assert (FaultCode.PROBES_ONLY, culprit) == (explained.fault, explained.culprit)
 
 
 def test_a_members_own_leader_knows_what_ails_its_tunnel():

@@ -10,11 +10,19 @@ from meshwatchd.core.layout import lay_out
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.mtu_stack import Misfit
 from meshwatchd.core.mtu_verdict import judge
+from meshwatchd.core.planner import Planner
 from meshwatchd.model.faults import Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeState
 from meshwatchd.model.settings import SECOND
-from tests.support.lab_mesh import planner_of, settings_for, snapshot_of
+from tests.support.lab_mesh import (
+    direct_settings,
+    direct_snapshot,
+    direct_topology,
+    planner_of,
+    settings_for,
+    snapshot_of,
+)
 
 NOW = 100 * SECOND
 
@@ -22,10 +30,12 @@ NOW = 100 * SECOND
 class Case:
     """One node that has measured everything."""
 
-    def __init__(self, name="b3"):
-        self.planner = planner_of(name)
-        self.watch = SizeWatch(settings_for(name))
-        list(self.watch.start(self.planner, lay_out(self.planner, has_standby=True), snapshot_of(name), NOW))
+    def __init__(self, name="b3", *, is_direct=False):
+        settings = direct_settings(name) if is_direct else settings_for(name)
+        snapshot = direct_snapshot() if is_direct else snapshot_of(name)
+        self.planner = Planner(direct_topology(name), settings) if is_direct else planner_of(name)
+        self.watch = SizeWatch(settings)
+        list(self.watch.start(self.planner, lay_out(self.planner, has_standby=True), snapshot, NOW))
         for session in self.watch.sessions:
             session.state = SizeState.COMPLETE
             session.both_bytes = session.outbound_bytes = session.goal_bytes
@@ -62,6 +72,14 @@ def test_the_culprit_of_a_segment(peers, culprit):
     assert (FaultCode.MTU_BLACK_HOLE, Layer.OVERLAY, culprit) == (found.fault, found.layer, found.culprit)
     assert Severity.CRITICAL is found.severity
     assert "configure MTU 1400 on flannel.1, or let 1450 bytes pass below it" == found.because[-1]
+
+
+@pytest.mark.parametrize(("peers", "culprit"), [(("n2",), "n2"), (("n2", "n3"), "n1")])
+def test_what_all_tunnels_of_a_node_lose_is_that_nodes_doing(peers, culprit):
+    """Where every node has several; one of them alone is at its other end."""
+    found = Case("n1", is_direct=True).limit(Layer.WIREGUARD, 1328, peers=peers).judge()
+
+    assert (FaultCode.MTU_BLACK_HOLE, Layer.WIREGUARD, culprit) == (found.fault, found.layer, found.culprit)
 
 
 def test_the_lowest_layer_is_named():
@@ -166,13 +184,13 @@ def test_what_everybody_loses_with_a_misfit_is_the_misfits_doing():
 
 
 def test_a_poisoned_cache():
-    """The kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
+    """This kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
     case = Case()
     (session,) = [s for s in case.watch.sessions if s.plan.layer is Layer.OVERLAY and s.plan.peer == "b1"]
     session.learned_mtu_bytes = 1000
 
     found = case.judge()
-    assert (FaultCode.MTU_POISONED, Layer.OVERLAY, "b1") == (found.fault, found.layer, found.culprit)
+    assert (FaultCode.MTU_POISONED, Layer.OVERLAY, "b3") == (found.fault, found.layer, found.culprit)
     case.watch._limits.add(1000)
     assert case.judge() is None
 

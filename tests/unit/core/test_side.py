@@ -152,13 +152,13 @@ def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_faul
 
 
 def test_the_remote_leaders_own_pod_speaks_for_nobody_behind_it():
-    """Its overlay serves probes only: what it answers itself has not crossed that."""
+    """Its overlay serves probes only: what it answers itself has not crossed that, and tells whose overlay it is."""
     lead = Canary(name="lead", address="10.244.1.9", port=53, node=NodeName("a1"))
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS, lead))
     bench.silent = lambda plan: plan.canary in (WEB, DNS)
     bench.run(30 * SECOND)
 
-    assert (FaultCode.PROBES_ONLY, Layer.POD, "", Severity.WARNING) == _named(bench)
+    assert (FaultCode.PROBES_ONLY, Layer.POD, "a1", Severity.WARNING) == _named(bench)
 
 
 BULK = tuple(

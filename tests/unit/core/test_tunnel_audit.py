@@ -7,6 +7,7 @@ import pytest
 
 from meshwatchd.core.expectations import GoodState
 from meshwatchd.core.tunnel_audit import TunnelAudit
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
@@ -160,6 +161,40 @@ def test_a_finding_tells_which_node_the_peer_is():
     (found,) = life.audit.look((life.state,), mesh=MESH, node="b1", good=GOOD)
 
     assert (FaultCode.WIREGUARD_ENDPOINT_MOVED, named) == (found.code, [found.peer])
+
+
+def test_one_silent_peer_of_several_is_named_and_all_at_once_are_this_node():
+    """Each end of a broken tunnel names the other, as probes do; who hears nobody has the fault itself."""
+    peers = [
+        msgspec.structs.replace(PEER, allowed_ips=("10.4.0.2/32",)),
+        msgspec.structs.replace(OTHER, allowed_ips=("10.9.0.0/24",)),
+    ]
+    (named,) = [each.name for each in MESH.node if each.wireguard_ip == "10.4.0.2"]
+
+    def culprits(*silent):
+        looked: tuple[AuditFinding, ...] = ()
+        audit, state = TunnelAudit(), msgspec.structs.replace(DEVICE, peers=tuple(peers))
+        for _ in range(4):
+            audit.observe((state,))
+            looked = audit.look((state,), mesh=MESH, node="b1", good=None)
+            state = msgspec.structs.replace(
+                state,
+                at_ns=state.at_ns + 2 * SECOND,
+                peers=tuple(
+                    msgspec.structs.replace(
+                        each,
+                        tx_bytes=each.tx_bytes + 500,
+                        rx_bytes=each.rx_bytes + (0 if each.public_key in silent else 500),
+                        handshake_ns=state.at_ns + 2 * SECOND,
+                    )
+                    for each in state.peers
+                ),
+            )
+        return [(each.code, each.culprit) for each in looked]
+
+    assert [(FaultCode.WIREGUARD_NO_DATA, named)] == culprits("KEY-A")
+    assert [(FaultCode.WIREGUARD_NO_DATA, "b1")] == culprits("KEY-C"), "nobody can tell which node that peer is"
+    assert {(FaultCode.WIREGUARD_NO_DATA, "b1")} == set(culprits("KEY-A", "KEY-C"))
 
 
 HIDDEN = ("10.8.0.4", "192.168.8.11", "127.0.0.1")

@@ -5,7 +5,15 @@ from typing import cast
 import pytest
 
 from netnslab import state_faults
-from netnslab.diagnosis_cells import TOPOLOGIES, companions_of, patience_s, settings_for, traffic_pairs, trials
+from netnslab.diagnosis_cells import (
+    TOPOLOGIES,
+    companions_of,
+    patience_s,
+    places_of,
+    settings_for,
+    traffic_pairs,
+    trials,
+)
 from netnslab.topology_file import load
 
 
@@ -76,6 +84,42 @@ def test_of_a_filter_on_the_way_each_end_names_the_other():
     assert ("c1", "wireguard-blocked", "d1") in found
     assert ("d1", "wireguard-blocked", "c1") in found
     assert ("c2", "wireguard-blocked", "d1") not in found
+
+
+def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
+    """Who is relayed for says what its end says; of a node's own state everybody names that node."""
+    flat, kilo = load("flannel-wg"), load("kilo-flannel")
+
+    def relayed(fault):
+        return dict(places_of(fault, victim="b1", peer="a1", topology=kilo) or ())
+
+    assert frozenset((("c1", "d1"), ("d1", "c1"))) == places_of(
+        "wireguard-no-data", victim="c1", peer="d1", topology=flat
+    )
+    ends = {**dict.fromkeys(("b1", "b2", "b3"), "a1"), **dict.fromkeys(("a1", "a2", "a3"), "b1")}
+    assert ends == relayed("one-way-break") == relayed("mtu-black-hole") == relayed("wireguard-blocked")
+    assert ends | dict.fromkeys(("b1", "b2", "b3"), "a2") == relayed("standby-mtu-smaller")
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [("forwarding-off", "kilo-flannel"), ("mtu-black-hole", "flannel-wg"), ("wireguard-blocked", "flannel-wg")],
+)
+def test_what_is_at_one_node_is_that_nodes(fault, name):
+    """Also what all of its tunnels have in common, where it has several."""
+    topology = load(name)
+    victim, peer = ("b1", "a1") if name == "kilo-flannel" else ("c1", "d1")
+
+    assert places_of(fault, victim=victim, peer=peer, topology=topology) is None
+
+
+def test_two_endpoints_that_moved_are_at_both_ends():
+    """Each kernel holds a wrong one; a third node is no place."""
+    places = places_of("wireguard-endpoint-moved", victim="c1", peer="d1", topology=load("flannel-wg"))
+
+    assert places is not None
+    assert {("c1", "c1"), ("c1", "d1"), ("e1", "d1")} <= places
+    assert ("c1", "e1") not in places
 
 
 def test_pods_speak_where_faults_strike():

@@ -89,13 +89,52 @@ def test_silence_is_a_diagnosis_too():
     assert judged.verdict_ms is None
 
 
-def test_the_right_name_at_the_wrong_node_is_told_apart():
-    """The code counts for the diagonal, the place is counted beside it."""
+def test_the_right_name_at_the_wrong_node_is_wrong():
+    """Whom it blames counts as much as what it says: it stands in the matrix with the node."""
     judged = cell(said("fdb-entry-missing", culprit="d1"))
 
-    assert judged.is_right
+    assert judged.is_named
     assert not judged.is_place_right
-    assert "other node" in render([judged])
+    assert not judged.is_right
+    assert {"fdb-entry-missing": {"fdb-entry-missing@d1": 1}} == matrix([judged])
+    assert "fdb-entry-missing@d1" in render([judged])
+
+
+def test_a_second_culprit_is_blame_although_the_first_is_right():
+    """One daemon names the node that has it, another one somebody else."""
+    standing = [
+        Told(node="a", fault="fdb-entry-missing", culprit="c1", source="finding"),
+        Told(node="b", fault="fdb-entry-missing", culprit="d1", source="verdict"),
+    ]
+    judged = cell(standing)
+
+    assert judged.is_place_right
+    assert not judged.is_right
+    assert {"fdb-entry-missing@d1": 1} == judged.others
+
+
+def test_of_what_is_between_two_nodes_each_names_the_other():
+    """And a third one that speaks of it names nobody rightly."""
+
+    def is_right(*told):
+        standing = [Told(node=node, fault="one-way-break", culprit=culprit, source="verdict") for node, culprit in told]
+        judged = judge(
+            topology="t",
+            expected="one-way-break",
+            node="c1",
+            culprit="c1",
+            injected_ns=0,
+            history=(),
+            standing=standing,
+            calm_ms=1.0,
+            places={("c1", "d1"), ("d1", "c1")},
+        )
+        return judged.is_right
+
+    assert is_right(("c1", "d1"))
+    assert is_right(("c1", "d1"), ("d1", "c1"))
+    assert not is_right(("c1", "c1"))
+    assert not is_right(("c1", "d1"), ("c2", "d1"))
 
 
 def test_matrix_and_summary_count_cells():
@@ -126,4 +165,5 @@ def test_table_has_a_row_for_each_fault_and_a_column_for_each_topology():
     assert lines[1].startswith("fdb-entry-missing  right")
     assert lines[1].endswith("-")
     assert SILENCE in lines[2]
-    assert "diagonal 1 of 2, named 1" in lines[-1]
+    assert lines[-1].startswith("diagonal 1 of 2 ")
+    assert lines[-1].endswith("named 1, culprit named 1")
