@@ -126,26 +126,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--topology", default="kilo-flannel", help="whose locations Kilo joins")
     options = parser.parse_args(arguments)
     found: dict[str, list[Change]] = {}
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        Lab.up(options.topology) as lab,
-        Daemons(lab, Path(scratch), config="minimal") as daemons,
-    ):
-        rounds = Rounds(lab, daemons)
-        for kind in options.only or kinds:
-            for _ in range(options.trials):
-                for change in rounds.play(kind):
-                    found.setdefault(change.kind, []).append(change)
+    try:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            Lab.up(options.topology) as lab,
+            Daemons(lab, Path(scratch), config="minimal") as daemons,
+        ):
+            rounds = Rounds(lab, daemons)
+            for kind in options.only or kinds:
+                for _ in range(options.trials):
+                    for change in rounds.play(kind):
+                        found.setdefault(change.kind, []).append(change)
+    finally:
+        _print(found, options.topology)  # an hour of rounds is not lost with the last of them
+    return 0
+
+
+def _print(found: Mapping[str, Sequence[Change]], topology: str) -> None:
     figures = {kind: summarise(changes) for kind, changes in found.items()}
     document = {
         "machine": machine_facts(),
-        "topology": options.topology,
+        "topology": topology,
         "goal_s": GOAL_NS // SECOND,
         "followed": figures,
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
-    return 0
 
 
 if __name__ == "__main__":
