@@ -53,7 +53,10 @@ def test_a_packet_goes_to_its_next_hop_in_one_more_header():
     assert IPv4Address(NEXT_HOP).packed == next_hop
     assert (NEXT_HOP, 4, 61, "DF", 20 + len(inner)) == (outer.dst, outer.proto, outer.ttl, outer.flags, outer.len)
     assert inner == packet[20:]
-    assert "DF" != IP(encapsulate(bytes(Ether(dst=NEXT_HOP_MAC, type=0x0800) / _packet()))[0]).flags  # type: ignore[index]
+
+    divisible = encapsulate(bytes(Ether(dst=NEXT_HOP_MAC, type=0x0800) / _packet()))
+    assert divisible is not None
+    assert "DF" != IP(divisible[0]).flags
 
 
 def test_frames_for_nobody_stay_here():
