@@ -134,6 +134,10 @@ bench-mirror: need-root venv tools ## what watching the kernel costs the agent, 
 bench-removal: need-root venv tools ## how soon a daemon notices that an object of its own was removed, as JSON
 	@$(PYTHON) -m netnslab.bench_removal $(ARGS)
 
+.PHONY: bench-leaders
+bench-leaders: need-root venv tools ## how soon daemons follow Kilo's change of leaders, as JSON
+	@$(PYTHON) -m netnslab.bench_leaders $(ARGS)
+
 # `make lab-kilo-flannel` builds that mesh and leaves it standing; `make lab-down` removes it.
 .PHONY: lab-down
 lab-down: need-root venv ## remove the mesh that is standing

@@ -162,6 +162,7 @@ class Takeover:
             nodes=tuple(node.name for node in topology.mesh.nodes),
             tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
             windows=windows_of(topology),
+            external=self._surroundings.external,
         )
         yield from engine.sizes.start(planner, plans, snapshot, now)
         for rules in (conductor.overrides() for conductor in gone):

@@ -166,7 +166,8 @@ class Agent:
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
-        return None if self._snapshot is None else self._own_view.look(self._snapshot)
+        refused = () if self._discovery is None else self._discovery.refused
+        return None if self._snapshot is None else self._own_view.look(self._snapshot, refused)
 
     def events(self) -> EventStore:
         """The events kept."""

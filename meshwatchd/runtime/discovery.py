@@ -29,14 +29,16 @@ from meshwatchd.core.assembly import is_whole
 from meshwatchd.core.greeting_pace import Pace
 from meshwatchd.core.hearsay import confess
 from meshwatchd.core.hello_check import complaint
+from meshwatchd.core.introductions import Introductions
 from meshwatchd.core.roster import Roster
-from meshwatchd.model.discovery import Hello, LocalView
+from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
+from meshwatchd.runtime.remarks import Remarks
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
@@ -49,9 +51,8 @@ tens of milliseconds, and a fifth of the time is enough for it while all of them
 ANSWER_GAP_NS: Final = 200 * MS
 """Between two answers to one address: whoever asks more often has heard us already."""
 MAX_REMEMBERED: Final = 4096
-"""Addresses and reasons that are remembered so as not to repeat ourselves."""
+"""Addresses that are remembered so as not to answer too often."""
 
-COMPLAINT_GAP_NS: Final = 600 * SECOND
 SAVE_GAP_NS: Final = 5 * SECOND
 SAVE_ANYWAY_NS: Final = 600 * SECOND
 """The file follows what is known within seconds, and who was heard when within minutes."""
@@ -113,6 +114,7 @@ class Discovery:
         self._folder = Path(settings.daemon.state_dir)
         self._eyes, self._log, self._changed, self._heard = eyes, log, changed, heard
         self._clocks = clocks or Clocks()
+        self._remarks = Remarks(log, self._clocks.monotonic_ns)
         self.counters: Counter[str] = Counter()
         self._keys = HelloKeys(secrets)
         epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
@@ -121,6 +123,7 @@ class Discovery:
         self._pace = Pace(random.Random())
         self._port = port(settings.probe.port - 1, self._receive, self.counters)
         self._reflexive = Reflexive()
+        self._introductions = Introductions()
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
         kept = self._load()
@@ -138,8 +141,6 @@ class Discovery:
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
         self._answered: dict[str, int] = {}
-        self._complained: dict[str, int] = {}
-        self._told_problems: tuple[str, ...] = ()
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
         self._is_unsaved = False
@@ -156,6 +157,11 @@ class Discovery:
     def view(self) -> LocalView | None:
         """This node as it sees itself, with candidates and reasons."""
         return self._view
+
+    @property
+    def refused(self) -> tuple[Finding, ...]:
+        """What of others' words was refused lately, and why."""
+        return self._remarks.refused()
 
     def hellos(self) -> Mapping[str, Hello]:
         """The last word of every node by its name, this one's included."""
@@ -251,9 +257,10 @@ class Discovery:
             self._is_unsaved = True
         if self._roster.review(now):
             self._is_unsaved = True
-            self._tell_mesh()
+            assert self.mesh is not None, "only a mesh is a change"
+            self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
-        self._tell_problems()
+        self._remarks.problems(self._roster.problems, is_found=self.mesh is not None)
         if self._is_heard_anew:
             self._is_heard_anew = False
             self._aim(now)
@@ -268,7 +275,7 @@ class Discovery:
         """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
         wrong = complaint(hello)
         if wrong:
-            self._complain(self._node, wrong)
+            self._remarks.complain(self._node, wrong)
             return False
         return self._roster.tell(hello, now)
 
@@ -297,7 +304,7 @@ class Discovery:
             try:
                 self._key = self._make_key()
             except (ConfigError, KernelError) as error:
-                self._complain(self._node, str(error))
+                self._remarks.complain(self._node, str(error))
                 return ""
         return self._key
 
@@ -316,7 +323,8 @@ class Discovery:
             for address in (hello.view.overlay_ip, hello.view.wireguard_ip, hello.view.node_ip6)
         }
         mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
-        others = dict.fromkeys((*direct, *self._settings.discovery.peers, *candidates))
+        told = self._introductions.addresses()
+        others = dict.fromkeys((*direct, *self._settings.discovery.peers, *candidates, *told))
         self._pace.aim(
             known=sorted(self._addresses),
             others=[each for each in others if each not in mine and (each in direct or each not in aliases)],
@@ -341,11 +349,13 @@ class Discovery:
             asks=asks,
             seen=self._reflexive.sees(self._snapshot.wireguard, heard.hello) if heard is not None else "",
             came_from=came_from,
+            # Answers are no larger than what they answer, so that nobody is flooded by way of us.
+            knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
         )
         try:
             datagram = encode(greeting, self._keys)
         except ValueError as error:
-            self._complain(self._node, str(error))
+            self._remarks.complain(self._node, str(error))
             return
         self._reflexive.sent(counter, address)
         self.counters["hello-sent"] += 1
@@ -358,7 +368,9 @@ class Discovery:
         if isinstance(greeting, HelloRejection):
             self.counters[greeting] += 1
             if greeting is HelloRejection.MALFORMED:
-                self._complain(source[0], "a hello that is signed is malformed; is another version running there?")
+                self._remarks.complain(
+                    source[0], "a hello that is signed is malformed; is another version running there?"
+                )
             return
         if greeting.sender == self._node:
             self.counters["hello-own"] += 1
@@ -388,7 +400,7 @@ class Discovery:
         wrong = complaint(greeting.hello)
         if wrong:
             self.counters["hello-senseless"] += 1
-            self._complain(greeting.sender, wrong)
+            self._remarks.complain(greeting.sender, wrong)
             return
         is_first = greeting.hello.view.node not in self._roster.peers
         if self._roster.hear(greeting.hello, now):
@@ -397,6 +409,7 @@ class Discovery:
                 self._log.info("hello.heard", peer=greeting.sender, version=greeting.hello.version)
         counter = greeting.answers.counter if greeting.answers is not None else 0
         self._reflexive.heard(greeting.sender, seen=greeting.seen, came_from=greeting.came_from, counter=counter)
+        self._is_heard_anew |= self._introductions.hear(greeting.knows, now)
         self._woken.set()
 
     def _may_answer(self, address: str, now: int) -> bool:
@@ -408,41 +421,6 @@ class Discovery:
             self._answered.clear()
         self._answered[address] = now
         return True
-
-    # --- what operators read ---
-
-    def _complain(self, who: str, reason: str) -> None:
-        now = self._clocks.monotonic_ns()
-        text = f"{who}: {reason}"
-        if now - self._complained.get(text, now - COMPLAINT_GAP_NS) < COMPLAINT_GAP_NS:
-            return
-        if len(self._complained) >= MAX_REMEMBERED:
-            self._complained.clear()
-        self._complained[text] = now
-        self._log.warning("hello.rejected", source=who, reason=reason)
-
-    def _tell_mesh(self) -> None:
-        mesh = self.mesh
-        assert mesh is not None, "only a mesh is a change"
-        leaders = {location.name: location.leader for location in mesh.location}
-        self._log.info(
-            "mesh.found",
-            nodes=len(mesh.node),
-            leaders=leaders,
-            standbys=[name for location in mesh.location for name in location.standbys],
-            origin=self.knowledge().origin,
-        )
-
-    def _tell_problems(self) -> None:
-        """Each new one once; what was solved may come back as new."""
-        problems = self._roster.problems
-        if problems != self._told_problems:
-            # While the first mesh is put together everything is missing, and nothing is wrong.
-            if self.mesh is not None:
-                for problem in problems:
-                    if problem not in self._told_problems:
-                        self._log.warning("mesh.incomplete", reason=problem)
-            self._told_problems = problems if self.mesh is not None else ()
 
     # --- what is kept ---
 
@@ -472,7 +450,7 @@ class Discovery:
         # A slow disk holds up neither hellos nor the mirror.
         problem = await asyncio.to_thread(cache.save, self._folder, self._to_keep(now))
         if problem:
-            self._complain(self._node, problem)
+            self._remarks.complain(self._node, problem)
 
     def _to_keep(self, now: int) -> cache.Kept:
         wall_ns = self._clocks.wall_ns()

@@ -244,6 +244,7 @@ class Effects:
             self._windows, self._voice = command.windows, None
             self._announce()
         self._glance.use(command.tunnel)
+        self._reflector.route_back(command.external)
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
         self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)

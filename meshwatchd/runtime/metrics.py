@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from meshwatchd.adapters.metrics.families import CONTENT_TYPE, render
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import MetricsSettings
 from meshwatchd.model.status import Status
@@ -25,6 +24,8 @@ WRITE_S = 15.0
 """As often as Prometheus usually asks."""
 
 MAX_CONNECTIONS = 16
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Figures = Callable[[], tuple[Status | None, OverlayFigures]]
 
@@ -52,6 +53,8 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics of this instant."""
+        from meshwatchd.adapters.metrics.families import render  # noqa: PLC0415 - slow to import, and off by default
+
         status, figures = self._figures()
         return render(status, figures, now_ns=time.monotonic_ns())
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from meshwatchd.adapters.sources import SourceReader, plugins
-from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.discovery import Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
@@ -53,10 +55,16 @@ class OwnView:
         after = await self._reader.refresh(is_urgent=is_urgent)
         return after != before, tuple(each for each in after.rejected if each not in before.rejected)
 
-    def look(self, snapshot: Snapshot) -> LocalView:
-        """The view of this node, from a snapshot and what the sources last said."""
+    def look(self, snapshot: Snapshot, refused: tuple[Finding, ...] = ()) -> LocalView:
+        """The view of this node, from a snapshot and what the sources last said.
+
+        Args:
+            snapshot: of the kernel.
+            refused: what of other nodes' words cannot be used, to be shown beside what of the sources' cannot.
+        """
         view = compose.look(snapshot, self._reader.sources, self._declared, self._node, looks=self._looks)
-        return self._steady.observe(view, self._clock())
+        steady = self._steady.observe(view, self._clock())
+        return msgspec.structs.replace(steady, why=(*steady.why, *refused)) if refused else steady
 
     def deadline(self) -> int | None:
         """When to look again although nothing has changed, on the clock; None for no such need."""

@@ -79,6 +79,7 @@ class Greeting:
         asks: an answer is wanted.
         seen: the address at which the sender's tunnel of the mesh has the receiver; "" where it has none.
         came_from: in answers, the address from which the hello came that is answered; "" where its port was changed.
+        knows: addresses of other nodes that the sender hears; left out where the datagram has no room for them.
     """
 
     sender: str
@@ -88,12 +89,14 @@ class Greeting:
     asks: bool = False
     seen: str = ""
     came_from: str = ""
+    knows: tuple[str, ...] = ()
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
     hello: Hello
     seen: str = ""
     came_from: str = ""
+    knows: tuple[str, ...] = ()
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(_Body)
@@ -150,8 +153,12 @@ def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
         body["seen"] = greeting.seen
     if greeting.came_from:
         body["came_from"] = greeting.came_from
-    packed = msgspec.msgpack.encode(body)
-    size = _HEADER.size + len(name) + len(packed) + TAG_BYTES
+    without = msgspec.msgpack.encode(body)
+    packed = msgspec.msgpack.encode(body | {"knows": greeting.knows}) if greeting.knows else without
+    around = _HEADER.size + len(name) + TAG_BYTES
+    if around + len(packed) > MAX_BYTES:
+        packed = without
+    size = around + len(packed)
     if len(name) > 255 or size > MAX_BYTES:
         raise ValueError(f"a hello of {size} bytes is longer than {MAX_BYTES}; shorten the names of node and location")
     flags = _ASKS if greeting.asks else 0
@@ -196,6 +203,7 @@ def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
         asks=bool(flags & _ASKS),
         seen=body.seen,
         came_from=body.came_from,
+        knows=body.knows,
     )
 
 

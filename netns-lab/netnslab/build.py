@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from netnslab import daemon_config, namespaces, wan, wireguard
+from netnslab import daemon_config, ipip, namespaces, wan, wireguard
 from netnslab.backends.model import WireGuard
 from netnslab.errors import LabError
 from netnslab.fabric import Fabric
@@ -52,16 +52,18 @@ class Blueprint:
     """All that building needs.
 
     Attributes:
+        plays_ipip: the overlay's IPIP device is made by a process.
         record: kept up to date on disk.
-        children: filled with the processes it starts, by node; the caller waits for them in the end.
+        children: filled with the processes it starts, by log file; the caller waits for them in the end.
     """
 
     site: Site
     fabric: Fabric
     overlay: Overlay
     wireguard: WireGuard
+    plays_ipip: bool
     record: LabRecord
-    children: dict[str, subprocess.Popen[bytes]]
+    children: dict[Path, subprocess.Popen[bytes]]
 
 
 def build(blueprint: Blueprint) -> None:
@@ -72,7 +74,7 @@ def build(blueprint: Blueprint) -> None:
     """
     _make_namespaces(blueprint)
     keys = _generate_keys(blueprint)
-    _start_wireguard(blueprint)
+    _start_players(blueprint)
     _build_wan(blueprint)
     nodes = tuple(blueprint.site.topology.nodes.values())
     for node in nodes:
@@ -119,20 +121,23 @@ def _generate_keys(blueprint: Blueprint) -> dict[str, KeyPair]:
     return dict(zip(names, wireguard.generate_keys(len(names)), strict=True))
 
 
-def _start_wireguard(blueprint: Blueprint) -> None:
-    """Start wireguard-go on every node, early: it gets ready while everything else is built."""
-    if blueprint.wireguard is WireGuard.KERNEL:
-        return
+def _start_players(blueprint: Blueprint) -> None:
+    """Start what plays missing devices on every node, early: it gets ready while everything else is built."""
     children = blueprint.children
     for name in blueprint.site.topology.nodes:
         space = blueprint.site.node(name).space
-        children[name] = wireguard.start_userspace(space, blueprint.fabric.device, _log(blueprint, name))
+        if blueprint.wireguard is WireGuard.USERSPACE:
+            log = _log(blueprint, name, blueprint.fabric.device)
+            children[log] = wireguard.start_userspace(space, blueprint.fabric.device, log)
+        if blueprint.plays_ipip:
+            log = _log(blueprint, name, blueprint.overlay.ipip_device)
+            children[log] = ipip.start(space, blueprint.overlay.ipip_device, log)
     blueprint.record.processes = [known for child in children.values() if (known := identify(child.pid)) is not None]
     blueprint.record.save()
 
 
-def _log(blueprint: Blueprint, node: str) -> Path:
-    return blueprint.record.directory / "log" / f"{node}-{blueprint.fabric.device}.log"
+def _log(blueprint: Blueprint, node: str, device: str) -> Path:
+    return blueprint.record.directory / "log" / f"{node}-{device}.log"
 
 
 def _build_wan(blueprint: Blueprint) -> None:
@@ -167,7 +172,12 @@ def _build_node(blueprint: Blueprint, node: Node) -> None:
 def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = ()) -> None:
     site = blueprint.site
     here, pod = site.node(node.name), site.pod(node.name)
-    plan = blueprint.overlay.plan(site.topology, node, pod_network=pod.space.path(Kind.NET))
+    played = _log(blueprint, node.name, blueprint.overlay.ipip_device)
+    if (player := blueprint.children.get(played)) is not None:
+        ipip.wait_for_device(here.space, blueprint.overlay.ipip_device, player, played)
+    plan = blueprint.overlay.plan(
+        site.topology, node, pod_network=pod.space.path(Kind.NET), has_ipip_device=player is not None
+    )
     here.batch("ip", (*first, *plan.ip))
     here.batch("bridge", plan.bridge)
     here.space.call(partial(_set_sysctls, plan.sysctls))
@@ -177,9 +187,9 @@ def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = (
 
 def _build_fabric(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
     topology, here, fabric = blueprint.site.topology, blueprint.site.node(node.name), blueprint.fabric
-    child = blueprint.children.get(node.name)
-    if child is not None:
-        wireguard.wait_for_socket(here.space, fabric.device, child, _log(blueprint, node.name))
+    log = _log(blueprint, node.name, fabric.device)
+    if (child := blueprint.children.get(log)) is not None:
+        wireguard.wait_for_socket(here.space, fabric.device, child, log)
     wireguard.configure(here.space, fabric.device, fabric.configuration(topology, node, keys))
     here.space.call(partial(daemon_config.write, fabric.files(topology, node, keys)))
     here.batch("ip", (*fabric.device_lines(topology, node), *fabric.route_lines(topology, node, blueprint.overlay)))

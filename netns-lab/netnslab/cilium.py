@@ -72,13 +72,13 @@ class Cilium:
     relay_device: str = TUNNEL
     ipip_device: str = TUNNEL
 
-    def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
+    def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Devices, Cilium's routes and rules, and the tables that stand for its ipcache."""
         return OverlayPlan(
             ip=(
                 *_pod_link(node, pod_network),
                 *_devices(node),
-                *_tunnel(),
+                *_tunnel(is_there=has_ipip_device),
                 *_main_routes(topology, node),
                 *_rules(),
                 *_neighbours(topology, node),
@@ -129,8 +129,8 @@ def _devices(node: Node) -> Iterator[str]:
     yield f"link set {VXLAN} up"
 
 
-def _tunnel() -> Iterator[str]:
-    if not has_fallback_tunnels():
+def _tunnel(*, is_there: bool) -> Iterator[str]:
+    if not is_there and not has_fallback_tunnels():
         yield f"tunnel add {TUNNEL} mode ipip"
     yield f"link set {TUNNEL} mtu {LAN_MTU_BYTES - 20} up"
 

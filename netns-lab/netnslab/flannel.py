@@ -45,12 +45,13 @@ class Flannel:
     lower_device: str = "eth0"
     is_alone: bool = False
 
-    def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
+    def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """The pod's link, the VXLAN device, and route, neighbour and FDB entry of every other node.
 
         Under Kilo, routes to the own location only: those to other locations are there as well under plain flannel,
         but Kilo replaces each by its own of the same prefix.
         """
+        del has_ipip_device  # flannel's packets go by VXLAN alone
         mtu_bytes = self.mtu_bytes(topology)
         peers = [other for other in topology.nodes.values() if other.name != node.name]
         routed = peers if self.is_alone else topology.neighbours(node.name)

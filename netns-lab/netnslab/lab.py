@@ -41,7 +41,7 @@ class Lab:
         self.site = Site(topology=topology, pins=ownership.ROOT / lab_id / "ns")
         self._is_owner = is_owner
         self._owner_pid = os.getpid()
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[Path, subprocess.Popen[bytes]] = {}
         self._exits = ExitStack()
 
     @classmethod
@@ -80,6 +80,7 @@ class Lab:
                     fabric=fabric_of(topology),
                     overlay=overlay,
                     wireguard=chosen.wireguard,
+                    plays_ipip=chosen.plays_ipip,
                     record=record,
                     children=lab._children,
                 )

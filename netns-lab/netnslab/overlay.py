@@ -48,12 +48,13 @@ class Overlay(Protocol):
         """The IPIP device among them, on a node that is no leader towards its leader; empty where there is none."""
         ...
 
-    def plan(self, topology: Topology, node: Node, *, pod_network: Path) -> OverlayPlan:
+    def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Everything it programs on a node and in its pod.
 
         Args:
             topology: the whole lab.
             node: where.
             pod_network: the file that pins the pod's network namespace.
+            has_ipip_device: the node has its IPIP device already.
         """
         ...

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from netnslab import ipip
 from netnslab.errors import LabError
 from netnslab.namespaces import Space
 from netnslab.process import inside_network, put_first
@@ -103,14 +104,14 @@ def wait_for_socket(space: Space, device: str, process: subprocess.Popen[bytes],
 
 
 def put_before_processes(inodes: Iterable[int]) -> None:
-    """Let every wireguard-go in these network namespaces run before ordinary processes, and before the daemons.
+    """Let all that plays a device in these network namespaces run before ordinary processes, and before the daemons.
 
-    The kernel's own WireGuard works in softirqs and kernel threads, which no process keeps waiting. A userspace
+    The kernel's own WireGuard and IPIP work in softirqs and kernel threads, which no process keeps waiting. A userspace
     one that queues behind everything else on a busy machine shows outages that no real node would have.
     """
     for found in inside_network(inodes):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if Path(f"/proc/{found.pid}/comm").read_text(encoding="utf-8").strip() == PROGRAM:
+            if Path(f"/proc/{found.pid}/comm").read_text(encoding="utf-8").strip() in (PROGRAM, ipip.PROGRAM):
                 put_first(found.pid)
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 import pytest
 
 from netnslab.kilo_agents import TRANSIENT_NS, KiloAgents
-from netnslab.waiting import pause_until, wait_until
+from netnslab.leader_changes import accusations, follow, moves
+from netnslab.waiting import pause_until
 from tests.support.stage import QUICK, SECOND, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -54,42 +55,15 @@ def _processes(mesh) -> Mapping[str, tuple[int, int]]:
     return {node: (mesh.daemons.engine_pid(node), mesh.daemons.agent_pid(node)) for node in EVERYBODY}
 
 
-def _follow(mesh, since_ns, leaders, *, nodes=EVERYBODY):
-    """Wait until each node's engine has taken over a mesh with these leaders; seconds until the last one had."""
-    led = [f"is led by {leader} instead of" for leader in leaders]
-
-    def followed() -> Mapping[str, int]:
-        told = mesh.events(since_ns, "topology.changed")
-        found = {
-            event.node: event.at_ns
-            for event in told
-            if all(any(words in str(text) for text in event.fields["what"]) for words in led)
-        }
-        return found if set(nodes) <= found.keys() else {}
-
-    at_ns = wait_until(followed, timeout_s=20, what=f"all nodes to follow {leaders}", poll_s=0.3)
-    return (max(at_ns[node] for node in nodes) - since_ns) / SECOND
-
-
-def _accusations(mesh, since_ns) -> list[str]:
-    """Whatever was called broken for traffic, by whom, of whom."""
-    told = mesh.events(since_ns, "verdict.changed", "fault.raised")
-    return [
-        f"{each.node}: {each.fields.get('fault')} at {each.fields.get('culprit')}"
-        for each in told
-        if each.fields.get("severity") == "critical"
-    ]
-
-
-def _moves(mesh, since_ns) -> list[str]:
-    told = mesh.events(since_ns, "failover.proposed", "failover.applied", "failover.advised")
-    return [f"{each.node}: {each.name}" for each in told]
+def _follow(mesh, since_ns, leader, *, nodes=EVERYBODY):
+    """Wait until each node's engine has taken over a mesh with this leader; seconds until the last one had."""
+    return max(follow(mesh.events, since_ns, leader, nodes).values()) / SECOND
 
 
 def _assert_calm(mesh, since_ns) -> None:
     pause_until(since_ns + AFTERWARDS_NS)
-    assert [] == _accusations(mesh, since_ns)
-    assert [] == _moves(mesh, since_ns)
+    assert [] == accusations(mesh.events(since_ns))
+    assert [] == moves(mesh.events(since_ns))
 
 
 def _relays(mesh, node) -> list[tuple[str, ...]]:
@@ -107,7 +81,7 @@ def test_a_leader_change_is_followed_and_is_no_fault(mesh, agents, capsys, chang
     former, leader = change.split(" to ")
     before = _processes(mesh)
     began_ns = agents.elect(leader).began_ns
-    _tell(capsys, f"{leader} leads instead of {former}", _follow(mesh, began_ns, [leader]))
+    _tell(capsys, f"{leader} leads instead of {former}", _follow(mesh, began_ns, leader))
     _assert_calm(mesh, began_ns)
 
     mesh.settle()
@@ -154,10 +128,10 @@ def test_a_leader_whose_agent_has_died_is_replaced(mesh, agents, capsys):
     agents.die("b1")
     began_ns = agents.elect("b2").began_ns
     try:
-        _tell(capsys, "b2 leads instead of b1, whose agent is dead", _follow(mesh, began_ns, ["b2"], nodes=others))
+        _tell(capsys, "b2 leads instead of b1, whose agent is dead", _follow(mesh, began_ns, "b2", nodes=others))
         pause_until(began_ns + AFTERWARDS_NS)
-        assert [] == [each for each in _accusations(mesh, began_ns) if not each.endswith(" at b1")]
-        assert [] == _moves(mesh, began_ns)
+        assert [] == [each for each in accusations(mesh.events(began_ns)) if not each.endswith(" at b1")]
+        assert [] == moves(mesh.events(began_ns))
         assert {"b2"} == {_relays(mesh, node)[0][1] for node in others}
     finally:
         agents.revive("b1", leader="b1")

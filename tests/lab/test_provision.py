@@ -131,14 +131,23 @@ def test_a_standby_device_has_no_address_and_no_filter(node):
     assert f"{KEY}\t10.244.1.0/24 192.168.100.11/32" == node.run("wg", "show", "mw0", "allowed-ips").strip()
 
 
-def test_wg_accepts_the_configuration_file(node):
-    """An operator may load it by hand."""
+def test_wg_quick_makes_the_very_link_of_its_file(node, tmp_path):
+    """An operator may load it by hand: same keys, peer and MTU, no address, and no route that would attract traffic."""
     provision(node)
-    before = node.run("wg", "showconf", "mw0")
+    file = tmp_path / "mw0.conf"
+    file.write_text((node.state_dir / "links" / "mw0.conf").read_text())
+    file.chmod(0o600)
+    before, routes = node.run("wg", "showconf", "mw0"), node.ip("route show table main")
+    node.do(lambda: with_standing(node, lambda _standing, devices, _kernel: devices.remove("mw0")))
+    assert "mw0" not in node.ip("-br link")
 
-    node.run("wg", "setconf", "mw0", str(node.state_dir / "links" / "mw0.conf"))
+    node.run("wg-quick", "up", str(file))
 
     assert before == node.run("wg", "showconf", "mw0")
+    assert routes == node.ip("route show table main")
+    assert "mtu 1400" in node.ip("link show mw0")
+    assert "" == node.ip("-br -4 address show mw0").partition("UNKNOWN")[2].strip()
+    node.run("wg-quick", "down", str(file))
 
 
 def test_a_second_start_changes_nothing(node):

@@ -67,6 +67,57 @@ def test_answer_takes_the_cable_its_port_demands(spaces, port, device):
         poller.close()
 
 
+@pytest.fixture
+def overlaid() -> Iterator[tuple[Space, Space]]:
+    """Two namespaces; requests cross by VXLAN devices that have no peer of their own, as Cilium's.
+
+    What the near side's routes write into each packet is eBPF's part at Cilium; the far side's lead past the device.
+    """
+    with namespace() as near, namespace() as far:
+        words = ["ip", "link", "add", "c0", "netns", near.name, "type", "veth", "peer", "name", "c0"]
+        subprocess.run([*words, "netns", far.name], check=True)
+        for number, space in enumerate((near, far), 1):
+            other = 3 - number
+            space.ip("address", "add", f"10.9.0.{number}/24", "dev", "c0")
+            space.ip("address", "add", f"10.9.9.{number}/32", "dev", "lo")
+            mac = f"02:00:00:00:00:0{number}"
+            space.ip("link", "add", "vx0", "address", mac, "type", "vxlan", "external", "dstport", "8472", "nolearning")
+            for device in ("lo", "c0", "vx0"):
+                space.ip("link", "set", device, "up")
+            space.ip("neighbour", "replace", f"10.9.9.{other}", "lladdr", f"02:00:00:00:00:0{other}", "dev", "vx0")
+            encapsulated = ["encap", "ip", "id", "6", "dst", f"10.9.0.{other}", "dev", "vx0"]
+            way = encapsulated if space is near else ["via", f"10.9.0.{other}"]
+            space.ip("route", "add", f"10.9.9.{other}", *way)
+            command = ["ip", "netns", "exec", space.name, "sysctl", "-qw", "net.ipv4.conf.vx0.rp_filter=0"]
+            subprocess.run([*command, "net.ipv4.conf.all.rp_filter=0"], check=True)
+        yield near, far
+
+
+def test_answers_to_what_comes_in_by_an_overlay_without_peers_are_routed(overlaid):
+    """Out of Cilium's VXLAN by itself a packet has no destination: sending succeeds, and no counter shows the loss."""
+    near, far = overlaid
+    poller = Poller()
+    node = far.call(lambda: PacketNode("b1", poller))
+    far.call(lambda: node.reflector.listen((PORT,)))
+    index = int(far.ip("-j", "link", "show", "vx0").partition('"ifindex":')[2].partition(",")[0])
+    probe = near.call(lambda: open_probe("10.9.9.1", 20_000))
+    try:
+        probe.sendto(request(sequence=0), ("10.9.9.2", PORT))
+        pump(poller, lambda: bool(node.events))
+        with pytest.raises(BlockingIOError):
+            probe.recv(2048)
+
+        node.reflector.route_back([index])
+        probe.sendto(request(sequence=1), ("10.9.9.2", PORT))
+        pump(poller, lambda: len(node.events) > 1)
+        assert len(request()) == len(probe.recv(2048))
+        assert {"answers-sent": 2} == node.counters
+    finally:
+        probe.close()
+        node.close()
+        poller.close()
+
+
 def test_answers_that_wait_for_neighbours_do_not_keep_others_back():
     """An overlay device that was emptied: answers into it wait for ARP, on the account of the socket they all share.
 

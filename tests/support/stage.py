@@ -243,9 +243,10 @@ def stage(
     settings: Mapping[str, Mapping[str, object]] = QUICK,
     rate: int = 100,
     config: str = "full",
+    topology: str = "kilo-flannel",
 ) -> Iterator[Stage]:
     """A lab with a daemon on every node and traffic both ways, all well."""
-    with Lab.up("kilo-flannel") as lab:
+    with Lab.up(topology) as lab:
         untouched = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
         watching = Daemons(lab, directory, settings=settings, config=config)
         with watching as daemons, Traffic(lab, directory, rate=rate) as traffic:

@@ -20,8 +20,6 @@ from meshwatchd.model.status import Status
 _SEVERITIES = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 _NS = 1_000_000_000
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 
 def render(status: Status | None, figures: OverlayFigures, *, now_ns: int) -> bytes:
     """All metrics as text.

@@ -72,6 +72,7 @@ class Delivery:
     """One way by which requests come.
 
     Attributes:
+        interface: index of the one they come in by; 0 when unknown.
         ttl: with which they arrive; 0 when unknown.
         traffic_class: DSCP and ECN with which they arrive; None when unknown.
         destination: the address in their IP header, packed: one of this node's, since the kernel delivered them.
@@ -81,6 +82,7 @@ class Delivery:
         reflector: what answers to such requests draw on, as long as they ask nothing else.
     """
 
+    interface: int
     ttl: int
     traffic_class: int | None
     destination: bytes
@@ -123,6 +125,7 @@ def read_delivery(control: bytes) -> Delivery:
     ttl = _number(told, _IPV4_TTL, _IPV6_HOP_LIMIT)
     traffic_class = _number(told, _IPV4_TOS, _IPV6_CLASS)
     return Delivery(
+        interface=interface,
         ttl=ttl or 0,
         traffic_class=traffic_class,
         destination=destination,

@@ -2,7 +2,8 @@
 
 The answer goes back from the address the request was sent to and out of the interface it came in by, so
 that it tests the same way in the other direction. Only answers to "effective" probes leave the interface to
-the routing table: these ask what the routing table does.
+the routing table: these ask what the routing table does. And on a device where each packet carries its own
+destination (Cilium's VXLAN) nobody but the routing table, or the eBPF behind it, knows where an answer goes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -135,6 +137,7 @@ class Reflector:
         self._wanted: tuple[int, ...] = ()
         self._familiar: dict[bytes, _Familiar] = {}
         self._rotations = 0
+        self._external: frozenset[int] = frozenset()
 
     def listen(self, ports: Iterable[int]) -> None:
         """Listen on exactly these ports, for both families; one that is taken is left to `listen_again`."""
@@ -153,6 +156,13 @@ class Reflector:
     def announce(self, own: OwnState, voice: translate.Voice | None = None) -> None:
         """Answers say this of the node from here on; in a mesh of many locations each says its part of it."""
         self._own, self._voice = own, voice
+
+    def route_back(self, interfaces: Iterable[int]) -> None:
+        """Answer what comes in by these interfaces by the routing table from here on."""
+        external = frozenset(interfaces)
+        if external != self._external:
+            self._external = external
+            self._familiar.clear()
 
     def close(self) -> None:
         """Close all listening sockets."""
@@ -258,6 +268,8 @@ class Reflector:
         peer, key, request, verdict = accepted
         is_fresh = verdict is ReplayVerdict.FRESH
         delivery = read_delivery(control[STAMP_BYTES:])
+        if delivery.interface in self._external:
+            delivery = replace(delivery, answer=delivery.routed_answer)
         own = self._own_to(peer)
         reply = self._answer(
             listener, datagram, delivery, now._replace(tx_ntp=tx_ntp), peer=peer, key=key, own=own, request=request

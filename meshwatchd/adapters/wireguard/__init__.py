@@ -1,7 +1,7 @@
 """Standby links: WireGuard devices of our own, made by the kernel or carried by wireguard-go.
 
 identity.py   the private key file, and the public key that belongs to it
-conffile.py   the configuration as a file that `wg setconf` and people can read
+conffile.py   the configuration as a file that wg-quick and people can read
 state.py      what a device is configured with, and what it reports
 genl.py       both over generic netlink (kernel devices)
 uapi.py       both over the UNIX socket of a userspace implementation

@@ -1,6 +1,8 @@
-"""The configuration of a standby link as a file, the record of what was last applied.
+"""The configuration of a standby link as a file of wg-quick's, the record of what was last applied.
 
-`wg setconf` accepts it as it is, so the keys that only wg-quick knows are comments.
+Whoever loads it by hand gets the very link: `wg-quick up /var/lib/meshwatchd/links/mw0.conf`. So what keeps the link
+out of the way of traffic has to be in force and no comment: without "Table = off" wg-quick makes a route of each of
+AllowedIPs, and all traffic of the other location would take the standby link. `wg-quick strip` is for `wg setconf`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ def render(device: str, peer: str, config: LinkConfig) -> str:
     file.initialize_file(f"# {device}, the standby link to {peer}; written by meshwatchd, changes are overwritten")
     file.add_attr(None, "PrivateKey", config.private_key)
     file.add_attr(None, "ListenPort", config.listen_port)
+    file.add_attr(None, "MTU", config.mtu_bytes)
+    file.add_attr(None, "Table", "off")
     file.add_peer(config.peer_public_key, f"# {peer}")
     file.add_attr(config.peer_public_key, "AllowedIPs", ", ".join(config.allowed_ips))
     if config.endpoint is not None:
@@ -33,7 +37,7 @@ def render(device: str, peer: str, config: LinkConfig) -> str:
     file.add_attr(config.peer_public_key, "PersistentKeepalive", config.keepalive_s)
     text = io.StringIO()
     file.write_to_fileobj(text)
-    return f"# MTU = {config.mtu_bytes}\n# Table = off\n# Address = none, on purpose\n{text.getvalue()}"
+    return f"# It has no Address, on purpose.\n{text.getvalue()}"
 
 
 def read(path: Path) -> str:

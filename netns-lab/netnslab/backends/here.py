@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from netnslab.backends.model import (
     Backend,
     BackendError,
@@ -15,7 +17,13 @@ from netnslab.backends.probes import Capability, examine
 
 
 def running_kernel(
-    needs: Needs, *, name: BackendName, wireguard: WireGuard, capability: Capability, reason: str
+    needs: Needs,
+    *,
+    name: BackendName,
+    wireguard: WireGuard,
+    capability: Capability,
+    reason: str,
+    plays_ipip: bool = False,
 ) -> Backend:
     """The running kernel as a backend.
 
@@ -25,19 +33,24 @@ def running_kernel(
         wireguard: who implements WireGuard.
         capability: what that takes.
         reason: what to tell when it is chosen.
+        plays_ipip: a process stands in for a kernel without IPIP.
 
     Raises:
         BackendError: something is missing; says what.
     """
-    missing = first_failure([examine(each) for each in (capability, *needs.capabilities())])
+    has_ipip = examine(Capability.IPIP).works
+    is_played = plays_ipip and needs.ipip and not has_ipip
+    needed = replace(needs, ipip=needs.ipip and not is_played)
+    missing = first_failure([examine(each) for each in (capability, *needed.capabilities())])
     if missing is not None:
         raise BackendError(f"{missing.title}: {missing.evidence}")
     return Backend(
         name=name,
         wireguard=wireguard,
-        has_ipip=examine(Capability.IPIP).works,
+        has_ipip=has_ipip or is_played,
         has_netem=examine(Capability.NETEM).works,
         is_here=True,
         reason=reason,
         run=run_here,
+        plays_ipip=is_played,
     )

@@ -84,6 +84,7 @@ class Backend:
     Attributes:
         wireguard: which implementation makes kilo0 and the standby links.
         has_ipip: tunl0 can be had.
+        plays_ipip: by a process, since the kernel has none.
         has_netem: delay and loss can be had.
         is_here: this process runs under that kernel, so a lab can be built in it; otherwise only `run` helps.
         reason: why this one, for people.
@@ -97,6 +98,7 @@ class Backend:
     is_here: bool
     reason: str
     run: Runner
+    plays_ipip: bool = False
 
 
 def run_here(argv: Sequence[str], *, timeout_s: float) -> int:

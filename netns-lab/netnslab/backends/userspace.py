@@ -1,6 +1,6 @@
 """Backend `userspace`: the running kernel with wireguard-go in place of the kernel's WireGuard.
 
-There is no stand-in for IPIP: a topology that needs tunl0 gets it from the kernel or not at all.
+A topology that needs tunl0 gets it from the kernel, or from a process of ours where the kernel has no IPIP.
 """
 
 from __future__ import annotations
@@ -22,4 +22,5 @@ def offer(needs: Needs) -> Backend:
         wireguard=WireGuard.USERSPACE,
         capability=Capability.WIREGUARD_USERSPACE,
         reason="wireguard-go and /dev/net/tun work, the kernel does the rest",
+        plays_ipip=True,
     )

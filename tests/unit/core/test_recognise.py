@@ -8,6 +8,7 @@ from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.model.snapshot import Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import PROFILES
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
@@ -68,3 +69,18 @@ def test_a_device_that_was_made_anew_is_another_surrounding():
     assert ({"tunl0": 7}, {"tunl0": 70}) == (before.devices, after.devices)
     assert before != after
     assert {} == Surroundings.of(settings_for("a3"), snapshot_of("a3"), is_acting=True).devices
+
+
+def test_devices_without_peers_are_told_by_their_kind():
+    """Cilium's VXLAN and Geneve: each packet brings its destination along, and an answer by the device has none."""
+    external, ordinary = Vxlan(vni=0, port=8472, is_external=True), Vxlan(vni=1, port=8472)
+    links = (
+        Link(index=5, name="cilium_vxlan", kind="vxlan", is_up=True, mtu_bytes=1500, vxlan=external),
+        Link(index=6, name="flannel.1", kind="vxlan", is_up=True, mtu_bytes=1450, vxlan=ordinary),
+        Link(index=7, name="cilium_geneve", kind="geneve", is_up=True, mtu_bytes=1500),
+        Link(index=8, name="eth0", kind="", is_up=True, mtu_bytes=1500),
+    )
+    settings = settings_for("a3")
+
+    assert (5, 7) == Surroundings.of(settings, Snapshot(links=links), is_acting=True).external
+    assert () == Surroundings.of(settings, snapshot_of("a3"), is_acting=True).external

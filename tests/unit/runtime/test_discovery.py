@@ -239,6 +239,20 @@ def test_six_nodes_find_one_mesh_with_nothing_but_a_key(stage):
     assert all(node.log.named("mesh.found") for node in stage.nodes.values())
 
 
+def test_members_that_only_know_their_leader_are_introduced_to_each_other(stage):
+    """Beside Cilium nothing in a member's kernel names its neighbours; its leader hears all of them."""
+    stage.start()
+    for name in ("a2", "a3", "b2", "b3"):
+        eyes, neighbours = stage.nodes[name].eyes, {hellos.view(f"{name[0]}{number}").node_ip for number in "23"}
+        known = tuple(each for each in eyes.view.candidates if each.address not in neighbours)
+        eyes.view = msgspec.structs.replace(eyes.view, candidates=known)
+        stage.nodes[name].discovery.look_again()
+    stage.play(20 * SECOND, stage.are_agreed)
+
+    assert stage.are_agreed()
+    assert {6} == {node.discovery.knowledge().nodes for node in stage.nodes.values()}
+
+
 def test_nothing_changes_in_calm_and_little_is_said(stage):
     """Half a minute between hellos to one node; the rest is addresses outside of the mesh."""
     stage.start().play(3 * MINUTE)

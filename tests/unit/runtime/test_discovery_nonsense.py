@@ -31,6 +31,8 @@ def test_what_makes_no_sense_is_told_once_and_the_last_good_word_stays(stage):
     assert 1 == len(a1.log.named("hello.rejected"))
     assert "pod_cidr 'everything'" in str(a1.log.named("hello.rejected")[0]["reason"])
     assert 5 == a1.discovery.counters["hello-senseless"]
+    shown = {finding.source: finding.text for finding in a1.discovery.refused}
+    assert "rejected: pod_cidr 'everything'" in shown["hello of b3"]
 
 
 def test_a_signed_hello_that_contradicts_itself_is_told_once(stage):

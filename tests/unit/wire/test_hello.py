@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -32,6 +34,18 @@ def test_what_was_said_is_understood():
 def test_an_ordinary_hello_leaves_room():
     """Defaults and field names must not use up the datagram: long names have to fit as well."""
     assert len(PACKET) < 700
+
+
+def test_other_nodes_are_told_where_there_is_room():
+    """They help to find a mesh; what the node says of itself must arrive in any case."""
+    known = tuple(f"192.168.100.{number}" for number in range(101, 117))
+    greeting = dataclasses.replace(GREETING, knows=known)
+    assert greeting == wire.decode(wire.encode(greeting, KEYS), KEYS)
+
+    verbose = dataclasses.replace(greeting, hello=hellos.hello("a1", capabilities=("x" * 450,)))
+    packet = wire.encode(verbose, KEYS)
+    assert len(packet) <= wire.MAX_BYTES
+    assert dataclasses.replace(verbose, knows=()) == wire.decode(packet, KEYS)
 
 
 def test_a_node_in_the_middle_of_a_rotation_is_understood():
