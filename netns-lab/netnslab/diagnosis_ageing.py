@@ -17,6 +17,11 @@ LOOK_S = 5.0
 
 LEAST_HANDSHAKES = 2
 
+REACHABLE = "REACHABLE"
+AGED = ("STALE", "DELAY", "PROBE")
+"""What follows REACHABLE when its time is over: an entry in constant use is only passing through, or skips STALE
+(neigh_timer_handler() in net/core/neighbour.c)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
@@ -38,8 +43,8 @@ class Ageing:
 
     Attributes:
         handshakes: by node, device and the beginning of the peer's key: how often it has shaken hands anew.
-        stale: how many neighbour entries went from another state into STALE.
-        renewed: how many left STALE for another state again.
+        stale: how often a neighbour entry that was reachable was found aged.
+        renewed: how often an aged one was found reachable again.
     """
 
     handshakes: Mapping[str, int]
@@ -96,7 +101,7 @@ def age(looks: Iterable[Sequence[Look]]) -> Ageing:
                 shared = [
                     (last.neighbours[key], state) for key, state in present.neighbours.items() if key in last.neighbours
                 ]
-                stale += sum(was != "STALE" == state for was, state in shared)
-                renewed += sum(was == "STALE" != state for was, state in shared)
+                stale += sum(was == REACHABLE and state in AGED for was, state in shared)
+                renewed += sum(was in AGED and state == REACHABLE for was, state in shared)
             before[present.node] = present
     return Ageing(handshakes=handshakes, stale=stale, renewed=renewed)

@@ -24,10 +24,11 @@ def test_answers_of_wg_and_ip_are_read():
 
 def test_every_new_handshake_counts_and_the_first_one_seen_does_not():
     """Two new ones of the peer that talks; the one that never did is no reason to doubt."""
-    lived = age([seen(100, "REACHABLE"), seen(100, "STALE"), seen(220, "DELAY"), seen(340, "STALE")])
+    states = ("REACHABLE", "STALE", "DELAY", "REACHABLE", "DELAY", "FAILED")
+    lived = age([seen(at, state) for at, state in zip((100, 100, 220, 220, 340, 340), states, strict=True)])
 
     assert {"c1 wg0 KEYAAAAA": 2} == lived.handshakes
-    assert (2, 1) == (lived.stale, lived.renewed)
+    assert (2, 1) == (lived.stale, lived.renewed), "an entry in constant use is delayed before it is seen stale"
     assert lived.is_shown
 
 
