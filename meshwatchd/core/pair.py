@@ -198,8 +198,7 @@ class PairWatch:
         since = primary.suspect_since or primary.down_since
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
-        members_ipip = self._members_ipip(views, now)
-        self.accused_since = (self.accused_since or now) if members_ipip is Leg.DEAD else 0
+        members_ipip = self._note_members_ipip(views, now)
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -333,6 +332,12 @@ class PairWatch:
         if Leg.ALIVE in words:
             return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
         return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
+
+    def _note_members_ipip(self, views: PeerViews, now: int) -> Leg:
+        """The same as `_members_ipip`; notes since when they accuse this leader."""
+        said = self._members_ipip(views, now)
+        self.accused_since = (self.accused_since or now) if said is Leg.DEAD else 0
+        return said
 
     def _members_ipip(self, views: PeerViews, now: int) -> Leg:
         """What this leader's members agree on: one of them alone may have a fault of its own."""
