@@ -211,10 +211,12 @@ class Engine:
         else:
             self.sizes.wait(now)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
+        first: dict[Session, SessionState] = {}
         for session, before in missed:
-            if session.state is not before:
-                outputs.append(_changed(session))
+            first.setdefault(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+        # A session that misses several answers in one turn has changed once.
+        outputs += [_changed(session) for session, before in first.items() if session.state is not before]
         for order in self.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
             for conductor in self.conductors.values():

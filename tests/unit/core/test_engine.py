@@ -261,6 +261,22 @@ def test_session_changes_are_told():
     assert {"suspect", "down"} <= set(states)
 
 
+def test_a_session_that_misses_many_answers_at_once_has_changed_once():
+    """A turn that comes late finds a whole burst expired: suspect to down is one change, not one for each miss."""
+    bench = ready("a3")
+    bench.silent = primary_is_silent
+    session = next(s for s in bench.engine.schedule.sessions if (s.plan.layer, s.plan.path) == (Layer.RELAY, 0))
+    bench.run(100 * MS)
+    assert SessionState.SUSPECT is session.state
+    bench.engine.schedule.confirm((session,), bench.now, rounds=25)
+    bench.run(25 * MS)
+    bench.now += 200 * MS
+    told = [fact for fact in bench.feed(ev.Tick()) if isinstance(fact, out.SessionChanged)]
+
+    assert SessionState.DOWN is session.state
+    assert [SessionState.DOWN] == [fact.state for fact in told if fact.session == session.plan.session]
+
+
 def test_a_short_stall_keeps_the_evidence():
     """Scheduling noise in the middle of a confirm burst must not cost the verdict the misses counted before it."""
     bench = ready("a3")
