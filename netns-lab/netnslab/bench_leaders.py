@@ -76,15 +76,23 @@ class Rounds:
             case "agent-death":
                 self._agents.die(FORMER)
                 yield self._change(kind, lambda: self._agents.elect(LEADER), LEADER, others)
+                # The former leader is cut off until its agent lives again: nothing here can be waited for.
                 yield self._change(
-                    "agent-revival", lambda: self._agents.revive(FORMER, leader=FORMER), FORMER, self._nodes
+                    "agent-revival",
+                    lambda: self._agents.revive(FORMER, leader=FORMER),
+                    FORMER,
+                    self._nodes,
+                    is_whole=False,
                 )
             case _:
                 for node in ("b3", FORMER):
                     yield self._change(kind, partial(self._agents.restart, node), "", ())
 
-    def _change(self, kind: str, make: Callable[[], Rewriting], leader: str, nodes: Sequence[str]) -> Change:
-        self._daemons.wait_ready(timeout_s=READY_S)
+    def _change(
+        self, kind: str, make: Callable[[], Rewriting], leader: str, nodes: Sequence[str], *, is_whole: bool = True
+    ) -> Change:
+        if is_whole:
+            self._daemons.wait_ready(timeout_s=READY_S)
         pause_until(time.monotonic_ns() + CALM_NS)
         began_ns = make().began_ns
         taken = (
