@@ -267,7 +267,7 @@ def test_a_session_that_misses_many_answers_at_once_has_changed_once():
     bench.silent = primary_is_silent
     session = next(s for s in bench.engine.schedule.sessions if (s.plan.layer, s.plan.path) == (Layer.RELAY, 0))
     bench.run(100 * MS)
-    assert SessionState.SUSPECT is session.state
+    assert session.cusum.is_suspect
     bench.engine.schedule.confirm((session,), bench.now, rounds=25)
     bench.run(25 * MS)
     bench.now += 200 * MS
