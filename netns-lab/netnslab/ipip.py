@@ -9,7 +9,7 @@ from pathlib import Path
 from netnslab import ipip_player
 from netnslab.errors import LabError
 from netnslab.namespaces import Space
-from netnslab.waiting import wait_until
+from netnslab.waiting import wait_for_player
 
 PROGRAM = "ipip-player"
 """What the process calls itself in /proc/PID/comm."""
@@ -40,11 +40,5 @@ def wait_for_device(space: Space, device: str, process: subprocess.Popen[bytes],
         LabError: it took longer than DEVICE_TIMEOUT_S, or the player ended; then the message quotes its log.
     """
     path = Path("/sys/class/net") / device
-
-    def is_settled() -> bool:
-        return space.call(path.exists) or process.poll() is not None
-
-    wait_until(is_settled, timeout_s=DEVICE_TIMEOUT_S, what=f"{device} in {space.name}", poll_s=0.005)
-    if process.poll() is not None:
-        said = log.read_text(encoding="utf-8", errors="replace").strip() or "nothing"
-        raise LabError(f"the player of {device} in {space.name} ended at once; it said: {said}")
+    what, who = f"{device} in {space.name}", f"the player of {device} in {space.name}"
+    wait_for_player(lambda: space.call(path.exists), process, log, what=what, who=who, timeout_s=DEVICE_TIMEOUT_S)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from netnslab.errors import LabError
@@ -32,6 +34,34 @@ def wait_until(predicate: Callable[[], T | None], *, timeout_s: float, what: str
             raise LabError(f"timed out after {timeout_s:g} s waiting for {what}")
         time.sleep(poll_s)
     return answer
+
+
+def wait_for_player(
+    is_there: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    log: Path,
+    *,
+    what: str,
+    who: str,
+    timeout_s: float,
+) -> None:
+    """Wait until a process that plays a device has made what others use it by.
+
+    Args:
+        is_there: whether it has.
+        process: the player.
+        log: where its output goes.
+        what: what it makes.
+        who: the player, as it should stand before "ended at once".
+        timeout_s: seconds after which waiting ends with an error.
+
+    Raises:
+        LabError: it took longer, or the player ended; then the message quotes its log.
+    """
+    wait_until(lambda: is_there() or process.poll() is not None, timeout_s=timeout_s, what=what, poll_s=0.005)
+    if process.poll() is not None:
+        said = log.read_text(encoding="utf-8", errors="replace").strip() or "nothing"
+        raise LabError(f"{who} ended at once; it said: {said}")
 
 
 def pause_until(instant_ns: int) -> None:

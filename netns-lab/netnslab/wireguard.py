@@ -17,7 +17,7 @@ from netnslab import ipip
 from netnslab.errors import LabError
 from netnslab.namespaces import Space
 from netnslab.process import inside_network, put_first
-from netnslab.waiting import wait_until
+from netnslab.waiting import wait_for_player
 
 PROGRAM = "wireguard-go"
 SOCKET_TIMEOUT_S = 10.0
@@ -93,14 +93,8 @@ def wait_for_socket(space: Space, device: str, process: subprocess.Popen[bytes],
         LabError: it took longer than SOCKET_TIMEOUT_S, or it ended; then the message quotes its log.
     """
     socket = Path(f"/run/wireguard/{device}.sock")
-
-    def is_settled() -> bool:
-        return space.call(socket.exists) or process.poll() is not None
-
-    wait_until(is_settled, timeout_s=SOCKET_TIMEOUT_S, what=f"{socket} in {space.name}", poll_s=0.005)
-    if process.poll() is not None:
-        said = log.read_text(encoding="utf-8", errors="replace").strip() or "nothing"
-        raise LabError(f"wireguard-go for {device} in {space.name} ended at once; it said: {said}")
+    what, who = f"{socket} in {space.name}", f"wireguard-go for {device} in {space.name}"
+    wait_for_player(lambda: space.call(socket.exists), process, log, what=what, who=who, timeout_s=SOCKET_TIMEOUT_S)
 
 
 def put_before_processes(inodes: Iterable[int]) -> None:
