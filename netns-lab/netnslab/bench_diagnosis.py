@@ -96,6 +96,7 @@ class Bench:
             history = self._history(injected_ns)
             healed_ns = _heal(fault)
         peer = fault.peer if isinstance(fault, StateFault) else ""
+        places = places_of(expected.fault, victim=_struck(fault), peer=peer, topology=self._lab.topology)
         return judge(
             topology=trial.topology,
             expected=expected.fault,
@@ -111,8 +112,9 @@ class Bench:
                 peer=peer,
                 culprit=expected.node,
                 nodes=self._daemons.nodes,
+                places=places,
             ),
-            places=places_of(expected.fault, victim=_struck(fault), peer=peer, topology=self._lab.topology),
+            places=places,
         )
 
     def _calm_after(self, healed_ns: int) -> float | None:

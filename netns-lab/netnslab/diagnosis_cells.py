@@ -115,8 +115,25 @@ a middlebox are silent, and where it stands only the node behind it can tell.
 """
 
 
-def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: Iterable[str]) -> frozenset[Companion]:
-    """Node, code and culprit of what is right to be said beside a fault's own code."""
+def companions_of(
+    fault: str,
+    *,
+    victim: str,
+    peer: str,
+    culprit: str,
+    nodes: Iterable[str],
+    places: Iterable[tuple[str, str]] | None = None,
+) -> frozenset[Companion]:
+    """Node, code and culprit of what is right to be said beside a fault's own code.
+
+    Args:
+        fault: its code.
+        victim: the node it was put on.
+        peer: the other end, where it is on the way between two.
+        culprit: the node that is to be named.
+        nodes: all of the topology.
+        places: of `places_of`; whoever is relayed for has no other word than its end's.
+    """
     found = {
         (node, code, culprit)
         for who, code in COMPANIONS.get(fault, ())
@@ -125,6 +142,8 @@ def companions_of(fault: str, *, victim: str, peer: str, culprit: str, nodes: It
     }
     if fault in (*SILENCES, MOVED) and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
+    if fault in SILENCES:
+        found |= {(node, "wireguard-blocked", end) for node, end in places or ()}
     return frozenset(found)
 
 

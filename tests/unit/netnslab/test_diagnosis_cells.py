@@ -87,6 +87,19 @@ def test_of_a_filter_on_the_way_each_end_names_the_other(fault):
     assert ("c2", "wireguard-blocked", "d1") not in found
 
 
+def test_who_is_relayed_for_says_of_a_silence_what_its_end_says():
+    """The end that only answers handshakes never sees one completed: it knows the tunnel is blocked, and no more."""
+    nodes = ("a1", "a3", "b1", "b3")
+    places = places_of("wireguard-no-data", victim="b1", peer="a1", topology=load("kilo-flannel"))
+
+    found = companions_of("wireguard-no-data", victim="b1", peer="a1", culprit="b1", nodes=nodes, places=places)
+
+    assert ("b3", "wireguard-blocked", "a1") in found
+    assert ("a3", "wireguard-blocked", "b1") in found
+    assert ("b3", "wireguard-blocked", "b1") in found, "the other side of the culprit's tunnel"
+    assert ("a3", "wireguard-blocked", "a1") not in found
+
+
 def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
     """Who is relayed for says what its end says; of a node's own state everybody names that node."""
     flat, kilo = load("flannel-wg"), load("kilo-flannel")
