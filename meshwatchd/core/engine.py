@@ -181,7 +181,7 @@ class Engine:
             case ev.FindingsReported():
                 yield from self.findings.report(event.findings, now)
             case ev.PeersTold():
-                self.findings.hear(event.faults)
+                self.findings.hear(event.faults, now)
             case ev.RepairDone():
                 yield from self.findings.repaired(event, now)
             case ev.MeshStirred():
