@@ -57,7 +57,7 @@ class FindingBook:
         self._node = node
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
         self._told: tuple[PeerFault, ...] = ()
-        # With the instants until which they explain.
+        # With the instants until which they explain; the latest of the former is the last, of the latter the first.
         self._gone: dict[Name, tuple[AuditFinding, int]] = {}
         self._taken_back: dict[PeerFault, int] = {}
         # Pairs whose probes have found everything well since something went.
@@ -71,6 +71,7 @@ class FindingBook:
         self._standing = {name: (each, before[name][1] if name in before else now) for name, each in present.items()}
         for name, (gone, _) in before.items():
             if name not in present:
+                self._gone.pop(name, None)
                 self._gone[name] = gone, now + LINGER_NS
                 self._come_round.clear()
         self._linger(now)
@@ -88,7 +89,7 @@ class FindingBook:
         """Take in everything that peers say is wrong with them at present."""
         taken_back = [each for each in self._told if each not in told]
         if taken_back:
-            self._taken_back |= dict.fromkeys(taken_back, now + LINGER_NS)
+            self._taken_back = {**dict.fromkeys(taken_back, now + LINGER_NS), **self._taken_back}
             self._come_round.clear()
         self._told = told
         self._linger(now)
@@ -135,7 +136,7 @@ class FindingBook:
         told = hearsay.explain(verdict, self._told, relays)
         if told is not verdict or not (self._gone or self._taken_back) or self._has_come_round(verdict):
             return told
-        cause = next((each for each, _ in self._gone.values() if self._is_cause(each, verdict)), None)
+        cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict)), None)
         if cause is not None:
             return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
         return hearsay.explain(verdict, self._taken_back, relays)

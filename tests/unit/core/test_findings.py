@@ -204,6 +204,16 @@ def test_what_stands_goes_before_what_is_gone():
     assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
 
 
+def test_of_what_is_gone_the_latest_explains():
+    """What was put right before that had its time."""
+    other = msgspec.structs.replace(FDB, code=FaultCode.NEIGHBOUR_MISSING, subject="10.42.1.0")
+    book, _ = _book(FDB)
+    list(book.report((other,), NOW + SECOND))
+    list(book.report((), NOW + 2 * SECOND))
+
+    assert FaultCode.NEIGHBOUR_MISSING is book.explain(_verdict()).fault
+
+
 def test_what_a_peer_has_taken_back_explains_as_long():
     """Its device is whole again, and this node's probes are as late as its own."""
     book, _ = _book()
