@@ -112,7 +112,7 @@ class VerdictKeeper:
             return 0
         if verdict.fault in _UNSETTLED:
             return SETTLE_NS
-        if verdict.fault in _ONE_BY_ONE and self.current.fault in (FaultCode.NONE, verdict.fault):
+        if verdict.fault in _ONE_BY_ONE and self.current.fault in (FaultCode.NONE, *_MEASURED):
             return SETTLE_NS
         if self.current.fault is FaultCode.NONE or self.current.fault in _VAGUE:
             return 0

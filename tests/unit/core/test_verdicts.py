@@ -79,6 +79,13 @@ def test_what_is_found_session_by_session_waits_for_the_others(fault):
     assert keeper.update(_verdict(fault, "b3"), START + SECOND + SETTLE_NS) is not None
 
 
+def test_what_is_found_session_by_session_waits_beside_another_size_too():
+    """While a device is too big, or no longer, one session after the other sees something else."""
+    keeper = _keeper(FaultCode.MTU_MISCONFIGURED)
+
+    assert SETTLE_NS == _stated_after(keeper, _verdict(FaultCode.STANDBY_MTU_SMALLER, "b2"))
+
+
 def test_a_device_that_is_too_big_is_told_at_once():
     """Nothing has to be measured for that."""
     assert 0 == _stated_after(_keeper(), _verdict(FaultCode.MTU_MISCONFIGURED))
