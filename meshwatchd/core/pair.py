@@ -206,7 +206,6 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         members_ipip = self._note_members_ipip(views, now)
-        members_overlay = self._members_leg(since, has_moved=active != self.primary) if self.is_leader else Leg.UNKNOWN
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -223,7 +222,7 @@ class PairWatch:
             ipip=leg(self.ipip, since),
             members_ipip=members_ipip,
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
-            members_overlay=members_overlay,
+            members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
@@ -361,6 +360,8 @@ class PairWatch:
         What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
         members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
         """
+        if not self.is_leader:
+            return Leg.UNKNOWN
         if _standing(self.members_overlay) is Leg.DEAD:
             nats = sum(session.cusum.nats for session in self.members_overlay)
             return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
