@@ -62,16 +62,16 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     )
     peers = expectations.peers()
     wanted = _everything(peers, view)
+    index = _Index(present, view.snapshot)
     if link is None:
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
     if not link.is_up:
-        return _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
-    found = [
-        *_own_mac(view, link.lladdr, present, wanted),
-        *_emptied(view, present, peers, wanted),
-        *_own_size(view, link),
-    ]
-    index = _Index(present, view.snapshot)
+        (down,) = _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
+        return (_with_dead_ends(down, index),)
+    own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
+    if own_mac and emptied:
+        return (_made_anew(own_mac[0], emptied[0]),)
+    found = [*own_mac, *emptied, *_own_size(view, link)]
     for peer in peers:
         found += _audit_peer(view, index, peer)
     return tuple(found)
@@ -85,6 +85,7 @@ class _Index:
         neighbours: by address.
         forwarding: by MAC.
         rivals: IPv4 routes of the main table into any device of the mesh, by prefix.
+        dead_ends: IPv4 routes of the main table at which packets end, by prefix.
     """
 
     def __init__(self, entries: Entries, snapshot: Snapshot) -> None:
@@ -95,6 +96,14 @@ class _Index:
         for route in snapshot.device_routes:
             if route.table == MAIN_TABLE and ":" not in route.dst:
                 self.rivals.setdefault(route.dst, []).append(route)
+        self.dead_ends: dict[str, list[DeviceRoute]] = {}
+        for route in snapshot.dead_ends:
+            self.dead_ends.setdefault(route.dst, []).append(route)
+
+    def in_the_way(self, wanted: Iterable[DeviceRoute]) -> Entries:
+        """Dead ends that have the place of a wanted route, or are taken before it."""
+        found = (end for each in wanted for end in self.dead_ends.get(each.dst, ()) if end.metric <= each.metric)
+        return Entries(routes=tuple(found))
 
 
 def _everything(peers: Iterable[Expected], view: View) -> Entries:
@@ -146,6 +155,15 @@ def _own_mac(view: View, lladdr: str, present: Entries, wanted: Entries) -> Iter
     )
 
 
+def _made_anew(own_mac: AuditFinding, emptied: AuditFinding) -> AuditFinding:
+    """Another MAC and no entries: one finding, for half of a repair would look like many faults of single peers.
+
+    Its name is that of the MAC, which is what the others find wrong as well.
+    """
+    changed = own_mac.because[0]
+    return msgspec.structs.replace(emptied, code=own_mac.code, because=(changed, *emptied.because))
+
+
 def _own_size(view: View, link: Link) -> Iterator[AuditFinding]:
     """An MTU that somebody made smaller in place: flannel sets it with the device, and makes another for another size.
 
@@ -170,16 +188,22 @@ def _own_size(view: View, link: Link) -> Iterator[AuditFinding]:
     )
 
 
-def _emptied(view: View, present: Entries, peers: tuple[Expected, ...], wanted: Entries) -> Iterator[AuditFinding]:
+def _with_dead_ends(finding: AuditFinding, index: _Index) -> AuditFinding:
+    """The finding with the dead ends in the place of routes that are to be put; the inverse brings them back."""
+    unwanted = index.in_the_way(finding.wanted.routes)
+    return msgspec.structs.replace(finding, found=finding.found.joined(unwanted), unwanted=unwanted)
+
+
+def _emptied(view: View, index: _Index, peers: tuple[Expected, ...], wanted: Entries) -> Iterator[AuditFinding]:
     """Not one of several peers has its neighbour or its route; of a lone peer its FDB entry is gone as well."""
     device = view.mesh.overlay_device
-    kept = present.at(wanted)
+    kept = index.entries.at(wanted)
     # Peers that still know this node ask it by ARP, and the kernel learns them: such entries are nobody's doing.
     is_neighbourless = not any(each.is_permanent for each in kept.neighbours)
     is_empty = bool(wanted.neighbours and wanted.routes) and is_neighbourless and not kept.routes
     if not is_empty or (len(peers) < 2 and kept.forwarding):
         return
-    yield AuditFinding(
+    emptied = AuditFinding(
         code=FaultCode.OVERLAY_EMPTIED,
         device=device,
         subject=device,
@@ -191,6 +215,7 @@ def _emptied(view: View, present: Entries, peers: tuple[Expected, ...], wanted: 
         found=kept,
         wanted=wanted,
     )
+    yield _with_dead_ends(emptied, index)
 
 
 def _audit_peer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:
@@ -278,8 +303,22 @@ def _audit_forwarding(view: View, present: _Index, peer: Expected, wanted: Forwa
 
 
 def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:
-    exact = sorted(present.rivals.get(wanted.dst, ()), key=lambda each: each.metric)
+    dead_ends = present.dead_ends.get(wanted.dst, ())
+    exact = sorted((*present.rivals.get(wanted.dst, ()), *dead_ends), key=lambda each: each.metric)
     if exact and exact[0].dev == wanted.dev:
+        return
+    if exact and exact[0].kind:
+        # Nobody's traffic follows such a route, so that it can be taken out of the way.
+        missing = _finding(
+            view,
+            FaultCode.POD_ROUTE_MISSING,
+            peer,
+            subject=wanted.dst,
+            because=(f"packets to {wanted.dst} end at a {exact[0].kind} route, which stands before {wanted.dev}",),
+            found=Entries(routes=tuple(each for each in exact if each == wanted)),
+            wanted=Entries(routes=(wanted,)),
+        )
+        yield _with_dead_ends(missing, present)
         return
     if exact:
         because = f"{wanted.dst} leads into {exact[0].dev}, not into {wanted.dev}"

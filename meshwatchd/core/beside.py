@@ -18,7 +18,7 @@ from ipaddress import ip_address, ip_network
 from meshwatchd.core.evidence import Beside, Leg
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session
-from meshwatchd.core.side import bulk_and_handshake, is_bulk, is_bulk_lost, is_silent, place_of
+from meshwatchd.core.side import bulk_and_handshake, is_bulk, is_bulk_lost, is_mute, place_of
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
@@ -90,9 +90,9 @@ class Surroundings:
             outside_elsewhere=_joined(self._outside_elsewhere, since, judge),
             tunnels=_joined(self._tunnels, since, judge),
             overlays=_joined(self._overlays, since, judge),
-            silent=tuple(place_of(s.plan) for s in self._behind if is_silent(s)),
+            silent=tuple(place_of(s.plan) for s in self._behind if is_mute(s)),
             bulk=self._carries_bulk(),
-            answering=tuple(place_of(s.plan)[0] for s in self._behind if not is_silent(s)),
+            answering=tuple(place_of(s.plan)[0] for s in self._behind if not is_mute(s)),
         )
 
     def _carries_bulk(self) -> Leg:

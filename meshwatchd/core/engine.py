@@ -18,6 +18,7 @@ from meshwatchd.core import views
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.findings import FindingBook
+from meshwatchd.core.load import Load
 from meshwatchd.core.memory import MEMORABLE, Memory
 from meshwatchd.core.mtu import SizeWatch
 from meshwatchd.core.operators import answer
@@ -30,6 +31,7 @@ from meshwatchd.core.takeover import Takeover
 from meshwatchd.core.unrest import ABOUT_NODE, Unrest
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.load import AnswersDropped, LoadMeasured
 from meshwatchd.model.mesh_profile import Profile
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
@@ -89,6 +91,8 @@ class Engine:
         self.sizes = SizeWatch(settings)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
+        self.load = Load()
+        self.late_ns = 0
         self.rng = rng
         self._banner = ev.Banner()
         self._is_told = True
@@ -125,7 +129,7 @@ class Engine:
         if isinstance(event, ev.ReplyReceived):
             outputs = self._replied(event, now)
         elif isinstance(event, ev.Tick):
-            outputs = self._tick(now)
+            outputs = self._tick(now, event.heard_ns)
         elif isinstance(event, ev.RequestReceived):
             # As many as the two above, and a match tries its patterns one by one.
             outputs = self._requested(event, now)
@@ -152,13 +156,18 @@ class Engine:
             case ev.RequestReceived():
                 yield from self._requested(event, now)
             case ev.Tick():
-                yield from self._tick(now)
+                yield from self._tick(now, event.heard_ns)
             case ev.SnapshotReceived():
                 yield from self.takeover.observe(event.snapshot, now)
             case ev.OtherKeySeen():
                 yield from self._mismatched(event, now)
             case ev.LatenessMeasured():
+                self.late_ns = event.p99_ns
                 self.schedule.widen(event.p99_ns)
+            case LoadMeasured():
+                yield from self._pace(event, now)
+            case AnswersDropped():
+                self._dropped(event, now)
             case ev.SendFailed():
                 yield from self._send_failed(event, now)
             case ev.SwitchApplied() | ev.SwitchFailed():
@@ -172,7 +181,7 @@ class Engine:
             case ev.FindingsReported():
                 yield from self.findings.report(event.findings, now)
             case ev.PeersTold():
-                self.findings.hear(event.faults)
+                self.findings.hear(event.faults, now)
             case ev.RepairDone():
                 yield from self.findings.repaired(event, now)
             case ev.MeshStirred():
@@ -201,9 +210,11 @@ class Engine:
 
     # -- probes ------------------------------------------------------------------------------------------------
 
-    def _tick(self, now: int) -> list[Output]:
+    def _tick(self, now: int, heard: int) -> list[Output]:
         missed: list[tuple[Session, SessionState]] = []
-        outputs: list[Output] = [*self.schedule.advance(now, lambda session, before: missed.append((session, before)))]
+        outputs: list[Output] = [
+            *self.schedule.advance(now, lambda session, before: missed.append((session, before)), heard)
+        ]
         if (self.findings.deadline() or now + 1) <= now:
             outputs += self.findings.advance(now)
         if not self.sizes.is_due(now) or not any(each.is_busy for each in self.conductors.values()):
@@ -277,6 +288,20 @@ class Engine:
             for conductor in self.conductors.values():
                 conductor.stalled(now)
         yield ClockStalled(late_ns=event.late_ns)
+
+    def _pace(self, event: LoadMeasured, now: int) -> Iterator[Output]:
+        """Who cannot keep up asks less: slowly and rightly."""
+        before = self.load.slowdown
+        yield from self.load.measured(event, self.late_ns)
+        if self.load.slowdown != before:
+            self.schedule.slow_down(self.load.slowdown, now)
+
+    def _dropped(self, event: AnswersDropped, now: int) -> None:
+        """All sessions leave by one port at one time, so that any answer may have been among what was lost."""
+        self.load.dropped(event.packets)
+        self.sizes.stalled(now)
+        for session in self.schedule.sessions:
+            session.void()
 
     # -- peers -------------------------------------------------------------------------------------------------
 

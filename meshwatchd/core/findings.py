@@ -6,7 +6,7 @@ this very node has lost its FDB entry of that leader, the fault is here.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 import msgspec
 
@@ -18,10 +18,14 @@ from meshwatchd.model.events import PeerFault, RepairDone
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Output
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.status import FindingStatus
 
 Name = tuple[str, str, str]
+
+LINGER_NS = 5 * SECOND
+"""How long what is put right still explains verdicts. Probes need ten answers and more to come round, up to four
+seconds in the lab; without their cause they would accuse somebody else meanwhile."""
 
 _EXPLAINABLE = frozenset(
     {
@@ -53,13 +57,19 @@ class FindingBook:
         self._node = node
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
         self._told: tuple[PeerFault, ...] = ()
+        # With the instants until which they explain.
+        self._gone: dict[Name, tuple[AuditFinding, int]] = {}
+        self._taken_back: dict[PeerFault, int] = {}
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
-        self.deadline = self._repairs.deadline
+        self.deadline: Callable[[], int | None] = self._repairs.deadline
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
         """Take in everything that is wrong at present."""
         before, present = self._standing, {each.name: each for each in findings}
         self._standing = {name: (each, before[name][1] if name in before else now) for name, each in present.items()}
+        for name, (gone, _) in before.items():
+            self._gone[name] = gone, now + LINGER_NS
+        self._linger(now)
         for name, (gone, since) in before.items():
             if name not in present:
                 yield FaultCleared(
@@ -70,9 +80,23 @@ class FindingBook:
                 yield _raised(each)
         yield from self._repairs.update(findings, now)
 
-    def hear(self, told: tuple[PeerFault, ...]) -> None:
+    def hear(self, told: tuple[PeerFault, ...], now: int) -> None:
         """Take in everything that peers say is wrong with them at present."""
+        self._taken_back |= dict.fromkeys(self._told, now + LINGER_NS)
         self._told = told
+        self._linger(now)
+
+    def _linger(self, now: int) -> None:
+        """Forget what has been gone for long, and what is back."""
+        self._gone = {n: (each, end) for n, (each, end) in self._gone.items() if end > now and n not in self._standing}
+        self._taken_back = {each: end for each, end in self._taken_back.items() if end > now and each not in self._told}
+        # The deadline is asked after every packet: nothing is added to it while nothing lingers.
+        self.deadline = self._next if self._gone or self._taken_back else self._repairs.deadline
+
+    def _next(self) -> int | None:
+        due = min((*(end for _, end in self._gone.values()), *self._taken_back.values()))
+        repair = self._repairs.deadline()
+        return due if repair is None else min(due, repair)
 
     def repaired(self, event: RepairDone, now: int) -> Iterator[Output]:
         """The agent has carried out a repair, or undone it."""
@@ -82,28 +106,32 @@ class FindingBook:
         """Nobody carries out what was asked for; what peers say is heard by the next agent."""
         self._repairs.forget_under_way()
         self._told = ()
+        self._taken_back = {}
 
     def advance(self, now: int) -> Iterator[Output]:
-        """Go on with repairs that had to wait."""
+        """Go on with repairs that had to wait, and forget what has been gone for long."""
+        self._linger(now)
         yield from self._repairs.advance(now)
 
     def explain(self, verdict: Verdict, relays: Container[NodeName] = ()) -> Verdict:
         """The verdict, or the finding that is its cause: one of this node, else one that peers have told.
+
+        What has gone lately is a cause still, where nothing else is: probes notice later.
 
         Args:
             verdict: what the probes say.
             relays: of the path that it is about.
         """
         cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict)), None)
-        if cause is None:
-            return hearsay.explain(verdict, self._told, relays)
-        return msgspec.structs.replace(
-            verdict,
-            fault=cause.code,
-            layer=CATALOGUE[cause.code].layer,
-            culprit=cause.culprit,
-            because=(*cause.because, f"the probes alone would say: {verdict.fault}", *verdict.because),
-        )
+        if cause is not None:
+            return _caused(verdict, cause)
+        told = hearsay.explain(verdict, self._told, relays)
+        if told is not verdict or not (self._gone or self._taken_back):
+            return told
+        cause = next((each for each, _ in self._gone.values() if self._is_cause(each, verdict)), None)
+        if cause is not None:
+            return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
+        return hearsay.explain(verdict, self._taken_back, relays)
 
     def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
@@ -148,6 +176,16 @@ class FindingBook:
     def standing(self) -> Mapping[Name, AuditFinding]:
         """The findings by name."""
         return {name: each for name, (each, _) in self._standing.items()}
+
+
+def _caused(verdict: Verdict, cause: AuditFinding, *also: str) -> Verdict:
+    return msgspec.structs.replace(
+        verdict,
+        fault=cause.code,
+        layer=CATALOGUE[cause.code].layer,
+        culprit=cause.culprit,
+        because=(*cause.because, *also, f"the probes alone would say: {verdict.fault}", *verdict.because),
+    )
 
 
 def _raised(each: AuditFinding) -> FaultRaised:

@@ -34,8 +34,15 @@ It is weighed against healthy loss, not counted: where half of the new flows rid
 outnumber answers for long.
 """
 
-SURE_NATS = TRIP_NATS / 2
-"""A leader accuses its own overlay although its own path is fine, and so on more than two misses: eight in a row."""
+SURE_NATS = TRIP_NATS
+"""A leader accuses its own overlay although its own path is fine, and nothing else speaks for it: so on what it takes
+to condemn a path, fifteen misses of its members in a row or their worth. Every member's session has to be disturbed,
+and with n of them chance gets that far with the probability exp(-T) * sum((T - n D)^k / k!, k < n), T being this and D
+DISTURBED_NATS: 1e-9 a probe for two members, 3e-9 at most. Half of it is reached every few hours where 5 % of all
+packets are lost."""
+
+TOLD_NATS = TRIP_NATS / 2
+"""The same once traffic has left the path: that somebody had condemned it, which chance does not do, speaks for it."""
 
 VIEW_SETTLE_NS = 350_000_000
 """A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
@@ -213,6 +220,7 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         members_ipip = self._note_members_ipip(views, now)
+        members_overlay = self._members_leg(since, has_moved=active != self.primary) if self.is_leader else Leg.UNKNOWN
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -229,7 +237,7 @@ class PairWatch:
             ipip=leg(self.ipip, since),
             members_ipip=members_ipip,
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
-            members_overlay=self._members_leg(since) if self.is_leader else Leg.UNKNOWN,
+            members_overlay=members_overlay,
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
@@ -361,7 +369,7 @@ class PairWatch:
         said.discard(Leg.UNKNOWN)
         return said.pop() if len(said) == 1 else Leg.UNKNOWN
 
-    def _members_leg(self, since: int) -> Leg:
+    def _members_leg(self, since: int, *, has_moved: bool) -> Leg:
         """This leader's overlay to its members, of which it is the first to speak.
 
         What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
@@ -369,7 +377,7 @@ class PairWatch:
         """
         if _standing(self.members_overlay) is Leg.DEAD:
             nats = sum(session.cusum.nats for session in self.members_overlay)
-            return Leg.DEAD if nats >= SURE_NATS else Leg.UNKNOWN
+            return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
         found = leg(self.members_overlay, self.accused_since or since)
         return found if found is Leg.ALIVE else Leg.UNKNOWN
 

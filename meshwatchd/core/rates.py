@@ -86,10 +86,15 @@ class Rate(NamedTuple):
 
 
 class Rates:
-    """Turns kinds of sessions into intervals."""
+    """Turns kinds of sessions into intervals.
+
+    Attributes:
+        slowdown: by how much fewer packets are sent than there would be; those that matter least give first.
+    """
 
     def __init__(self, probe: ProbeSettings) -> None:
         self.timers = TIMERS[probe.profile]
+        self.slowdown = 1.0
         self._budget = probe.packets_per_second
         round_ns = split_ports(probe)[0].round_ns
         self._fresh_ns = max(self.timers.interval_ns, round_ns + round_ns // PORT_SLACK)
@@ -109,7 +114,10 @@ class Rates:
         wished = [self._wished_ns(kind, used) for kind, _ in demand]
         ranks = [_rank(kind, used) for kind, _ in demand]
         loads = [count * SECOND / interval_ns for (_, count), interval_ns in zip(demand, wished, strict=True)]
-        stretches = fit(zip(ranks, loads, strict=True), self._budget)
+        budget: float = self._budget
+        if self.slowdown > 1:
+            budget = min(budget, sum(loads)) / self.slowdown
+        stretches = fit(zip(ranks, loads, strict=True), budget)
         return [
             Rate(kind, count, int(interval_ns * stretches[rank]), stretches[rank])
             for (kind, count), interval_ns, rank in zip(demand, wished, ranks, strict=True)
@@ -117,7 +125,7 @@ class Rates:
 
     def close_ns(self, sessions: int) -> int:
         """The interval of sessions that are to be known soon, were all of them watched that closely."""
-        return max(self.timers.watch_ns, sessions * SECOND // self._budget)
+        return int(max(self.timers.watch_ns, sessions * SECOND // self._budget) * self.slowdown)
 
     def _wished_ns(self, kind: Kind, used: frozenset[int]) -> int:
         """The interval without the packet budget."""

@@ -2,7 +2,7 @@
 
     neighbour   one peer     put its permanent neighbour
     fdb         one peer     put its FDB entry (replace, never append: a second destination would double every frame)
-    route       one peer     put the route to its pods, with its exact attributes
+    route       one peer     put the route to its pods, with its exact attributes, and delete a dead end in its place
     move_fdb    one peer     send its frames to the address at which it says it is
     reseed      the device   put all entries of all peers
     bounce      the device   take it down and up, and put all entries: going down has deleted them
@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from meshwatchd.model.audit import AuditFinding, RepairPlan, RepairRung
 from meshwatchd.model.audit_facts import RepairAdvised, RepairHeld, RepairStarted, RepairUndone, RepairVerified
@@ -64,12 +66,16 @@ def plan_repair(finding: AuditFinding) -> RepairPlan | None:
         rung = RepairRung.FDB
     if finding.is_move:
         rung = RepairRung.MOVE_FDB
+    # What is in its place already is not added once more, or the command would fail.
+    routes = tuple(each for each in finding.wanted.routes if each not in finding.found.routes)
+    put = msgspec.structs.replace(finding.wanted, routes=routes)
     return RepairPlan(
         rung=rung,
         device=finding.device,
         is_bounce=rung is RepairRung.BOUNCE,
-        put=finding.wanted,
-        before=finding.found.at(finding.wanted),
+        put=put,
+        drop=finding.unwanted,
+        before=finding.found.at(put.joined(finding.unwanted)),
     )
 
 
@@ -77,6 +83,9 @@ def needed_rungs(plan: RepairPlan) -> tuple[RepairRung, ...]:
     """The rungs that have to be enabled: a peer with another MAC takes its neighbour and its FDB entry."""
     if plan.rung is RepairRung.FDB and plan.put.neighbours:
         return RepairRung.NEIGHBOUR, RepairRung.FDB
+    # Somebody made that route: whoever allows to fill a device has not said that his may go.
+    if plan.drop.routes and plan.rung is not RepairRung.ROUTE:
+        return plan.rung, RepairRung.ROUTE
     return (plan.rung,)
 
 

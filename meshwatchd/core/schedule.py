@@ -21,6 +21,7 @@ from meshwatchd.core.delay import DelayEstimator
 from meshwatchd.core.permutation import FreshPorts, KnownPorts, PortWalk, SourcePorts
 from meshwatchd.core.rates import Kind, Rate, Rates
 from meshwatchd.core.session import Outcome, Session, SessionState
+from meshwatchd.core.turns import GIVEN_UP_NS, Turn
 from meshwatchd.core.waits import Waits
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -43,15 +44,12 @@ of the interval. With the jitter that keeps within the quarter that RFC 5880 all
 much as half a dozen probes, and the caches it finds cold as much again: 25 probes a wake-up instead of 4 at 200
 sessions of 50 ms. But no more than a hundred and some at 4 000 of 100 ms: the last of them would leave late."""
 
-CLOSE_ROUNDS = 12
-"""Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""
-
 MAX_TRIES = 8
 """Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
 
-GIVEN_UP_NS = 60 * SECOND
-"""What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
-outer flows of its leg, and a fault of new flows would go unseen."""
+MAX_PROBES = 256
+"""Of one look at the time: the wait for the last of them has begun some milliseconds before it leaves, and answers to
+the first may be waiting in the socket. More than that are due at once only where an engine cannot keep up."""
 
 LATENESS_SHARE = 4
 """Lateness of less than a quarter of the shortest wait is lost in it."""
@@ -66,52 +64,6 @@ Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
 
 
-class _Turn:
-    """Sessions of one kind, asked one after the other.
-
-    Attributes:
-        at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
-        rest_ns: the interval of each session while nothing speaks against any of them.
-        close_left: probes for which they are watched more closely.
-    """
-
-    __slots__ = ("at", "close_left", "grid", "interval_ns", "kind", "position", "rest_ns", "sessions", "step_ns")
-
-    def __init__(self, kind: Kind, sessions: list[Session]) -> None:
-        self.kind, self.sessions = kind, sessions
-        self.position = 0
-        self.close_left = 0
-        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
-
-    def replace(self, kind: Kind, sessions: list[Session]) -> None:
-        """Ask these from here on, from the same place in the round."""
-        self.kind, self.sessions = kind, sessions
-        self.position %= len(sessions)
-
-    def pace(self, interval_ns: int) -> None:
-        """Ask each session once in an interval."""
-        self.interval_ns = interval_ns
-        self.step_ns = max(1, interval_ns // len(self.sessions))
-
-    def watch_closely(self, interval_ns: int) -> None:
-        """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
-        if interval_ns < self.rest_ns and not self.kind.interval_ns:
-            self.close_left = CLOSE_ROUNDS * len(self.sessions)
-            self.pace(interval_ns)
-
-    def rest(self, now: int) -> None:
-        """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
-        if any(_is_watched(session, now) for session in self.sessions):
-            self.close_left = len(self.sessions)
-        else:
-            self.pace(self.rest_ns)
-
-    def next(self) -> Session:
-        session = self.sessions[self.position]
-        self.position = (self.position + 1) % len(self.sessions)
-        return session
-
-
 class Schedule:
     """Owns the sessions and the heap; `advance` sends what is due and reports what was missed."""
 
@@ -123,10 +75,10 @@ class Schedule:
         regular, burst = split_ports(settings.probe)
         self._walks = PortWalk(regular, node), PortWalk(burst, node)
         self._known = known_ports(settings.probe)
-        self._heap: list[tuple[int, int, _Turn | Waits | Session]] = []
+        self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
         self._pushed = 0
-        self._turns: list[_Turn] = []
-        self._turn_of: dict[SessionId, _Turn] = {}
+        self._turns: list[Turn] = []
+        self._turn_of: dict[SessionId, Turn] = {}
         self._close_ns = 0
         self._by_id: dict[SessionId, Session] = {}
         self._judging: tuple[Session, ...] = ()
@@ -193,7 +145,7 @@ class Schedule:
         before = {turn.kind: turn for turn in self._turns}
         spare = {_place(kind): turn for kind, turn in before.items() if kind not in turns}
         # No round serves two kinds: where only their shares differ, the first takes the place of one that is gone.
-        after = [before.get(kind) or spare.pop(_place(kind), None) or _Turn(kind, []) for kind in turns]
+        after = [before.get(kind) or spare.pop(_place(kind), None) or Turn(kind, []) for kind in turns]
         changed = []
         for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
             known = {id(session) for session in turn.sessions}
@@ -212,6 +164,9 @@ class Schedule:
                 self._push(turn.at, turn)
             else:
                 self._hasten(turn, now)
+        self._lay_grid()
+
+    def _lay_grid(self) -> None:
         probes_per_ns = sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
         if probes_per_ns * GRID_NS > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
@@ -259,6 +214,16 @@ class Schedule:
         is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
         self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
 
+    def slow_down(self, factor: float, now: int) -> None:
+        """Send so many times fewer probes than the budgets allow, from here on; 1 takes it back."""
+        self._rates.slowdown = factor
+        self._close_ns = self._rates.close_ns(len(self.sessions))
+        for turn in self._turns:
+            if turn.close_left:
+                turn.interval_ns = max(turn.interval_ns, self._close_ns)
+        self._keep_pace(now)
+        self._lay_grid()
+
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
         heap = self._heap
@@ -276,26 +241,42 @@ class Schedule:
                     self._pushed += 1
                     heapq.heapreplace(heap, (end, self._pushed, item))
                     continue
-            elif type(item) is _Turn and item.at != at:
+            elif type(item) is Turn and item.at != at:
                 heapq.heappop(heap)
                 continue
             return at
         return None
 
-    def advance(self, now: int, missed: Missed) -> list[SendProbe]:
-        """Everything that is due at once: a batch of probes to send; ended waits are given to `missed`."""
+    def advance(self, now: int, missed: Missed, heard: int = 0) -> list[SendProbe]:
+        """What is due: a batch of probes to send; ended waits are given to `missed`.
+
+        Args:
+            now: nanoseconds.
+            missed: told of every wait that is over.
+            heard: answers that have arrived later may not have been read yet, so that no wait which ends later is
+                over; 0 stands for `now`.
+
+        Returns:
+            MAX_PROBES at most; where more are due `deadline` has not moved past `now`.
+        """
         probes: list[SendProbe] = []
-        heap = self._heap
-        while heap and heap[0][0] <= now:
+        heard = heard or now
+        heap, unheard = self._heap, list[tuple[int, Waits]]()
+        while heap and heap[0][0] <= now and len(probes) < MAX_PROBES:
             at, _, item = heapq.heappop(heap)
-            if type(item) is _Turn:
+            if type(item) is Turn:
                 if item.at == at:
                     self._ask(item, now, probes)
             elif type(item) is Waits:
                 if item.armed_at == at:
-                    self._expire(item, now, missed)
+                    if at <= heard:
+                        self._expire(item, now, missed, heard)
+                    else:
+                        unheard.append((at, item))
             elif isinstance(item, Session):
                 self._send(item, now, probes, is_confirm=True)
+        for at, waits in unheard:
+            self._push(at, waits)
         return probes
 
     def probe(
@@ -374,10 +355,10 @@ class Schedule:
             return DelayEstimator(min(CANARY_WAIT_NS, parse_duration(plan.canary.interval)))
         return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
 
-    def _ask(self, turn: _Turn, now: int, probes: list[SendProbe]) -> None:
+    def _ask(self, turn: Turn, now: int, probes: list[SendProbe]) -> None:
         """Send what is due of one kind; who slept through several intervals asks each session once."""
         turn.grid = max(turn.grid, now - turn.interval_ns + turn.step_ns)
-        while turn.at <= now:
+        while turn.at <= now and len(probes) < MAX_PROBES:
             session = turn.next()
             session.tries = 0
             self._send(session, now, probes, is_confirm=False)
@@ -390,15 +371,15 @@ class Schedule:
             turn.at = early - early % self._grid_ns
         self._push(turn.at, turn)
 
-    def _hasten(self, turn: _Turn, now: int) -> None:
+    def _hasten(self, turn: Turn, now: int) -> None:
         """Ask the next session no later than a step from here: the step may have become shorter."""
         if turn.grid > now + turn.step_ns:
             turn.at = turn.grid = now + turn.step_ns
             self._push(turn.at, turn)
 
-    def _expire(self, waits: Waits, now: int, missed: Missed) -> None:
+    def _expire(self, waits: Waits, now: int, missed: Missed, heard: int) -> None:
         queue = waits.queue
-        while (end := waits.end(self._widening_ns)) is not None and end <= now:
+        while (end := waits.end(self._widening_ns)) is not None and end <= heard:
             _, session, seq = queue.popleft()
             before = session.state
             if session.expired(seq, now) is Outcome.MISS:
@@ -457,7 +438,7 @@ class Schedule:
             ports[address] = self._fresh_ports.get(address) or FreshPorts(*self._walks, now, is_apart=is_apart)
         return ports[address]
 
-    def _push(self, at: int, item: _Turn | Waits | Session) -> None:
+    def _push(self, at: int, item: Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
 
@@ -473,7 +454,3 @@ def _leg(plan: SessionPlan) -> tuple[int, ...]:
 def _place(kind: Kind) -> Kind:
     """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
     return kind._replace(share=0)
-
-
-def _is_watched(session: Session, now: int) -> bool:
-    return session.is_proven and not session.is_good and now - session.last_heard <= GIVEN_UP_NS

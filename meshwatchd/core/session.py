@@ -152,6 +152,10 @@ class Session:
         if self._outstanding.pop(seq, None) is not None:
             self.sent -= 1
 
+    def void(self) -> None:
+        """What is on the way will be neither hit nor miss: this node itself may have lost the answer."""
+        self._outstanding.clear()
+
     def forget_outstanding(self) -> None:
         """What is on the way proves nothing any more."""
         self._outstanding.clear()

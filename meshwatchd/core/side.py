@@ -62,7 +62,7 @@ class SideIssues:
 
     def silent_canaries(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that do not answer, but for kubelets."""
-        return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port != KUBELET_PORT)
+        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and s.plan.port != KUBELET_PORT)
 
     def answering_nodes(self) -> tuple[str, ...]:
         """The nodes of the canaries that answer, but for kubelets."""
@@ -71,7 +71,7 @@ class SideIssues:
 
     def silent_kubelets(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
-        return tuple(place_of(s.plan) for s in self.canaries if is_silent(s) and s.plan.port == KUBELET_PORT)
+        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and s.plan.port == KUBELET_PORT)
 
     def bulk(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries in bulk that were ever carried, but for those of `silent_bulk`."""
@@ -97,6 +97,14 @@ def is_silent(session: Session) -> bool:
     if session.is_proven:
         return session.state is SessionState.DOWN
     return session.last_heard == 0 and session.lost >= NEVER_ANSWERED
+
+
+def is_mute(canary: Session) -> bool:
+    """Whether a canary is silent, and has not begun to answer.
+
+    One that was silent for whatever broke the path is down for ten answers more, which is longer than the path is.
+    """
+    return is_silent(canary) and canary.streak(0) < SURE_ANSWERS
 
 
 def is_bulk(plan: SessionPlan) -> bool:

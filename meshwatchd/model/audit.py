@@ -96,6 +96,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
         because: one sentence for each piece of evidence.
         found: what is in the place of what is wanted.
         wanted: what should be there, as far as it is known; empty where nothing can be put back.
+        unwanted: what has to go for it: routes at which packets end, in the place of one that is wanted or before it.
         is_move: what was found was right until the peer took another address.
     """
 
@@ -107,6 +108,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...] = ()
     found: Entries = Entries()
     wanted: Entries = Entries()
+    unwanted: Entries = Entries()
     is_move: bool = False
 
     @property
@@ -133,8 +135,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         is_bounce: the device is taken down and up before anything is put.
         put: entries to put. Neighbours and FDB entries take the place of what has their key; a route is added where
             none of its key is, for the one that is there is somebody else's.
-        drop: entries to delete; only an inverse has any.
-        before: what was there under the keys of `put`.
+        drop: entries to delete. A route in the place of one that is put goes before that is added, all else at the end.
+        before: what was there under the keys of `put` and `drop`.
     """
 
     rung: RepairRung
@@ -146,9 +148,26 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def inverse(self) -> RepairPlan:
         """The plan that brings back what was there before, but for a bounce, which cannot be undone."""
+        drop = self.put.without(self.before)
+        # A route is added, so that another one of the same key has to go; neighbours and FDB entries are replaced.
+        routes = tuple(each for each in self.put.routes if each not in self.before.routes)
         return RepairPlan(
-            rung=self.rung, device=self.device, put=self.before, drop=self.put.without(self.before), before=self.put
+            rung=self.rung,
+            device=self.device,
+            put=self.before,
+            drop=msgspec.structs.replace(drop, routes=routes),
+            before=self.put,
         )
+
+    def drop_first(self) -> tuple[DeviceRoute, ...]:
+        """Routes to delete that have the place of one to be added."""
+        places = {route_key(each) for each in self.put.routes}
+        return tuple(each for each in self.drop.routes if route_key(each) in places)
+
+    def drop_last(self) -> tuple[DeviceRoute, ...]:
+        """All other routes to delete."""
+        first = self.drop_first()
+        return tuple(each for each in self.drop.routes if each not in first)
 
     def commands(self) -> tuple[str, ...]:
         """The plan as commands of iproute2; neighbours and FDB before routes, or the kernel would ask by ARP."""
@@ -157,8 +176,9 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
             lines += [f"ip link set dev {self.device} down", f"ip link set dev {self.device} up"]
         lines += [f"ip neigh replace {_neighbour(each)}" for each in self.put.neighbours]
         lines += [f"bridge fdb replace {_forwarding(each)}" for each in self.put.forwarding]
+        lines += [f"ip route del {_route(each)}" for each in self.drop_first()]
         lines += [f"ip route add {_route(each)}" for each in self.put.routes]
-        lines += [f"ip route del {_route(each)}" for each in self.drop.routes]
+        lines += [f"ip route del {_route(each)}" for each in self.drop_last()]
         lines += [f"bridge fdb del {each.lladdr} dev {each.dev} dst {each.dst} self" for each in self.drop.forwarding]
         lines += [f"ip neigh del {each.address} dev {each.dev}" for each in self.drop.neighbours]
         return tuple(lines)
@@ -179,8 +199,9 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
             " state NUD_PERMANENT"
             for each in self.put.forwarding
         ]
+        lines += [f"RTM_DELROUTE {_route(each)}" for each in self.drop_first()]
         lines += [f"RTM_NEWROUTE NLM_F_CREATE|NLM_F_EXCL {_route(each)}" for each in self.put.routes]
-        lines += [f"RTM_DELROUTE {_route(each)}" for each in self.drop.routes]
+        lines += [f"RTM_DELROUTE {_route(each)}" for each in self.drop_last()]
         lines += [f"RTM_DELNEIGH AF_BRIDGE dev {each.dev} NDA_LLADDR {each.lladdr}" for each in self.drop.forwarding]
         lines += [f"RTM_DELNEIGH AF_INET dev {each.dev} NDA_DST {each.address}" for each in self.drop.neighbours]
         return tuple(lines)
@@ -196,9 +217,9 @@ def _forwarding(each: Forwarding) -> str:
 
 
 def _route(each: DeviceRoute) -> str:
-    words = [each.dst]
+    words = [each.kind, each.dst] if each.kind else [each.dst]
     words += ["via", each.via] if each.via else []
-    words += ["dev", each.dev]
+    words += ["dev", each.dev] if each.dev else []
     words += ["src", each.src] if each.src else []
     words += ["table", str(each.table)] if each.table != MAIN_TABLE else []
     words += ["proto", _PROTOCOLS.get(each.protocol, str(each.protocol))]

@@ -9,6 +9,7 @@ import msgspec
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.load import AnswersDropped, LoadMeasured
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.snapshot import Snapshot
@@ -100,7 +101,14 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """Time has passed; the engine's deadline is due."""
+    """Time has passed; the engine's deadline is due.
+
+    Attributes:
+        heard_ns: everything that had arrived by then has been read and told; 0 stands for the present. An answer that
+            came later may wait in a socket still, so that no wait which ends later is over.
+    """
+
+    heard_ns: int = 0
 
 
 class Stalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
@@ -323,6 +331,8 @@ Event = (
     | RequestReceived
     | OtherKeySeen
     | LatenessMeasured
+    | LoadMeasured
+    | AnswersDropped
     | SendFailed
     | SwitchApplied
     | SwitchFailed

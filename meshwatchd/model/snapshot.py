@@ -58,6 +58,8 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         metric, scope: as in linux/rtnetlink.h; with is_onlink all that it takes to put the very same route back.
         is_onlink: the gateway is taken as reachable whatever the device's addresses say.
+        kind: "blackhole", "unreachable", "prohibit" or "throw" for a route at which packets end: it has no device, and
+            `dev` is empty. Else empty.
     """
 
     dst: str
@@ -69,6 +71,7 @@ class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
     metric: int = 0
     scope: int = 0
     is_onlink: bool = False
+    kind: str = ""
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +153,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         gateways: of all routes into these devices, and of those that Kilo may have made into others, the most frequent
             first; bounded as well.
         default_routes: of the main table, whatever device they lead into.
+        dead_ends: IPv4 routes of the main table at which packets end; a bounded number.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
         mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
@@ -162,6 +166,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     device_routes: tuple[DeviceRoute, ...] = ()
     gateways: tuple[Gateway, ...] = ()
     default_routes: tuple[DeviceRoute, ...] = ()
+    dead_ends: tuple[DeviceRoute, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     forwarding: tuple[Forwarding, ...] = ()
     is_bounded: bool = False

@@ -293,4 +293,7 @@ def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:
     for route in plan.put.routes:
         if route not in snapshot.device_routes:
             return f"route {route.dst} into {route.dev} is not as it was put, or another one has its place"
+    for route in plan.drop.routes:
+        if route in snapshot.dead_ends:
+            return f"route {route.kind} {route.dst} is still there"
     return ""

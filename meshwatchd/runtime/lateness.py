@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+STALL_NS: Final = 20_000_000
+"""Later than this the process was stopped or starved: the shortest detection time is 20 ms."""
+
+EVENT_NS: Final = 50_000
+"""Twice what an event or a probe costs: a turn that took longer than all of them by a stall was stopped meanwhile."""
+
 BUCKETS: Final = 32
 """By powers of two of a microsecond: the last one begins at 18 minutes."""
 
@@ -51,6 +57,17 @@ class Lateness:
             "loop-lateness-p50-ns": self.p50_ns,
             "loop-lateness-p99-ns": self.p99_ns,
         }
+
+
+def stopped_ns(worked_ns: int, *, events: int) -> int:
+    """For how long a turn was not at work, where that is a stall; 0 where it took as long as it had to do.
+
+    Args:
+        worked_ns: from the beginning of the turn to its end.
+        events: what it has handled and sent.
+    """
+    beyond_ns = worked_ns - EVENT_NS * events
+    return beyond_ns if beyond_ns > STALL_NS else 0
 
 
 def _quantile(counts: list[int], share: float) -> int:

@@ -3,9 +3,10 @@
     rest -> wake -> drain every readable socket -> core -> frames of the agent -> core -> stalled? -> Tick -> arm
     the timer
 
-Sockets come first, so that an answer which is already here is heard before anything is called lost. Whoever
-was not scheduled for a while says so to the core before the Tick, or it would take its own sleep for the
-peers' silence.
+Sockets come first, so that an answer which is already here is heard before anything is called lost. Draining them takes
+time, in which further answers arrive and further waits end: the Tick says up to when everything was heard, and what
+ends later is judged in the next turn. Whoever was not scheduled for a while says so to the core before the Tick, or it
+would take its own sleep for the peers' silence.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
 from meshwatchd.model.ids import SessionId
+from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
-from meshwatchd.runtime.lateness import Lateness
+from meshwatchd.runtime.lateness import STALL_NS, Lateness, stopped_ns
 from meshwatchd.runtime.signals import SignalPipe
 
-STALL_NS: Final = 20_000_000
-"""Later than this the process was stopped or starved: the shortest detection time is 20 ms."""
+LATE_NS: Final = 2_000_000
+"""Whoever wakes up so much later than asked looks once more for what is readable: that may have changed meanwhile."""
 MAX_REST_NS: Final = 1_000_000
 REST_SHARE: Final = 16
 """A wake-up costs more than a packet: packets that come within this time of each other share one. The timer is never
@@ -44,6 +46,8 @@ STATUS_GAP_NS: Final = 100_000_000
 """After a fact the status is sent soon, but a burst of facts makes no burst of statuses."""
 NO_PROGRESS_PAUSE_NS: Final = 1_000_000
 """What a deadline that stays due is put off by: at real-time priority a spinning loop takes the core."""
+MAX_REPEATED: Final = 64
+"""Turns for what is due at one instant: with that many probes have left as a second has."""
 YOUNG_EVERY: Final = 10
 """Housekeeping rounds between collections of young garbage."""
 
@@ -106,6 +110,12 @@ class Loop:
         self._rested_ns = 0
         # Events handled in this turn, and a moving mean of it.
         self._handled, self._load = 0, 0.0
+        # Outputs carried out in this turn, and turns in a row for what is due at one instant.
+        self._carried = self._repeated = 0
+        # The end of the last turn, how long all turns have worked since the last measurement of the load, and what
+        # the last one took beyond its work.
+        self._ended_ns = self._measured_ns = monotonic_ns()
+        self._worked_ns = self._stopped_ns = 0
         self._timer = Timer()
         self._is_stopping = False
         self._is_ready = False
@@ -155,31 +165,47 @@ class Loop:
             self._sleep_until(self._rested_ns + LINGER_NS)
             ready = self._poller.wait()
         self._load = (self._load + self._handled) / 2
-        self._handled = 0
-        late_ns = self._timer.lateness_ns(monotonic_ns())
+        self._handled = self._carried = 0
+        heard_ns = monotonic_ns()
+        late_ns = self._timer.lateness_ns(heard_ns)
+        if late_ns > LATE_NS:
+            ready = self._poller.wait()
+        # What was due before the last turn ended waited for its work; only sleep that was too long is a stall.
+        stalled_ns = max(self._stopped_ns, min(late_ns, heard_ns - self._ended_ns))
         self._counters["loop-turns"] += 1
         self._poller.dispatch(ready)
         self._settle()
         self._inbox.extend(self._agent.receive())
         self._settle()
-        if late_ns > STALL_NS:
+        if stalled_ns > STALL_NS:
             self._counters["loop-stalls"] += 1
-            self._inbox.append(Stalled(late_ns=late_ns))
+            self._inbox.append(Stalled(late_ns=stalled_ns))
             self._settle()
         self._lateness.note(late_ns)
-        is_stuck = self._tick()
+        is_stuck = self._tick(heard_ns)
         self._housekeep()
         self._arm(pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
+        self._ended_ns = monotonic_ns()
+        worked_ns = self._ended_ns - heard_ns
+        self._worked_ns += worked_ns
+        self._stopped_ns = stopped_ns(worked_ns, events=self._handled + self._carried)
 
-    def _tick(self) -> bool:
-        """Give the core the time it asked for; True when it asks for the same instant again."""
+    def _tick(self, heard_ns: int) -> bool:
+        """Give the core the time it asked for; True when it asks for the same instant again for no good reason."""
         due_ns, now_ns = self._deadline(), monotonic_ns()
         if due_ns is None or due_ns > now_ns:
             return False
-        self._inbox.append(Tick())
+        carried = self._carried
+        self._inbox.append(Tick(heard_ns=heard_ns))
         self._settle()
-        self._effects.expire(now_ns)
-        is_stuck = self._deadline() == due_ns
+        self._effects.expire(heard_ns)
+        if self._deadline() != due_ns:
+            self._repeated = 0
+            return False
+        # More may be due at one instant than leaves at once, and what ended while sockets were read waits for a turn.
+        self._repeated += 1
+        is_excused = self._carried > carried and self._repeated <= MAX_REPEATED
+        is_stuck = due_ns <= heard_ns and not is_excused
         self._counters["loop-ticks-stuck"] += is_stuck
         return is_stuck
 
@@ -209,6 +235,7 @@ class Loop:
             self._is_asked = False
         # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits for the settling.
         if outputs:
+            self._carried += len(outputs)
             for output in outputs:
                 self._effects.carry_out(output, now_ns)
             if self._effects.refusal:
@@ -234,7 +261,7 @@ class Loop:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._housekeepings += 1
             self._measure_lateness()
-            self._effects.expire(now_ns)
+            self._measure_load(now_ns)
             self._effects.retry()
             self._keep_journal(now_ns)
             if self._agent.is_alive(now_ns) and self._housekeepings % 2 == 0:
@@ -261,6 +288,14 @@ class Loop:
         if self._lateness.p99_ns != told_ns:
             self._inbox.append(LatenessMeasured(p99_ns=self._lateness.p99_ns))
             self._settle()
+
+    def _measure_load(self, now_ns: int) -> None:
+        elapsed_ns, worked_ns = now_ns - self._measured_ns, self._worked_ns
+        self._measured_ns, self._worked_ns = now_ns, 0
+        busy_percent = min(100, worked_ns * 100 // max(1, elapsed_ns))
+        self._counters["loop-busy-percent"] = busy_percent
+        self._inbox.append(LoadMeasured(busy_percent=busy_percent))
+        self._settle()
 
     def _arm(self, pause_ns: int = 0) -> None:
         due = [self._housekeeping_ns, self._status_due_ns]

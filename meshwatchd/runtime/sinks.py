@@ -32,6 +32,7 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer, LocationName
+from meshwatchd.model.load import EngineOverloaded, EngineRelieved
 from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
@@ -116,6 +117,8 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         CollisionFound: EventKind("collision.found", "error"),
         ObjectReasserted: EventKind("object.reasserted", "warning"),
         ClockStalled: EventKind("clock.stalled", "warning"),
+        EngineOverloaded: EventKind("engine.overloaded", "warning"),
+        EngineRelieved: EventKind("engine.relieved", "info"),
         AgentRestarted: EventKind("agent.restarted", "warning"),
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),

@@ -15,13 +15,23 @@ from enginerig.notes import Lateness
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
 from meshwatchd.core.group import Group
+from meshwatchd.core.load import Load
 from meshwatchd.core.mover import MoveState
 from meshwatchd.core.rates import Rate
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Outcome, Session, SessionState
 from meshwatchd.core.suspicion import Suspicion
-from meshwatchd.model.events import Event, ReplyReceived, SendFailed, Stalled, SwitchApplied, Tick
+from meshwatchd.model.events import (
+    Event,
+    LatenessMeasured,
+    ReplyReceived,
+    SendFailed,
+    Stalled,
+    SwitchApplied,
+    Tick,
+)
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.load import AnswersDropped, EngineOverloaded, LoadMeasured
 from meshwatchd.model.outputs import ApplySwitch, ConfigureSessions, Output, SessionPlan
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import Settings
@@ -89,8 +99,14 @@ class SteadySchedule(Schedule):
             self.timers = msgspec.structs.replace(self.timers, interval_ns=interval_ns)
 
     def rates(self) -> list[Rate]:
-        """The same for every kind."""
-        return [rate._replace(interval_ns=self.timers.interval_ns, stretch=1.0) for rate in super().rates()]
+        """The same for every kind, slower by what an overloaded engine backs off."""
+        interval_ns = int(self.timers.interval_ns * self.slowdown)
+        return [rate._replace(interval_ns=interval_ns, stretch=self.slowdown) for rate in super().rates()]
+
+    @property
+    def slowdown(self) -> float:
+        """By how much fewer probes are sent than were asked for."""
+        return self._rates.slowdown
 
 
 class RigEngine:
@@ -109,6 +125,7 @@ class RigEngine:
         self._raised: list[Leg] = []
         self._suspicions = 0
         self._generation = 0
+        self._load, self._late_ns = Load(), 0
         # When the oldest probe of this turn was due; the effects note how late it left.
         self.due_ns = 0
         self.wakeups = Lateness()
@@ -132,9 +149,19 @@ class RigEngine:
             case Tick() if not self._is_started:
                 return self._start(now)
             case Tick():
-                return self._tick(now)
+                return self._tick(now, event.heard_ns)
             case SendFailed():
                 return self._send_failed(event, now)
+            case LatenessMeasured():
+                self._late_ns = event.p99_ns
+                self.schedule.widen(event.p99_ns)
+            case LoadMeasured():
+                self._pace(event, now)
+            case AnswersDropped():
+                self._load.dropped(event.packets)
+                self._notes.tell("dropped", now, count=event.packets)
+                for session in self.schedule.sessions:
+                    session.void()
             case Stalled():
                 self._notes.tell("stalled", now, late_ns=event.late_ns)
                 self._stalled(event, now)
@@ -166,10 +193,18 @@ class RigEngine:
         # An empty table would close the ports that a mere answerer listens on.
         return [ConfigureSessions(sessions=self._plans)] if self._plans else []
 
-    def _tick(self, now: int) -> list[Output]:
+    def _pace(self, event: LoadMeasured, now: int) -> None:
+        before = self._load.slowdown
+        for told in self._load.measured(event, self._late_ns):
+            kind = "overloaded" if isinstance(told, EngineOverloaded) else "relieved"
+            self._notes.tell(kind, now, slowdown=round(self._load.slowdown, 2), dropped=told.dropped)
+        if self._load.slowdown != before:
+            self.schedule.slow_down(self._load.slowdown, now)
+
+    def _tick(self, now: int, heard: int) -> list[Output]:
         due_ns = self.schedule.deadline()
         missed = self._missed
-        outputs: list[Output] = [*self.schedule.advance(now, self._note_missed)]
+        outputs: list[Output] = [*self.schedule.advance(now, self._note_missed, heard)]
         if outputs and due_ns is not None:
             self.due_ns = due_ns
             self.wakeups.note(now - due_ns)

@@ -5,8 +5,9 @@ stands at the engine's end of its link and knows nothing of it but when frames c
 kernel says of the process.
 
 Then a daemon with sessions, in a mesh of six, gets as large a node, and its agent is killed again and again: each new
-one reads everything. What is told is how late the engine's own timers were, before and while that went on. The figures
-are printed as JSON.
+one reads everything. What is told is how late the engine's own timers were, before and while that went on. Five other
+nodes on the same CPUs are in its way more than its own agent is, so that is measured twice: with all on all CPUs, and
+with a CPU for this node alone, which its engine and its agent share. The figures are printed as JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import select
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from netnslab import syscalls
+from netnslab import ownership, process, syscalls
 from netnslab.daemons import Daemons, Status
 from netnslab.errors import LabError
 from netnslab.lab import Lab
@@ -171,15 +173,43 @@ def measure_engine(directory: Path) -> dict[str, object]:
     """The lateness of an engine with sessions while its agent reads a large node for the first time."""
     with Lab.up("kilo-flannel") as lab, Daemons(lab, directory, config="minimal") as daemons:
         daemons.wait_ready(timeout_s=READY_S)
-        pause_until(time.monotonic_ns() + WINDOW_NS)
-        calm = _lateness(daemons)
         place = lab.node(CROWDED)
         for tool, lines in large_node():
             place.run([tool, "-batch", "-"], input="\n".join(lines) + "\n", check=True)
-        told = [_read_anew(daemons) for _ in range(DUMPS)]
-        sessions = len(_status(daemons)["sessions"])
-    worst = {name: max(each[name] for each in told) for name in calm}
-    return {"node": CROWDED, "sessions": sessions, "first_dumps": DUMPS, "calm": calm, "beside_first_dumps": worst}
+        shared = _lateness_beside_dumps(daemons)
+        _separate(lab)
+        return {
+            "node": CROWDED,
+            "first_dumps": DUMPS,
+            "all_on_all_cpus": shared,
+            "a_cpu_for_this_node": _lateness_beside_dumps(daemons),
+            "sessions": len(_status(daemons)["sessions"]),
+        }
+
+
+def _separate(lab: Lab) -> None:
+    """One CPU for the processes of a node and what they start; the other CPUs for everything else in the lab."""
+    alone, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        raise LabError("a CPU for one node alone takes a machine of two CPUs or more")
+    for pinned in ownership.read(lab.lab_id).namespaces:
+        if pinned.kind == "net":
+            for found in process.inside_network([pinned.inode]):
+                process.keep_to(found.pid, [alone] if pinned.name == CROWDED else others)
+    os.sched_setaffinity(0, others)
+
+
+def _lateness_beside_dumps(daemons: Daemons) -> dict[str, dict[str, float]]:
+    """Of a window without any dump, and of those in which an agent was born: the median of them, and the worst."""
+    pause_until(time.monotonic_ns() + WINDOW_NS)
+    calm = _lateness(daemons)
+    told = [_read_anew(daemons) for _ in range(DUMPS)]
+    beside = {name: [each[name] for each in told] for name in calm}
+    return {
+        "calm": calm,
+        "beside_first_dumps": {name: round(statistics.median(values), 3) for name, values in beside.items()},
+        "worst_of_them": {name: max(values) for name, values in beside.items()},
+    }
 
 
 def _read_anew(daemons: Daemons) -> dict[str, float]:
@@ -206,8 +236,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--idle", type=float, default=20.0, metavar="SECONDS", help="how long to watch an idle agent")
     options = parser.parse_args(arguments)
+    cpus = os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory() as scratch:
         engine = measure_engine(Path(scratch))
+    os.sched_setaffinity(0, cpus)
     syscalls.unshare(syscalls.CLONE_NEWNET)
     batch(
         [

@@ -77,6 +77,14 @@ def put_first(pid: int) -> None:
             os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(PRIORITY))
 
 
+def keep_to(pid: int, cpus: Iterable[int]) -> None:
+    """Let all threads of a process, and what it will start, run on these CPUs only; an ended one is passed over."""
+    allowed = tuple(cpus)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), allowed)
+
+
 def end(processes: Iterable[ProcessId], *, grace_s: float = GRACE_S) -> None:
     """End processes: SIGTERM to all, SIGKILL to whoever is left after the grace time.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import pytest
 
@@ -114,6 +115,31 @@ def test_one_entry_of_one_peer_is_named_and_put_right(mesh, damage):
     assert others == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
     assert () == mesh.diverted()
     assert 0 == mesh.lost(began_ns, time.monotonic_ns()), "traffic of other peers"
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "prohibit"])
+def test_a_dead_end_in_place_of_a_route_gives_way_to_it(mesh, kind):
+    """The very route comes back; the commands that are told do it too, tried with a prefix that nobody has."""
+    mesh.settle()
+    place, other = mesh.lab.node("b3"), mesh.lab.topology.nodes["b2"]
+    before = _state(place)
+    began_ns = time.monotonic_ns()
+    place.run(["ip", "route", "replace", kind, other.pod_cidr], check=True)
+    _await_repair(mesh, began_ns)
+    (raised,) = _raised(mesh, began_ns)
+    (started,) = mesh.events(began_ns, "repair.started")
+
+    assert ("b3", "pod-route-missing", "b3") == (raised.node, raised.fields["fault"], raised.fields["culprit"])
+    assert before == _state(place)
+    assert "" == place.run(["ip", "route", "show", "type", kind], check=True).stdout
+
+    nobodys = "192.0.2.0/24"
+    place.run(["ip", "route", "add", kind, nobodys], check=True)
+    for command in cast("list[str]", started.fields["commands"]):
+        place.run(["sh", "-c", command.replace(other.pod_cidr, nobodys)], check=True)
+    made = place.run(["ip", "-json", "route", "show", nobodys], check=True).stdout
+    place.run(["ip", "route", "del", nobodys], check=True)
+    assert [(nobodys, DEVICE)] == [(each["dst"], each["dev"]) for each in json.loads(made)]
 
 
 def test_a_route_that_escaped_into_wireguard_is_told_and_left_alone(mesh):

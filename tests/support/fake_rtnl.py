@@ -64,7 +64,7 @@ def address_body(index: int, text: str, *, length: int = 24, scope: int = 0) -> 
 
 @dataclass(frozen=True)
 class FakeRoute:
-    """A route; equal ones of one key are allowed, as in the kernel."""
+    """A route; equal ones of one key are allowed, as in the kernel. Index 0: into no device."""
 
     dst: str
     index: int
@@ -100,6 +100,8 @@ class FakeRoute:
             return head + found + encode_attribute(9, hops)
         if self.via:
             found += encode_attribute(5, packed_ip(self.via))
+        if not self.index:
+            return head + found
         return head + found + encode_attribute(4, struct.pack("=I", self.index))
 
 

@@ -55,7 +55,14 @@ def entries(count: int) -> Entries:
     )
 
 
-def snapshot(held: Entries, *, lladdr: str = mac(0), is_up: bool = True, has_device: bool = True) -> Snapshot:
+def snapshot(
+    held: Entries,
+    *,
+    lladdr: str = mac(0),
+    is_up: bool = True,
+    has_device: bool = True,
+    dead_ends: tuple[DeviceRoute, ...] = (),
+) -> Snapshot:
     """A kernel with flannel.1 and wg0."""
     flannel = Link(name=DEVICE, index=6, kind="vxlan", is_up=is_up, mtu_bytes=1450, lladdr=lladdr)
     wireguard = Link(name="wg0", index=5, kind="wireguard", is_up=True, mtu_bytes=1420)
@@ -64,6 +71,7 @@ def snapshot(held: Entries, *, lladdr: str = mac(0), is_up: bool = True, has_dev
         device_routes=held.routes,
         neighbours=held.neighbours,
         forwarding=held.forwarding,
+        dead_ends=dead_ends,
     )
 
 

@@ -4,6 +4,7 @@ A record begins with a byte for its kind and 4 bytes for the nanoseconds since t
 Ticks, answers and requests are nearly all there is, so they have fixed forms:
 
     TICK      nothing more
+    HEARD     a tick with the nanoseconds since everything was heard (4)
     REPLY     session (2), sequence number (4), nanoseconds to the answer (4), number of banner and epoch (2)
     REQUEST   number of the sender and its flow (2), number of the banner (2)
 
@@ -26,13 +27,14 @@ from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import Output, SendProbe
 
-TICK, REPLY, REQUEST, EVENT, OUTPUTS, BANNER, SENDER = range(7)
+TICK, REPLY, REQUEST, EVENT, OUTPUTS, BANNER, SENDER, HEARD = range(8)
 
 ASKED: Final = 0x80
 
 _HEAD: Final = struct.Struct("<BI")
 _REPLY: Final = struct.Struct("<BIHIIH")
 _REQUEST: Final = struct.Struct("<BIHH")
+_HEARD: Final = struct.Struct("<BII")
 _LONG: Final = struct.Struct("<BII")
 
 MAX_NUMBERS: Final = 4096
@@ -76,7 +78,7 @@ class RecordEncoder:
         since = now_ns - self._last_ns
         if kind is ev.ReplyReceived or kind is ev.RequestReceived or kind is ev.Tick:
             try:
-                into += self._short(event, since, flag, into)
+                into += self._short(event, now_ns, flag, into)
             except struct.error:
                 self._long(EVENT | flag, self._bridge(since, into), event, into)
         else:
@@ -87,8 +89,13 @@ class RecordEncoder:
                 self._long(OUTPUTS, 0, [each for each in outputs if type(each) is not SendProbe], into)
                 break
 
-    def _short(self, event: ev.Event, since: int, flag: int, into: bytearray) -> bytes:
+    def _short(self, event: ev.Event, now_ns: int, flag: int, into: bytearray) -> bytes:
         """The fixed form; raises struct.error for what does not fit in it."""
+        since = now_ns - self._last_ns
+        if isinstance(event, ev.Tick):
+            if event.heard_ns:
+                return _HEARD.pack(HEARD | flag, since, now_ns - event.heard_ns)
+            return _HEAD.pack(TICK | flag, since)
         if isinstance(event, ev.ReplyReceived):
             banner = self._banner(event.banner, event.peer_epoch, into)
             return _REPLY.pack(REPLY | flag, since, event.session, event.seq, event.rtt_ns, banner)
@@ -100,7 +107,7 @@ class RecordEncoder:
             if number is None:
                 number = self._sender(sender, into)
             return _REQUEST.pack(REQUEST | flag, since, number, self._banner(event.banner, 0, into))
-        return _HEAD.pack(TICK | flag, since)
+        raise struct.error
 
     def _bridge(self, since: int, into: bytearray) -> int:
         """A gap that 4 bytes cannot hold is told in steps; returns what is left of it."""
@@ -184,6 +191,8 @@ class _Decoder:
     def _event(self, kind: int, fields: Any) -> ev.Event:
         if kind == TICK:
             return ev.Tick()
+        if kind == HEARD:
+            return ev.Tick(heard_ns=self._at_ns - fields[0])
         if kind == REPLY:
             session, seq, rtt_ns, number = fields
             epoch, banner = self._banners[number]
@@ -195,7 +204,7 @@ class _Decoder:
         return event
 
 
-_FIXED: Final = {TICK: _HEAD, REPLY: _REPLY, REQUEST: _REQUEST}
+_FIXED: Final = {TICK: _HEAD, HEARD: _HEARD, REPLY: _REPLY, REQUEST: _REQUEST}
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int, Any]]:

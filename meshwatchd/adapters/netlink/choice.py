@@ -17,6 +17,11 @@ MAX_ROUTES: Final = 256
 
 MAX_GATEWAYS: Final = 64
 MAX_DEFAULTS: Final = 8
+MAX_DEAD_ENDS: Final = 256
+"""A blackhole for each of so many nodes' pods."""
+
+DEAD_ENDS: Final = {6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
+"""linux/rtnetlink.h, RTN_*: routes that lead nowhere."""
 
 RT_TABLE_MAIN: Final = 254
 RTPROT_STATIC: Final = 4
@@ -45,12 +50,14 @@ class Chosen(NamedTuple):
         defaults: default routes of the main table.
         gateways: of all routes into the mesh's devices and of those that Kilo may have made into others, the most
             frequent first.
+        dead_ends: IPv4 routes of the main table at which packets end.
     """
 
     near: list[Held]
     of_mesh: list[Held]
     defaults: list[Held]
     gateways: list[GatewayCount]
+    dead_ends: list[Held]
 
 
 def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, bytes], bool]) -> Chosen:
@@ -65,6 +72,7 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
     hosts: list[Held] = []
     others: list[Held] = []
     defaults: list[Held] = []
+    dead_ends: list[Held] = []
     counts: Counter[tuple[int, bytes, int, int]] = Counter()
     for key, values in entries.items():
         for value in values:
@@ -79,12 +87,21 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
                     counts[index, gateway, RT_TABLE_MAIN, RTPROT_STATIC] += 1
                 if index and is_default(key):
                     defaults.append((key, value))
+            elif is_dead_end(key, value):
+                dead_ends.append((key, value))
     return Chosen(
         near=near,
         of_mesh=_fairly(hosts, others),
         defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
         gateways=list(_rank(counts)),
+        dead_ends=heapq.nsmallest(MAX_DEAD_ENDS, dead_ends),
     )
+
+
+def is_dead_end(key: bytes, value: bytes) -> bool:
+    """Whether packets that follow an IPv4 route of the main table end at it."""
+    is_main = compact.family_of(key) == socket.AF_INET and compact.table_of(key) == RT_TABLE_MAIN
+    return value[0] in DEAD_ENDS and is_main
 
 
 def is_kilos(key: bytes, value: bytes) -> bool:

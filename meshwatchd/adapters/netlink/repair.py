@@ -55,9 +55,11 @@ class OverlayKernel:
             await self._put_neighbour(neighbour, index)
         for forwarding in plan.put.forwarding:
             await self._put_forwarding(forwarding, index)
+        for route in plan.drop_first():
+            await self._delete_route(route, index)
         for route in plan.put.routes:
             await self._add_route(route, index)
-        for route in plan.drop.routes:
+        for route in plan.drop_last():
             await self._delete_route(route, index)
         for forwarding in plan.drop.forwarding:
             with Tolerating(errno.ENOENT), Asking(f"delete FDB entry {forwarding.lladdr} of {forwarding.dev}"):
@@ -96,11 +98,11 @@ class OverlayKernel:
 
     async def _add_route(self, route: DeviceRoute, index: int) -> None:
         """Add, never replace: a route that has come meanwhile is somebody's. EEXIST is left to the verification."""
-        with Tolerating(errno.EEXIST), Asking(f"add route {route.dst} dev {route.dev}"):
+        with Tolerating(errno.EEXIST), Asking(f"add route {route.dst} {route.kind or f'dev {route.dev}'}"):
             await self._socket.route("add", **_route_request(route, index))
 
     async def _delete_route(self, route: DeviceRoute, index: int) -> None:
-        with Tolerating(errno.ESRCH), Asking(f"delete route {route.dst} dev {route.dev}"):
+        with Tolerating(errno.ESRCH), Asking(f"delete route {route.dst} {route.kind or f'dev {route.dev}'}"):
             await self._socket.route("del", **_route_request(route, index))
 
 
@@ -119,10 +121,10 @@ def _route_request(route: DeviceRoute, index: int) -> dict[str, object]:
     """A route with its exact attributes, or flannel would not find it again when it deletes the peer."""
     request: dict[str, object] = {
         "dst": route.dst,
-        "oif": index,
         "table": route.table,
         "proto": route.protocol,
         "scope": route.scope,
+        **({"type": route.kind} if route.kind else {"oif": index}),
     }
     if route.via:
         request["gateway"] = route.via

@@ -16,7 +16,16 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from meshwatchd.adapters.netlink import compact, objects
-from meshwatchd.adapters.netlink.choice import MAX_ROUTES, Chosen, choose, is_default, is_kilos, of_mesh
+from meshwatchd.adapters.netlink.choice import (
+    DEAD_ENDS,
+    MAX_ROUTES,
+    Chosen,
+    choose,
+    is_dead_end,
+    is_default,
+    is_kilos,
+    of_mesh,
+)
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
@@ -111,6 +120,7 @@ class View:
             protocol_of(value) == self._settings.protocol
             or compact.leads_into(value, self._mesh_devices)
             or is_kilos(key, value)
+            or is_dead_end(key, value)
             for value in values
         )
 
@@ -154,6 +164,7 @@ class View:
             device_routes=tuple(routes[:MAX_TOLD]),
             gateways=tuple(self._gateways()),
             default_routes=tuple(self._describe(key, value) for key, value in self._chosen().defaults),
+            dead_ends=tuple(self._describe(key, value) for key, value in self._chosen().dead_ends),
             neighbours=tuple(neighbours[:MAX_TOLD]),
             forwarding=tuple(forwarding[:MAX_TOLD]),
             is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),
@@ -242,6 +253,16 @@ class View:
 
     def _describe(self, key: bytes, value: bytes) -> DeviceRoute:
         route = compact.unpack_route(key, value)
+        if route.kind in DEAD_ENDS:
+            return DeviceRoute(
+                dst=objects.render_prefix(route),
+                dev="",
+                table=route.table,
+                protocol=route.protocol,
+                metric=route.metric,
+                scope=route.scope,
+                kind=DEAD_ENDS[route.kind],
+            )
         hop = next((hop for hop in route.hops if hop.ifindex in self._mesh_devices), None) or route.hops[0]
         return DeviceRoute(
             dst=objects.render_prefix(route),

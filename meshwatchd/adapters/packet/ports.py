@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.delivery import Ancillary
-from meshwatchd.adapters.packet.sockets import open_probe
+from meshwatchd.adapters.packet.sockets import filtered_packets, open_probe
 from meshwatchd.adapters.poller import Poller, Reader
 
 Waiting = TypeVar("Waiting")
@@ -30,11 +30,12 @@ class SourcePort(Generic[Waiting]):
         used_ns: when it was used last; CLOCK_MONOTONIC.
     """
 
-    __slots__ = ("_socket", "address", "fd", "queue", "send_to", "used_ns")
+    __slots__ = ("_dropped", "_socket", "address", "fd", "queue", "send_to", "used_ns")
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
         self._socket = open_probe(*address)
+        self._dropped = 0
         self.fd = self._socket.fileno()
         self.send_to: Callable[[bytes, tuple[str, int]], int] = self._socket.sendto
         self.queue: list[Waiting] = []
@@ -43,6 +44,11 @@ class SourcePort(Generic[Waiting]):
     def send_with(self, packet: bytes, control: Ancillary, address: tuple[str, int]) -> None:
         """Send a packet with ancillary data, or raise OSError."""
         self._socket.sendmsg((packet,), control, 0, address)
+
+    def take_dropped(self) -> int:
+        """Packets that the kernel dropped at this socket since the last call: filtered, or for want of room."""
+        before, self._dropped = self._dropped, filtered_packets(self._socket)
+        return self._dropped - before
 
     def close(self) -> None:
         """Close the socket; its descriptor means nothing any more."""

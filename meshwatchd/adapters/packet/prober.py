@@ -30,6 +30,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
+from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.wire import OwnState, PairKey, ParsedProbe, RejectReason, body_of, check_tags, verify_and_parse
 
@@ -48,7 +49,11 @@ _CLAIM: Final = struct.Struct("> 26x H 20x I 12x Q")
 """
 _SSID_SHIFT: Final = 32
 
-Emit = Callable[[ReplyReceived | SendFailed], None]
+DEEP: Final = 4 * BATCH
+"""So many answers waiting in one socket are a backlog, and the kernel is asked whether there was room for all of them:
+the smallest buffer that a socket may have without privileges holds twice as many."""
+
+Emit = Callable[[ReplyReceived | SendFailed | AnswersDropped], None]
 
 
 _Queued = tuple[ProbeSession, SendProbe]
@@ -268,7 +273,8 @@ class Prober:
         Honest ones cannot be more than there are probes outstanding; a flood is cut off there.
         """
         port = self._ports[fd]
-        left = len(self._outstanding) + BATCH
+        full = len(self._outstanding) + BATCH
+        left = full
         while left > 0:
             try:
                 packets = self._incoming.receive(fd)
@@ -282,8 +288,11 @@ class Prober:
                 taken += self._take(port, data, name, min(now_ns, arrived_ns))
             self._counters["replies-received"] += taken
             if len(packets) < BATCH:
-                return
+                break
             left -= BATCH
+        if full - left >= DEEP and (dropped := port.take_dropped()):
+            self._counters["replies-dropped"] += dropped
+            self._emit(AnswersDropped(packets=dropped))
 
     def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> bool:
         """Judge one packet, and whether it is an answer; what costs least is looked at first, the signature last."""

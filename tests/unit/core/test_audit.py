@@ -78,6 +78,57 @@ def test_a_route_of_somebody_elses_is_told_and_not_fought_over():
     assert (ESCAPED,) == found.found.routes
 
 
+def _dead_end(kind="blackhole", **fields):
+    first = HELD.routes[0]
+    return msgspec.structs.replace(first, dev="", via="", is_onlink=False, kind=kind, **fields)
+
+
+@pytest.mark.parametrize("known", [None, GOOD])
+@pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit", "throw"])
+def test_a_dead_end_in_place_of_a_route_is_named_and_has_to_go(known, kind):
+    """`ip route replace blackhole PODS`: adding the route alone would fail, for its place is taken."""
+    end = _dead_end(kind)
+    (found,) = look(snapshot(changed(HELD, routes=HELD.routes[1:]), dead_ends=(end,)), known=known)
+
+    assert (FaultCode.POD_ROUTE_MISSING, "10.42.1.0/24", LOCAL) == (found.code, found.subject, found.culprit)
+    assert kind in found.because[0]
+    assert (Entries(routes=HELD.routes[:1]), Entries(routes=(end,))) == (found.wanted, found.unwanted)
+
+
+def test_a_dead_end_before_a_route_is_all_that_has_to_go():
+    """The route with its metric is there; another of a smaller one is taken before it."""
+    weighed = tuple(msgspec.structs.replace(each, metric=100) for each in HELD.routes)
+    known = msgspec.structs.replace(GOOD, entries=changed(HELD, routes=weighed))
+    (found,) = look(snapshot(changed(HELD, routes=weighed), dead_ends=(_dead_end(),)), known=known)
+    plan = plan_repair(found)
+
+    assert FaultCode.POD_ROUTE_MISSING is found.code
+    assert plan is not None
+    assert ("ip route del blackhole 10.42.1.0/24 proto boot",) == plan.commands()
+    assert ("ip route add blackhole 10.42.1.0/24 proto boot",) == plan.inverse().commands()
+
+
+def test_a_dead_end_behind_a_route_is_nobodys_business():
+    """Operators keep one of a large metric so that nothing escapes while the route is away."""
+    behind = _dead_end(metric=4096)
+
+    assert () == look(snapshot(HELD, dead_ends=(behind,)), known=GOOD)
+    (found,) = look(snapshot(changed(HELD, routes=HELD.routes[1:]), dead_ends=(behind,)), known=GOOD)
+    assert not found.unwanted
+
+
+@pytest.mark.parametrize(
+    ("held", "is_up"), [(changed(HELD, routes=(), neighbours=()), True), (Entries(forwarding=HELD.forwarding), False)]
+)
+def test_a_device_that_is_filled_again_has_its_dead_ends_cleared(held, is_up):
+    """Else one of the routes could not be added, and the whole repair would be undone."""
+    end = _dead_end()
+    (found,) = look(snapshot(held, is_up=is_up, dead_ends=(end,)), known=GOOD)
+
+    assert Entries(routes=(end,)) == found.unwanted
+    assert end in found.found.routes
+
+
 @pytest.mark.parametrize("fdb", [HELD.forwarding, ()])
 def test_a_device_that_went_down_and_up_is_one_finding(fdb):
     """Routes and neighbours go, the FDB stays; of a recreated device nothing is left. What peers ask comes as STALE."""
@@ -137,6 +188,16 @@ def _sized(mtu, *, lower=1500, index=6):
         for each in seen.links
     ]
     return msgspec.structs.replace(seen, links=(eth0, *links))
+
+
+def test_a_device_made_anew_with_another_mac_is_one_finding_that_wants_everything():
+    """Neighbours alone would leave it half filled, and each lost route and FDB entry would be told as a fault."""
+    (found,) = look(snapshot(Entries(), lladdr="66:00:00:00:00:01"), known=GOOD)
+
+    assert (FaultCode.VTEP_MAC_CHANGED, DEVICE, LOCAL) == (found.code, found.subject, found.culprit)
+    assert HELD == found.wanted
+    assert "66:00:00:00:00:01" in found.because[0]
+    assert "neither route nor neighbour" in found.because[1]
 
 
 def test_a_device_that_somebody_made_smaller_is_named_with_the_size_it_had():

@@ -17,6 +17,7 @@ from meshwatchd.core.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.load import AnswersDropped, EngineOverloaded, EngineRelieved, LoadMeasured
 from meshwatchd.model.mtu import ConfigureSizes
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Mode, Settings
@@ -311,6 +312,37 @@ def test_own_lateness_widens_every_wait():
     for late_ns, expected_ns in ((20 * MS, 20 * MS), (MS, 0)):
         assert [] == bench.feed(ev.LatenessMeasured(p99_ns=late_ns))
         assert expected_ns == bench.engine.schedule._widening_ns
+
+
+def test_what_the_own_socket_has_lost_is_neither_hit_nor_miss():
+    """Any of the answers may have been among them; what is sent from then on counts as ever."""
+    bench = ready("a3")
+    bench.silent = lambda _plan: True
+    bench.run(RTT_NS)
+    since = bench.now
+    bench.feed(AnswersDropped(packets=9))
+
+    assert 0 == sum(session.waiting for session in bench.engine.schedule.sessions)
+    lost = sum(session.lost for session in bench.engine.schedule.sessions)
+    bench.silent = lambda _plan: False
+    bench.run(SECOND)
+    assert lost == sum(session.lost for session in bench.engine.schedule.sessions)
+    assert [] == bench.said(out.SessionChanged, since=since)
+
+
+def test_an_overloaded_engine_says_so_and_sends_less():
+    """And says when it keeps up again."""
+    bench = ready("a3")
+    bench.feed(ev.LatenessMeasured(p99_ns=40 * MS))
+    for _ in range(3):
+        bench.feed(LoadMeasured(busy_percent=97))
+    assert {1.0} < {round(rate.stretch, 2) for rate in bench.engine.schedule.rates()}
+    assert [(97, 40 * MS)] * 2 == [(told.busy_percent, told.late_ns) for told in bench.said(EngineOverloaded)]
+    for _ in range(20):
+        bench.feed(LoadMeasured(busy_percent=20))
+
+    assert [EngineRelieved(dropped=0)] == bench.said(EngineRelieved)
+    assert {1.0} == {rate.stretch for rate in bench.engine.schedule.rates()}
 
 
 def test_an_unknown_key_is_told_once_a_minute_and_a_known_one_never():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.findings import FindingBook
+from meshwatchd.core.findings import LINGER_NS, FindingBook
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised, RepairAdvised, RepairStarted, RepairVerified
 from meshwatchd.model.events import AgentLost, FindingsReported, PeerFault, RepairDone
@@ -154,7 +154,7 @@ def test_what_peers_said_is_forgotten_with_the_agent_that_heard_it():
     """The next one begins with what it hears; what has ended meanwhile is not told by anybody."""
     book, _ = _book()
     verdict = _verdict(FaultCode.RELAY_NOT_FORWARDING)
-    book.hear((PeerFault(fault=FaultCode.FORWARDING_OFF, culprit=NodeName("b1"), source=NodeName("b1")),))
+    book.hear((PeerFault(fault=FaultCode.FORWARDING_OFF, culprit=NodeName("b1"), source=NodeName("b1")),), NOW)
 
     assert FaultCode.FORWARDING_OFF is book.explain(verdict).fault
     book.agent_lost()
@@ -172,3 +172,48 @@ def test_a_pairs_verdict_takes_the_name_of_the_finding():
     assert named
     assert {FaultCode.FDB_ENTRY_MISSING} == {each.fault for each in named}
     assert {"b3"} == {each.culprit for each in named}
+
+
+def test_what_was_put_right_explains_until_probes_have_noticed():
+    """The entry is back, and its verdict would fall upon the innocent peer until ten answers have come."""
+    book, _ = _book(FDB)
+    put_right = NOW + SECOND
+    list(book.report((), put_right))
+    explained = book.explain(_verdict())
+
+    assert (FaultCode.FDB_ENTRY_MISSING, "b3") == (explained.fault, explained.culprit)
+    assert any("put right" in sentence for sentence in explained.because)
+    assert put_right + LINGER_NS == book.deadline()
+    assert _verdict(culprit="a1") == book.explain(_verdict(culprit="a1")), "of somebody else it explains nothing"
+    list(book.advance(put_right + LINGER_NS - 1))
+    assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
+
+    list(book.advance(put_right + LINGER_NS))
+    assert _verdict() == book.explain(_verdict())
+    assert None is book.deadline()
+
+
+def test_what_stands_goes_before_what_is_gone():
+    """One entry after the other is lost and put back: the one that is lost is the cause."""
+    other = msgspec.structs.replace(FDB, code=FaultCode.NEIGHBOUR_MISSING, subject="10.42.1.0")
+    book, _ = _book(FDB)
+    list(book.report((other,), NOW + SECOND))
+
+    assert FaultCode.NEIGHBOUR_MISSING is book.explain(_verdict()).fault
+    list(book.report((FDB,), NOW + 2 * SECOND))
+    assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
+
+
+def test_what_a_peer_has_taken_back_explains_as_long():
+    """Its device is whole again, and this node's probes are as late as its own."""
+    book, _ = _book()
+    told = PeerFault(fault=FaultCode.OVERLAY_EMPTIED, culprit=NodeName("b1"), source=NodeName("b1"))
+    book.hear((told,), NOW)
+    assert None is book.deadline()
+    book.hear((), NOW + SECOND)
+
+    assert FaultCode.OVERLAY_EMPTIED is book.explain(_verdict()).fault
+    assert NOW + SECOND + LINGER_NS == book.deadline()
+    book.hear((), NOW + SECOND + LINGER_NS)
+    assert FaultCode.OVERLAY_BLACK_HOLE is book.explain(_verdict()).fault
+    assert None is book.deadline()

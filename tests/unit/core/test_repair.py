@@ -70,6 +70,34 @@ def test_a_finding_has_its_rung_and_what_it_puts(held, seen, rung, put):
     assert (rung,) == needed_rungs(plan)
 
 
+DEAD_END = msgspec.structs.replace(HELD.routes[0], dev="", via="", is_onlink=False, kind="blackhole")
+
+
+def test_a_dead_end_is_deleted_before_the_route_is_added_and_the_inverse_the_other_way_round():
+    """In that order each command finds its place free; the last brings back exactly what was there."""
+    (finding,) = look(snapshot(changed(HELD, routes=HELD.routes[1:]), dead_ends=(DEAD_END,)), known=GOOD)
+    plan = plan_repair(finding)
+    route = "10.42.1.0/24 via 10.42.1.0 dev flannel.1 proto boot onlink"
+    dead_end = "blackhole 10.42.1.0/24 proto boot"
+
+    assert plan is not None
+    assert (RepairRung.ROUTE,) == needed_rungs(plan)
+    assert (f"ip route del {dead_end}", f"ip route add {route}") == plan.commands()
+    assert (f"ip route del {route}", f"ip route add {dead_end}") == plan.inverse().commands()
+    assert plan.commands() == plan.inverse().inverse().commands()
+    assert 2 == len(plan.operations())
+
+
+def test_filling_a_device_takes_leave_for_routes_where_a_dead_end_has_to_go():
+    """Somebody made it."""
+    (finding,) = look(snapshot(changed(HELD, routes=(), neighbours=()), dead_ends=(DEAD_END,)), known=GOOD)
+    plan = plan_repair(finding)
+
+    assert plan is not None
+    assert (RepairRung.RESEED, RepairRung.ROUTE) == needed_rungs(plan)
+    assert plan.commands().index("ip route del blackhole 10.42.1.0/24 proto boot") < len(plan.commands()) - 2
+
+
 def test_a_peer_with_another_mac_takes_two_rungs():
     """Its neighbour and its FDB entry; one of them alone would be worse than neither."""
     (finding,) = look(snapshot(HELD), known=GOOD, hellos={"n1": hello(1, "66:00:00:00:00:01")})

@@ -246,3 +246,20 @@ def test_canaries_that_go_around_the_path_with_all_traffic_refute_nothing():
 
     assert {"a2", "a3"} == watch._behind(active)
     assert frozenset() == watch._behind(watch.paths[1])
+
+
+def test_a_canary_that_was_silent_with_the_path_is_not_blamed_when_that_is_back():
+    """It is down until ten answers have come, which is longer than the path is and than a side issue has to last."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    bench.silent = lambda plan: plan.canary is WEB or primary_is_silent(plan)
+    bench.run(20 * SECOND)
+    (status,) = bench.engine.status(bench.now, {}).canaries
+    assert "down" == status.state
+
+    bench.outputs.clear()
+    bench.silent = lambda _plan: False
+    bench.run(20 * SECOND)
+    told = {change.verdict.fault for change in bench.said(VerdictChanged)}
+
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.POD_UNREACHABLE not in told

@@ -53,3 +53,28 @@ def test_a_process_that_is_gone_is_no_error():
     process.end([ProcessId(pid=child.pid, start_ticks=1)])
 
     assert process.identify(child.pid) is None
+
+
+def test_what_a_process_starts_keeps_to_its_cpus():
+    """As an agent that is started anew does."""
+    chosen = min(os.sched_getaffinity(0))
+    script = "echo ready; read line; sh -c 'echo $$; read line'"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert "ready\n" == child.stdout.readline()
+
+        process.keep_to(child.pid, [chosen])
+
+        assert {chosen} == os.sched_getaffinity(child.pid)
+        print("go", file=child.stdin, flush=True)
+        assert {chosen} == os.sched_getaffinity(int(child.stdout.readline()))
+
+
+def test_an_ended_process_keeps_to_nothing():
+    """It may end at any moment, and that is no error."""
+    with subprocess.Popen(["true"]) as child:
+        child.wait()
+
+    process.keep_to(child.pid, os.sched_getaffinity(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.runtime.lateness import WINDOW, Lateness
+from meshwatchd.runtime.lateness import EVENT_NS, STALL_NS, WINDOW, Lateness, stopped_ns
 
 MS = 1_000_000
 
@@ -65,3 +65,17 @@ def test_what_is_over_is_forgotten_after_two_windows():
 
     assert seen[WINDOW] > MS > seen[-1]
     assert 16 * MS == lateness.max_ns
+
+
+@pytest.mark.parametrize(
+    ("worked_ns", "events", "expected_ns"),
+    [
+        (STALL_NS, 0, 0),
+        (STALL_NS + 1, 0, STALL_NS + 1),
+        (5 * STALL_NS, 5 * STALL_NS // EVENT_NS, 0),
+        (5 * STALL_NS, 2 * STALL_NS // EVENT_NS, 3 * STALL_NS),
+    ],
+)
+def test_work_is_no_stall_and_a_stop_in_the_middle_of_it_is_one(worked_ns, events, expected_ns):
+    """A turn may take long because there is so much to do; what it takes beyond that was no work."""
+    assert expected_ns == stopped_ns(worked_ns, events=events)

@@ -20,8 +20,9 @@ from meshwatchd.model.events import (
     Tick,
 )
 from meshwatchd.model.ids import SessionId
+from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
-from meshwatchd.runtime.loop import STALL_NS
+from meshwatchd.runtime.lateness import STALL_NS
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.packet_node import send
 
@@ -72,6 +73,76 @@ def test_stall_is_told_after_the_answers_and_before_the_tick():
         assert isinstance(stalled, Stalled)
         assert stalled.late_ns > STALL_NS
         assert node.counters["loop-stalls"] >= 1
+
+
+def test_the_tick_says_up_to_when_everything_was_heard():
+    """Reading takes time: an answer that came meanwhile waits in its socket, and is heard before the next Tick."""
+    with engine_node() as node:
+        busy: list[tuple[int, int]] = []
+
+        def read_slowly(event: Event, now: int) -> None:
+            if isinstance(event, ReplyReceived) and len(node.core.seen(ReplyReceived)) in {3, 6, 9}:
+                until_ns = now + 15_000_000
+                while monotonic_ns() < until_ns:
+                    pass
+                busy.append((now, monotonic_ns()))
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(Tick)) >= 30, read_slowly)
+
+        ticks = [(now, event.heard_ns) for now, event in node.core.events if isinstance(event, Tick)]
+        assert 3 == len(busy)
+        for began_ns, ended_ns in busy:
+            [late] = [heard_ns for now, heard_ns in ticks if now >= ended_ns][:1]
+            assert late <= began_ns
+        assert all(heard_ns <= now for now, heard_ns in ticks)
+
+
+def test_what_ends_while_sockets_are_read_is_judged_in_the_next_turn_without_delay():
+    """The core's wait is not over yet for the Tick, whose instant is past; that is no core which is stuck."""
+    with engine_node() as node:
+        judged: list[int] = []
+        due_ns = monotonic_ns() + 5_000_000
+
+        def handle(event: Event, now: int) -> list[Output]:
+            if isinstance(event, AgentLost):
+                while monotonic_ns() < due_ns + 1_000_000:
+                    pass
+            if isinstance(event, Tick):
+                node.core.events.append((now, event))
+                if event.heard_ns >= due_ns:
+                    judged.append(event.heard_ns)
+                    node.core._due_ns = None
+                    node.loop.stop()
+            return []
+
+        node.core._due_ns = due_ns
+        node.core.handle = handle  # type: ignore[method-assign]
+        node.inbox.append(AgentLost(exit_status=0))
+        node.loop.run()
+
+        assert 1 == len(judged)
+        assert 2 == len(node.core.seen(Tick))
+        assert 0 == node.counters["loop-ticks-stuck"]
+
+
+def test_load_is_measured_and_told_each_second():
+    """How much of its time the loop is at work: a core that works for 30 of 60 ms is busy by half."""
+    with engine_node() as node:
+
+        def tick(now: int) -> list[Output]:
+            node.core._due_ns = now + 60_000_000
+            while monotonic_ns() < now + 30_000_000:
+                pass
+            return []
+
+        node.core._due_ns = monotonic_ns()
+        node.core._tick = tick  # type: ignore[method-assign]
+        node.run_until(lambda: bool(node.core.seen(LoadMeasured)))
+
+        [told] = node.core.seen(LoadMeasured)
+        assert isinstance(told, LoadMeasured)
+        assert 40 <= told.busy_percent == node.counters["loop-busy-percent"] <= 100
 
 
 def test_core_that_asks_for_the_same_instant_for_ever_is_slowed_down():

@@ -34,6 +34,7 @@ GIVEN: list[ev.Event] = [
     REPLY,
     ev.SendFailed(session=SessionId(1), seq=2, errno=98),
     ev.OperatorRequested(request=1, verb=ev.OperatorVerb.PAUSE, name="ann"),
+    ev.Tick(heard_ns=120),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.repair import OverlayKernel
@@ -73,6 +74,19 @@ def test_what_is_to_go_goes_routes_first():
     requests = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, drop=HELD))
 
     assert [("route", "del"), ("neigh", "del"), ("neigh", "del")] == [each[:2] for each in requests]
+
+
+def test_a_dead_end_goes_before_the_route_whose_place_it_has():
+    """By its type and without a device, which it does not have; the other way round the addition would fail."""
+    end = msgspec.structs.replace(HELD.routes[0], dev="", via="", is_onlink=False, kind="blackhole")
+    plan = RepairPlan(
+        rung=RepairRung.ROUTE, device=DEVICE, put=Entries(routes=HELD.routes), drop=Entries(routes=(end,))
+    )
+    gone, put = _asked(plan)
+
+    wanted = {"dst": "10.42.1.0/24", "table": 254, "proto": 3, "scope": 0, "type": "blackhole"}
+    assert ("route", "del", wanted) == gone
+    assert ("route", "add") == put[:2]
 
 
 def test_a_bounce_comes_before_what_is_put():

@@ -107,6 +107,21 @@ def test_what_is_on_the_meshs_devices_is_told():
     assert not seen.is_bounded
 
 
+def test_routes_that_lead_nowhere_are_told_by_their_kind():
+    """They have no device; those of other tables are no business of the mesh."""
+    source = kernel("eth0")
+    for kind, number in ((6, 1), (7, 2), (8, 3), (9, 4)):
+        source.put_route(FakeRoute(dst=f"10.42.{number}.0/24", index=0, kind=kind, metric=number, protocol=3))
+    source.put_route(FakeRoute(dst="10.42.9.0/24", index=0, kind=6, table=200))
+
+    assert (
+        ("10.42.1.0/24", "blackhole", "", 1),
+        ("10.42.2.0/24", "unreachable", "", 2),
+        ("10.42.3.0/24", "prohibit", "", 3),
+        ("10.42.4.0/24", "throw", "", 4),
+    ) == tuple(sorted((each.dst, each.kind, each.dev, each.metric) for each in snapshot(source).dead_ends))
+
+
 def test_no_more_is_told_than_can_be_read_in_passing():
     """A large mesh has thousands of each; the rest stays in the agent."""
     source = kernel()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
-from meshwatchd.adapters.packet.prober import BATCH, PROBE_LIFE_NS
+from meshwatchd.adapters.packet.prober import BATCH, DEEP, PROBE_LIFE_NS
 from meshwatchd.adapters.packet.sockets import open_probe
 from meshwatchd.model.events import (
     ActivePath,
@@ -21,6 +21,7 @@ from meshwatchd.model.events import (
     SendFailed,
 )
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
+from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, KeyRole, MeshSecret, ParsedProbe, reflect, verify_and_parse
 from meshwatchd.wire import Reflector as Answers
@@ -278,6 +279,35 @@ def test_answer_counts_once():
         pump(poller, lambda: bool(sender.counters["replies-unexpected"]))
 
         assert 1 == len(sender.events)
+
+
+def test_answers_that_its_own_socket_had_no_room_for_are_told():
+    """The kernel threw them away: their silence says nothing of the network."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        sender.prober._max_outstanding = 1000
+        fresh = free_port()
+
+        def ask(count: int) -> None:
+            for seq in range(count):
+                _send(sender, send(seq=seq, source_port=fresh))
+                packet, port = plain.recvfrom(2048)
+                plain.sendto(_answer(peer, packet), port)
+            poller.dispatch(poller.wait())
+
+        ask(1)
+        [source] = sender.prober._ports._by_fd.values()
+        source._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 150_000)
+        ask(800)
+        [told] = [event for event in sender.events if isinstance(event, AnswersDropped)]
+        heard = len([event for event in sender.events if isinstance(event, ReplyReceived)])
+        assert 801 == heard + told.packets
+        assert DEEP < heard < 801
+        assert told.packets == sender.counters["replies-dropped"]
+
+        ask(DEEP)
+        assert heard + DEEP == len([event for event in sender.events if isinstance(event, ReplyReceived)])
+        assert told.packets == sender.counters["replies-dropped"]
 
 
 def test_answer_with_the_number_of_another_table_is_a_replay():
