@@ -46,6 +46,8 @@ class SizeSession:
         both_bytes, outbound_bytes: measured limits, see `SizeSearch`; 0 before.
         is_blocked: the full size was proven not to pass; stays through the search.
         failed_at: when it was.
+        missed_at: when the full size was last found not to pass.
+        healed_at: when it passed after it had not; -1 for never.
         learned_mtu_bytes: what the kernel believes of the route, 0 for nothing.
         due: when `advance` has something to do.
     """
@@ -57,7 +59,8 @@ class SizeSession:
         self.expected_bytes = self.goal_bytes = 0
         self.both_bytes = self.outbound_bytes = 0
         self.is_blocked = False
-        self.failed_at = 0
+        self.failed_at = self.missed_at = 0
+        self.healed_at = -1
         self.learned_mtu_bytes = 0
         self.due = now
         self.rtt_ns = 0
@@ -217,7 +220,8 @@ class SizeSession:
         elif outcome is Outcome.ECHOED:
             self._passed(trial.size_bytes, now)
         elif self.state is SizeState.BASE or (self.is_blocked and trial.size_bytes > self.both_bytes):
-            pass
+            if outcome is not None and trial.size_bytes >= self.goal_bytes:
+                self.missed_at = now
         elif outcome is not None:
             self._failed(trial.size_bytes, outcome, now)
         elif not trial.pairs:
@@ -234,6 +238,7 @@ class SizeSession:
         self.state = SizeState.COMPLETE
         if size_bytes >= self.goal_bytes:
             self.is_changed = self.is_changed or self.is_blocked
+            self.healed_at = now if self.is_blocked else self.healed_at
             self.both_bytes = self.outbound_bytes = self.goal_bytes
             self.is_blocked = False
         elif size_bytes > self.both_bytes and self._is_searching:
@@ -243,7 +248,7 @@ class SizeSession:
         """The size was proven not to pass while small probes do."""
         is_refused = 0 < self._refused_bytes <= size_bytes
         if not is_refused and not self.is_blocked:
-            self.is_blocked, self.failed_at = True, now
+            self.is_blocked, self.failed_at, self.missed_at = True, now, now
         is_goal = size_bytes >= self.goal_bytes
         if self._is_searching:
             self._look_for(SMALL_BYTES, is_arriving=is_goal and outcome is Outcome.ARRIVED, now=now)
