@@ -19,7 +19,7 @@ from ipaddress import ip_network
 import msgspec
 
 from meshwatchd.core.expectations import Expectations, Expected, GoodState, entries_of, is_understood
-from meshwatchd.core.mtu_stack import VXLAN_BYTES
+from meshwatchd.core.mtu_stack import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import CATALOGUE, FaultCode
@@ -71,7 +71,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
     if own_mac and emptied:
         return (_made_anew(own_mac[0], emptied[0]),)
-    found = [*own_mac, *emptied, *_own_size(view, link)]
+    found = [*own_mac, *emptied, *_own_sizes(view, link)]
     for peer in peers:
         found += _audit_peer(view, index, peer)
     return tuple(found)
@@ -164,16 +164,30 @@ def _made_anew(own_mac: AuditFinding, emptied: AuditFinding) -> AuditFinding:
     return msgspec.structs.replace(emptied, code=own_mac.code, because=(changed, *emptied.because))
 
 
-def _own_size(view: View, link: Link) -> Iterator[AuditFinding]:
-    """An MTU that somebody made smaller in place: flannel sets it with the device, and makes another for another size.
+def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
+    """An MTU that somebody made smaller in place: flannel, Kilo and wg-quick set it with the device they make.
 
     Where the device below is as small, it has to be so.
     """
-    good = view.good
-    if good is None or (good.device, good.index) != (link.name, link.index) or link.mtu_bytes >= good.mtu_bytes:
+    good, snapshot = view.good, view.snapshot
+    if good is None or good.device != overlay.name:
         return
-    lower = next((each for each in view.snapshot.links if link.vxlan and each.index == link.vxlan.lower), None)
-    if lower is not None and lower.mtu_bytes - VXLAN_BYTES < good.mtu_bytes:
+    lower = next((each for each in snapshot.links if overlay.vxlan and each.index == overlay.vxlan.lower), None)
+    if overlay.index == good.index and not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
+        yield from _shrunk(view, overlay, good.mtu_bytes)
+    tunnel = snapshot.link(view.mesh.wireguard_device)
+    carrier = next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+    is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
+    if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
+        yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)
+
+
+def _is_below(lower: Link | None, size: int) -> bool:
+    return lower is not None and lower.mtu_bytes < size
+
+
+def _shrunk(view: View, link: Link, was: int) -> Iterator[AuditFinding]:
+    if link.mtu_bytes >= was:
         return
     yield AuditFinding(
         code=FaultCode.MTU_MISCONFIGURED,
@@ -181,9 +195,9 @@ def _own_size(view: View, link: Link) -> Iterator[AuditFinding]:
         subject=link.name,
         culprit=view.node,
         because=(
-            f"{link.name} has MTU {link.mtu_bytes}, while all was well it was {good.mtu_bytes}",
+            f"{link.name} has MTU {link.mtu_bytes}, while all was well it was {was}",
             "peers send packets of that size, and answers of that size do not leave this node",
-            f"configure MTU {good.mtu_bytes} on {link.name}: ip link set dev {link.name} mtu {good.mtu_bytes}",
+            f"configure MTU {was} on {link.name}: ip link set dev {link.name} mtu {was}",
         ),
     )
 

@@ -342,15 +342,22 @@ class Engine:
                 self._spread(now)
         elif self.unrest.has_hearsay:
             self.unrest.unsaid(peer)
-        outputs: list[Output] = []
         is_doubtful = bool(banner.view_known & ~banner.view_up)
         for conductor in self.conductors.values():
             if is_doubtful or conductor.suspicion.has_doubters:
                 conductor.suspicion.heard(peer, now)
-        if is_other:
-            for active in banner.active:
-                if active.pair in self.conductors:
-                    outputs += self.conductors[active.pair].told(peer, active, now)
+            if is_doubtful:
+                conductor.watch.hear_doubt(peer, self.views, now)
+        return self._follow(peer, banner, now) if is_other else []
+
+    def _follow(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
+        outputs: list[Output] = []
+        for active in banner.active:
+            conductor = self.conductors.get(active.pair)
+            if conductor is not None:
+                if conductor.is_same_pair(active.relays):
+                    conductor.mover.hear(active.generation)
+                outputs += conductor.told(peer, active, now)
         return outputs
 
     def stirred(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:

@@ -38,6 +38,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
         boot: of the kernel it was seen in; after another boot everything may rightly be different.
         lladdr: the device's own MAC.
         index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
+        tunnel_index, tunnel_mtu_bytes: the same of the mesh's WireGuard device.
     """
 
     boot: str = ""
@@ -45,6 +46,8 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     lladdr: str = ""
     index: int = 0
     mtu_bytes: int = 0
+    tunnel_index: int = 0
+    tunnel_mtu_bytes: int = 0
     entries: Entries = Entries()
     wireguard: tuple[WireGuardState, ...] = ()
 
@@ -253,13 +256,15 @@ class Expectations:
 
 def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
     """What is there at this moment, to be kept as good."""
-    link = snapshot.link(mesh.overlay_device)
+    link, tunnel = snapshot.link(mesh.overlay_device), snapshot.link(mesh.wireguard_device)
     return GoodState(
         boot=boot,
         device=mesh.overlay_device,
         lladdr=link.lladdr if link is not None else "",
         index=link.index if link is not None else 0,
         mtu_bytes=link.mtu_bytes if link is not None else 0,
+        tunnel_index=tunnel.index if tunnel is not None else 0,
+        tunnel_mtu_bytes=tunnel.mtu_bytes if tunnel is not None else 0,
         entries=entries_of(snapshot, mesh.overlay_device),
         wireguard=tuple(_settled(state) for state in snapshot.wireguard),
     )

@@ -57,9 +57,11 @@ class FindingBook:
         self._node = node
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
         self._told: tuple[PeerFault, ...] = ()
-        # With the instants until which they explain.
+        # With the instants until which they explain; the latest of the former is the last, of the latter the first.
         self._gone: dict[Name, tuple[AuditFinding, int]] = {}
         self._taken_back: dict[PeerFault, int] = {}
+        # Pairs whose probes have found everything well since something went.
+        self._come_round: set[int] = set()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
         self.deadline: Callable[[], int | None] = self._repairs.deadline
 
@@ -68,7 +70,10 @@ class FindingBook:
         before, present = self._standing, {each.name: each for each in findings}
         self._standing = {name: (each, before[name][1] if name in before else now) for name, each in present.items()}
         for name, (gone, _) in before.items():
-            self._gone[name] = gone, now + LINGER_NS
+            if name not in present:
+                self._gone.pop(name, None)
+                self._gone[name] = gone, now + LINGER_NS
+                self._come_round.clear()
         self._linger(now)
         for name, (gone, since) in before.items():
             if name not in present:
@@ -82,7 +87,10 @@ class FindingBook:
 
     def hear(self, told: tuple[PeerFault, ...], now: int) -> None:
         """Take in everything that peers say is wrong with them at present."""
-        self._taken_back |= dict.fromkeys(self._told, now + LINGER_NS)
+        taken_back = [each for each in self._told if each not in told]
+        if taken_back:
+            self._taken_back = {**dict.fromkeys(taken_back, now + LINGER_NS), **self._taken_back}
+            self._come_round.clear()
         self._told = told
         self._linger(now)
 
@@ -126,16 +134,26 @@ class FindingBook:
         if cause is not None:
             return _caused(verdict, cause)
         told = hearsay.explain(verdict, self._told, relays)
-        if told is not verdict or not (self._gone or self._taken_back):
+        if told is not verdict or not (self._gone or self._taken_back) or self._has_come_round(verdict):
             return told
-        cause = next((each for each, _ in self._gone.values() if self._is_cause(each, verdict)), None)
+        cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict)), None)
         if cause is not None:
             return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
         return hearsay.explain(verdict, self._taken_back, relays)
 
+    def _has_come_round(self, verdict: Verdict) -> bool:
+        """Whether the pair's probes have noticed: what they lose after that has another cause."""
+        if verdict.fault is FaultCode.NONE:
+            self._come_round.add(verdict.pair)
+        return verdict.pair in self._come_round
+
     def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
         entry = CATALOGUE[finding.code]
+        is_own_reflector = verdict.fault is FaultCode.PROBE_PORT_BLOCKED and verdict.culprit == self._node
+        if is_own_reflector and finding.subject == finding.device and entry.layer is Layer.OVERLAY:
+            # The address at which it asks itself was on the device, or on the one below that went with it.
+            return entry.severity is Severity.CRITICAL and finding.culprit == self._node
         if verdict.fault not in _EXPLAINABLE:
             return False
         if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:

@@ -37,6 +37,21 @@ STALLED_NATS = TRIP_NATS / 2
 """A suspicion that got this far and was cleared was a stall: the leg is given more time from then on."""
 
 
+UNHEARD = 3
+"""So many probes of each session in vain, and hardly an answer, say as much as a suspicion does."""
+
+STRAY_PART = 3
+"""One answer to so many losses is a flow that the network below happens to remember: the leg is no better for it."""
+
+ABSENT_NS = 2 * SECOND
+"""A leg that has not come up for so long after it was first asked is down, where a node behind it answers over another
+one and somebody to whom it was up doubts it: this daemon was started in the middle of a fault, and waiting for a
+session to be up first would be waiting for the fault to end."""
+
+WORD_NS = 2 * SECOND
+"""How long the word of another node counts: each of its packets repeats it."""
+
+
 class _Test:
     """One sequential test and the witnesses to its evidence."""
 
@@ -167,20 +182,26 @@ class Group:
     Attributes:
         sessions: of fresh flows.
         controls: of known flows to the same nodes; their answers prove that the path is not merely stalled.
+        elsewhere: of fresh flows to the same nodes over other paths.
+        condemned_at: when another node spoke last against the path.
     """
 
     __slots__ = (
         "_all",
+        "_asked_at",
         "_classes",
         "_fresh",
         "_has_known_answer",
+        "_is_absent",
         "_is_calm",
         "_known",
         "_new",
         "_timers",
         "_worst_nats",
+        "condemned_at",
         "controls",
         "down_since",
+        "elsewhere",
         "good_since",
         "sessions",
         "suspect_since",
@@ -192,6 +213,10 @@ class Group:
         self.suspect_since = 0
         self.down_since = 0
         self.good_since = 0
+        self.elsewhere: tuple[Session, ...] = ()
+        self.condemned_at = -WORD_NS
+        self._asked_at = 0
+        self._is_absent = False
         self._timers = timers
         self._all, self._fresh = _Test(), _Test()
         self._has_known_answer = False
@@ -237,8 +262,8 @@ class Group:
 
     @property
     def is_proven(self) -> bool:
-        """Whether any fresh session of it was ever up."""
-        return self._new.is_proven
+        """Whether any fresh session of it was ever up, or it is known that it does not come up."""
+        return self._new.is_proven or self._is_absent
 
     @property
     def is_good(self) -> bool:
@@ -287,6 +312,7 @@ class Group:
             test.cusum.reset()
         self._distrust(now)
         self._worst_nats = 0.0
+        self._asked_at, self._is_absent = 0, False
         self._judge(now)
 
     def is_overdue(self, now: int) -> bool:
@@ -326,11 +352,12 @@ class Group:
         if not self.is_down:
             self._isolate()
         is_tripped = self._all.cusum.is_tripped or self._fresh.cusum.is_tripped
+        self._is_absent = not self._new.is_proven and (self._is_absent or self._has_not_come_up(now))
         if self.is_down:
-            if not is_tripped:
+            if not (is_tripped or self._is_absent):
                 self.down_since = self.suspect_since = 0
                 self._distrust(now)
-        elif self._all.is_conclusive or self._fresh.is_conclusive:
+        elif self._all.is_conclusive or self._fresh.is_conclusive or self._is_absent:
             self.down_since = now
         if not self.is_down:
             self._doubt(now, is_doubtful=is_tripped or self._all.cusum.is_suspect or self._fresh.cusum.is_suspect)
@@ -338,6 +365,16 @@ class Group:
         self.good_since = (self.good_since or now) if is_calm else 0
         self._is_calm = (
             is_calm and self.nats == 0.0 and not (self.suspect_since or self._new.has_down or self._known.has_down)
+        )
+
+    def _has_not_come_up(self, now: int) -> bool:
+        """Whether nothing but stray answers has come for long, from nodes that answer over another path."""
+        self._asked_at = self._asked_at or now
+        return (
+            now - self._asked_at >= ABSENT_NS
+            and now - self.condemned_at <= WORD_NS
+            and all(_is_unheard(session) for session in self.sessions)
+            and any(session.is_good for session in self.elsewhere)
         )
 
     def _isolate(self) -> None:
@@ -364,3 +401,8 @@ class Group:
         if self.suspect_since and self._worst_nats >= STALLED_NATS:
             self._distrust(now)
         self.suspect_since = 0
+
+
+def _is_unheard(session: Session) -> bool:
+    answered = session.sent - session.lost - session.waiting
+    return session.lost >= max(UNHEARD, STRAY_PART * answered)

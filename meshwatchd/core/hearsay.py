@@ -22,7 +22,7 @@ import msgspec
 from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.status import Status
 
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
@@ -169,12 +169,21 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
         # No pod of the other location answers a member: it may be either relay, and a leader has told which.
         return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
+    if _is_own_tunnels_size(told, verdict):
+        return True
     if verdict.fault not in EXPLAINS[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
     is_of_tunnel = EXPLAINS[told.fault] is _TUNNEL_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel)
+
+
+def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
+    """Whether a member blames the far end for the size of a tunnel whose near end its own leader found too small."""
+    is_of_size = verdict.fault in (FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE)
+    is_told = told.fault is FaultCode.MTU_MISCONFIGURED and told.is_own_leader
+    return is_told and is_of_size and verdict.layer is Layer.WIREGUARD
 
 
 def _is_to_be_heard(told: ToldFault, node: str) -> bool:

@@ -127,6 +127,13 @@ class Mover:
         self.next_step = now
         return intent
 
+    def hear(self, generation: int) -> None:
+        """Somebody is at a generation: the next proposal of this node comes after it.
+
+        A relay that was started anew has forgotten its own. Who remembers would ignore all moves up to that one.
+        """
+        self.heard_generation = max(self.heard_generation, generation)
+
     def is_newer(self, generation: int, path: Path) -> bool:
         """Whether a move to a path comes after the one this node knows.
 

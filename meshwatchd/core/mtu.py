@@ -230,6 +230,10 @@ class SizeWatch:
             self.settled_at = now + SETTLE_NS
             for place, other in enumerate(self.sessions):
                 other.hasten(now + place * MS)
+        if session.is_changed and session.healed_at == now:
+            # The others that lost large packets may have lost them for the same reason.
+            for place, other in enumerate(each for each in self.sessions if each.is_blocked):
+                other.hasten(now + place * MS)
         if session.is_changed:
             session.is_changed = False
             self._limits.add(session.both_bytes)

@@ -36,6 +36,9 @@ EMSGSIZE = 90
 OTHER_WAY_ROUNDS = 2
 """After so many intervals the peer would have shown here that its full size arrives."""
 
+LOOKS_IN_VAIN = 2
+"""At a size that was proven not to pass: so many more say that it does not pass still."""
+
 
 class SizeSession:
     """One path through one layer to one peer.
@@ -46,6 +49,8 @@ class SizeSession:
         both_bytes, outbound_bytes: measured limits, see `SizeSearch`; 0 before.
         is_blocked: the full size was proven not to pass; stays through the search.
         failed_at: when it was.
+        missed_at: when the full size was last found not to pass.
+        healed_at: when it passed after it had not; -1 for never.
         learned_mtu_bytes: what the kernel believes of the route, 0 for nothing.
         due: when `advance` has something to do.
     """
@@ -57,7 +62,9 @@ class SizeSession:
         self.expected_bytes = self.goal_bytes = 0
         self.both_bytes = self.outbound_bytes = 0
         self.is_blocked = False
-        self.failed_at = 0
+        self.failed_at = self.missed_at = 0
+        self.healed_at = -1
+        self._looks_in_vain = 0
         self.learned_mtu_bytes = 0
         self.due = now
         self.rtt_ns = 0
@@ -217,13 +224,20 @@ class SizeSession:
         elif outcome is Outcome.ECHOED:
             self._passed(trial.size_bytes, now)
         elif self.state is SizeState.BASE or (self.is_blocked and trial.size_bytes > self.both_bytes):
-            pass
+            self._missed_again(trial, now)
         elif outcome is not None:
             self._failed(trial.size_bytes, outcome, now)
         elif not trial.pairs:
             self.trial, self.due = Trial(trial.size_bytes, CONFIRM_PAIRS), now
         else:
             self.state = SizeState.ERROR
+
+    def _missed_again(self, trial: Trial, now: int) -> None:
+        """A look at the full size was in vain, which one alone may be by chance."""
+        if self.is_blocked and trial.size_bytes >= self.goal_bytes:
+            self._looks_in_vain += 1
+            if self._looks_in_vain >= LOOKS_IN_VAIN:
+                self.missed_at, self._looks_in_vain = now, 0
 
     def _passed(self, size_bytes: int, now: int) -> None:
         if self.state is SizeState.BASE:
@@ -234,6 +248,7 @@ class SizeSession:
         self.state = SizeState.COMPLETE
         if size_bytes >= self.goal_bytes:
             self.is_changed = self.is_changed or self.is_blocked
+            self.healed_at = now if self.is_blocked else self.healed_at
             self.both_bytes = self.outbound_bytes = self.goal_bytes
             self.is_blocked = False
         elif size_bytes > self.both_bytes and self._is_searching:
@@ -243,7 +258,8 @@ class SizeSession:
         """The size was proven not to pass while small probes do."""
         is_refused = 0 < self._refused_bytes <= size_bytes
         if not is_refused and not self.is_blocked:
-            self.is_blocked, self.failed_at = True, now
+            self.is_blocked, self.failed_at, self.missed_at = True, now, now
+            self._looks_in_vain = 0
         is_goal = size_bytes >= self.goal_bytes
         if self._is_searching:
             self._look_for(SMALL_BYTES, is_arriving=is_goal and outcome is Outcome.ARRIVED, now=now)
@@ -279,7 +295,8 @@ class SizeSession:
             self.expected_bytes = self.goal_bytes = self.both_bytes
             self.outbound_bytes, self.is_blocked = self.both_bytes, False
         self.is_changed = self.is_changed or before != (self.both_bytes, self.outbound_bytes)
-        self.is_blocked = self.is_blocked and self.both_bytes < self.goal_bytes
+        if self.is_blocked and self.both_bytes >= self.goal_bytes:
+            self.is_blocked, self.healed_at = False, now
         self._round = 0
         self.due = self._rest_at = now + self.interval_ns
 

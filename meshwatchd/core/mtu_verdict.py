@@ -128,13 +128,19 @@ class _Court:
         for path in paths:
             lost = _blocked(self._of(Layer.WIREGUARD, path))
             if lost:
-                own = self._topology.local_node if self._is_lost_by_all_tunnels() else ""
-                yield self._hole(Layer.WIREGUARD, own or lost[0].plan.peer, lost)
+                is_own = self._is_lost_by_all_tunnels() or self._outgrows(Layer.WIREGUARD, _worst(lost))
+                found = self._hole(Layer.WIREGUARD, self._topology.local_node if is_own else lost[0].plan.peer, lost)
+                yield self._own_doing(found) or found
         for path in (self._active, *paths):
             sessions = self._of(Layer.RELAY, path)
             lost = _blocked(sessions)
             if lost:
                 yield self._hole(*self._place(sessions, path), lost)
+
+    def _outgrows(self, layer: Layer, worst: SizeSession) -> bool:
+        """Whether as much is carried as fits below the own device, which is bigger than that."""
+        fits = (each.carries_bytes for each in self._watch.stack.misfits if each.layer is layer)
+        return worst.is_measured and any(worst.both_bytes >= size for size in fits)
 
     def _is_lost_by_all_tunnels(self) -> bool:
         """Whether the tunnels to several nodes lose large packets, and none carries them: what they share is here."""
@@ -243,8 +249,9 @@ class _Court:
 
     def _fragments(self) -> Iterator[SizeFinding]:
         tested = [session for session in self._watch.sessions if session.plan.may_fragment]
-        is_whole = {session.plan.peer: not session.is_blocked for session in self._of(Layer.UNDERLAY)}
-        lost = [session for session in _blocked(tested) if is_whole.get(session.plan.peer)]
+        whole = {session.plan.peer: session.healed_at for session in self._of(Layer.UNDERLAY) if not session.is_blocked}
+        # What was lost with whole packets was lost for their reason, and may pass like them since.
+        lost = [s for s in _blocked(tested) if s.plan.peer in whole and s.missed_at > whole[s.plan.peer]]
         if not lost:
             return
         is_own = len(tested) > 1 and len(lost) == len(tested)

@@ -123,6 +123,7 @@ class PairWatch:
             group.change(judged, controls)
             self.groups[path.number] = group
             self._judges |= {session.plan.session: group for session in (*judged, *controls)}
+        self._compare()
         self.fresh = relay(self.primary, FlowClass.FRESH)
         self.pinned = relay(self.primary, FlowClass.PINNED)
         self.to_relay = tuple(s for s in self.fresh if s.plan.peer == self.remote_leader)
@@ -140,6 +141,13 @@ class PairWatch:
         self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
         self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
         self.to_deciders = (*self._own_relays(segments), *self._remote_relays(relay))
+
+    def _compare(self) -> None:
+        """Lets the mesh's own path be seen to be missing by what answers over the standbys."""
+        own = self.group(self.primary)
+        peers = {session.plan.peer for session in own.sessions}
+        standbys = (session for path in self.paths[1:] for session in self.group(path).sessions)
+        own.elsewhere = tuple(session for session in standbys if session.plan.peer in peers)
 
     def _own_relays(self, segments: tuple[Session, ...]) -> tuple[Session, ...]:
         relays = {path.relay_in(self._local.location) for path in self.paths}
@@ -172,6 +180,12 @@ class PairWatch:
         if path not in (self.primary.number, NO_PATH):
             return
         self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
+
+    def hear_doubt(self, peer: NodeName, views: PeerViews, now: int) -> None:
+        """A peer speaks of legs that are down: its word counts where this node has never seen the path up."""
+        own = self.group(self.primary)
+        if not own.is_proven and views.read(peer, int(self.index), View.RELAY_PATH, since=now) is Leg.DEAD:
+            own.condemned_at = now
 
     def groups_of(self, session: Session) -> Iterable[Group]:
         """The group a session feeds, if any."""
@@ -206,7 +220,6 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         members_ipip = self._note_members_ipip(views, now)
-        members_overlay = self._members_leg(since, has_moved=active != self.primary) if self.is_leader else Leg.UNKNOWN
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -223,7 +236,7 @@ class PairWatch:
             ipip=leg(self.ipip, since),
             members_ipip=members_ipip,
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
-            members_overlay=members_overlay,
+            members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
@@ -361,6 +374,8 @@ class PairWatch:
         What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
         members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
         """
+        if not self.is_leader:
+            return Leg.UNKNOWN
         if _standing(self.members_overlay) is Leg.DEAD:
             nats = sum(session.cusum.nats for session in self.members_overlay)
             return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN

@@ -96,6 +96,7 @@ class Roster:
         self._own: Hello | None = None
         self.peers: dict[NodeName, Heard] = {}
         self._is_stale = False
+        self._is_hushed = False
         self._census_ns = 0
         self._alive: frozenset[NodeName] = frozenset()
         self._assembly = Assembly(mesh=settings.mesh if is_whole(settings.mesh) else None)
@@ -192,6 +193,17 @@ class Roster:
             self._is_stale = True
         alive = self._who_is_alive(now)
         self._is_stale |= alive != self._alive
+        # What a dead node was suffering from nobody knows, and it would go on being believed in its name.
+        for name, heard in self.peers.items():
+            if name not in alive and heard.hello.faults:
+                hushed = msgspec.structs.replace(heard.hello, faults=())
+                self.peers[name] = Heard(hello=hushed, at_ns=heard.at_ns, is_kept=heard.is_kept)
+                self._is_hushed = True
+
+    def take_hushed(self) -> bool:
+        """Whether what somebody had told is held to be true no more, since it was asked last."""
+        is_hushed, self._is_hushed = self._is_hushed, False
+        return is_hushed
 
     def _who_is_alive(self, now: int) -> frozenset[NodeName]:
         return frozenset({self._node, *(name for name, heard in self.peers.items() if now - heard.at_ns <= SILENT_NS)})

@@ -47,7 +47,11 @@ _MEASURED = frozenset(
         FaultCode.FRAGMENTS_DROPPED,
     }
 )
-"""Warnings that rest on proofs: they are stated at once where nothing else is, and give way at once."""
+"""Warnings that rest on proofs: they give way at once."""
+
+_ONE_BY_ONE = _MEASURED - {FaultCode.MTU_MISCONFIGURED}
+"""Of these, the ones that sessions find one after the other: the first alone would name the wrong end, and so would the
+last when it is over. What a kernel believes of a path may be the truth, which is being measured."""
 
 _UNSETTLED = frozenset(
     {FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED}
@@ -92,8 +96,11 @@ class VerdictKeeper:
         return verdict.is_same_fault(self._candidate) or (is_quiet and verdict.fault is self._candidate.fault)
 
     def _names_cause(self, verdict: Verdict) -> bool:
-        """Whether this is the reason, told by whoever knows it, for what is stated already: nothing is named anew."""
-        is_same_place = verdict.culprit == self.current.culprit
+        """Whether this is the reason, told by whoever knows it, for what is stated already: nothing is named anew.
+
+        It may also be the node that nobody could name before.
+        """
+        is_same_place = self.current.culprit in ("", verdict.culprit)
         return is_same_place and self.current.fault in EXPLAINS.get(verdict.fault, ())
 
     def _patience_ns(self, verdict: Verdict) -> int:
@@ -104,6 +111,8 @@ class VerdictKeeper:
         if verdict.fault is FaultCode.NONE or verdict.fault in _FOUND:
             return 0
         if verdict.fault in _UNSETTLED:
+            return SETTLE_NS
+        if verdict.fault in _ONE_BY_ONE and self.current.fault in (FaultCode.NONE, *_MEASURED):
             return SETTLE_NS
         if self.current.fault is FaultCode.NONE or self.current.fault in _VAGUE:
             return 0

@@ -261,6 +261,7 @@ class Discovery:
             self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
         self._remarks.problems(self._roster.problems, is_found=self.mesh is not None)
+        self._is_heard_anew |= self._roster.take_hushed()
         if self._is_heard_anew:
             self._is_heard_anew = False
             self._aim(now)

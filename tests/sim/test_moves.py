@@ -66,6 +66,40 @@ def test_relays_that_start_in_the_middle_of_a_fault_agree_to_go_around_it(seed):
     assert all(switch.is_target_good for switch in world.switches if switch.add), world.story()
 
 
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        (("a1", "b1", "b2", "b3"), faults.overlay_black_hole("b1")),
+        (("b1", "b2", "b3"), faults.overlay_new_flows("b1", remembered=0.17)),
+    ],
+    ids=["both relays", "stray answers"],
+)
+def test_the_word_of_those_who_saw_the_path_up_is_enough_to_leave_it(names, fault):
+    """The relays of the standby are killed before anybody has moved, and the path hardly answers them ever after."""
+    world = healthy_world(seed=1)
+    world.faults.append(fault)
+    world.run(10 * MS)
+    for name in names:
+        world.restart(name)
+
+    assert world.run_until(lambda: world.carries("a3", "b3") and world.are_on(1), limit_ns=25 * SECOND), world.story()
+    assert all(switch.is_target_good for switch in world.switches if switch.add), world.story()
+    _heals(world)
+
+
+def test_relays_that_have_forgotten_how_many_moves_there_were_bring_everybody_home():
+    """All relays but one restart; the others remember a generation that theirs would not reach for long."""
+    world = _on_standby()
+    for node in world.nodes.values():
+        node.conductor.mover.generation = 9
+    world.run(SECOND)
+    for name in ("a1", "b1", "b2"):
+        world.restart(name)
+    world.run(3 * SECOND)
+
+    _heals(world)
+
+
 def test_daemons_restarted_one_after_the_other_move_nothing():
     """A rolling upgrade of a healthy mesh."""
     world = healthy_world(seed=2, policy=IMPATIENT)

@@ -225,6 +225,40 @@ def test_a_size_that_has_its_reason_is_nobodys_fault(seen, known):
     assert () == look(seen, known=known)
 
 
+def _tunnelled(size, *, index=5, is_up=True, carrier=1500):
+    """A kernel whose wg0 has an MTU, over a network device of another one."""
+    seen = snapshot(HELD)
+    tunnel = Link(name="wg0", index=index, kind="wireguard", is_up=is_up, mtu_bytes=size)
+    uplink = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=carrier)
+    links = (tunnel, uplink, *(each for each in seen.links if each.name != "wg0"))
+    way_out = DeviceRoute(dst="0.0.0.0/0", dev="eth0", table=254, protocol=3, via="192.168.50.1")
+    return msgspec.structs.replace(seen, links=links, default_routes=(way_out,))
+
+
+def test_a_tunnel_that_somebody_made_smaller_is_named_at_the_node_that_has_it():
+    """The other end is told that large packets do not come back, and members that they do not leave."""
+    (found,) = look(_tunnelled(1300), known=GOOD)
+
+    assert (FaultCode.MTU_MISCONFIGURED, "wg0", LOCAL) == (found.code, found.subject, found.culprit)
+    assert "ip link set dev wg0 mtu 1420" in found.because[-1]
+
+
+@pytest.mark.parametrize(
+    ("seen", "known"),
+    [
+        (_tunnelled(1420), GOOD),
+        (_tunnelled(1300, index=9), GOOD),
+        (_tunnelled(1300, is_up=False), GOOD),
+        (_tunnelled(1300, carrier=1360), GOOD),
+        (_tunnelled(1300), None),
+        (_tunnelled(1300), msgspec.structs.replace(GOOD, tunnel_mtu_bytes=0)),
+    ],
+)
+def test_a_tunnels_size_that_has_its_reason_is_nobodys_fault(seen, known):
+    """Unchanged, of a device made anew or resting, over a smaller one, or never seen otherwise."""
+    assert () == look(seen, known=known)
+
+
 def test_a_peer_that_has_another_mac_than_flannel_wrote_is_named():
     """Neighbour and FDB agree with each other; only the peer itself can know better."""
     (found,) = look(snapshot(HELD), known=GOOD, hellos={"n1": hello(1, "66:00:00:00:00:01")})

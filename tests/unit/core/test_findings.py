@@ -204,6 +204,16 @@ def test_what_stands_goes_before_what_is_gone():
     assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
 
 
+def test_of_what_is_gone_the_latest_explains():
+    """What was put right before that had its time."""
+    other = msgspec.structs.replace(FDB, code=FaultCode.NEIGHBOUR_MISSING, subject="10.42.1.0")
+    book, _ = _book(FDB)
+    list(book.report((other,), NOW + SECOND))
+    list(book.report((), NOW + 2 * SECOND))
+
+    assert FaultCode.NEIGHBOUR_MISSING is book.explain(_verdict()).fault
+
+
 def test_what_a_peer_has_taken_back_explains_as_long():
     """Its device is whole again, and this node's probes are as late as its own."""
     book, _ = _book()
@@ -217,3 +227,30 @@ def test_what_a_peer_has_taken_back_explains_as_long():
     book.hear((), NOW + SECOND + LINGER_NS)
     assert FaultCode.OVERLAY_BLACK_HOLE is book.explain(_verdict()).fault
     assert None is book.deadline()
+
+
+def test_once_probes_have_come_round_what_was_put_right_explains_nothing_more():
+    """The next fault within five seconds is another one; what goes after that lingers anew."""
+    book, _ = _book(FDB)
+    list(book.report((), NOW + SECOND))
+    book.explain(_verdict(FaultCode.NONE))
+
+    assert _verdict() == book.explain(_verdict())
+    list(book.report((FDB,), NOW + 2 * SECOND))
+    list(book.report((), NOW + 3 * SECOND))
+    assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
+
+
+@pytest.mark.parametrize(
+    ("subject", "culprit", "expected"),
+    [
+        (FDB.device, "b3", FaultCode.OVERLAY_EMPTIED),
+        (FDB.device, "b1", FaultCode.PROBE_PORT_BLOCKED),
+        ("10.42.1.0", "b3", FaultCode.PROBE_PORT_BLOCKED),
+    ],
+)
+def test_a_device_made_anew_is_why_a_node_does_not_hear_itself(subject, culprit, expected):
+    """The address it asks itself at went with the device, and takes ten answers to be good again."""
+    book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=subject, peer=""))
+
+    assert expected is book.explain(_verdict(FaultCode.PROBE_PORT_BLOCKED, culprit)).fault

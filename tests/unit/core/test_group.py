@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 
 from meshwatchd.core.delay import TRUSTED_AFTER_NS, DelayEstimator
-from meshwatchd.core.group import STREAK, Group
+from meshwatchd.core.group import ABSENT_NS, STREAK, Group
 from meshwatchd.core.permutation import KnownPorts
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -53,6 +54,35 @@ def _session(index, name, flow=FlowClass.FRESH):
         port=18620,
     )
     return Session(plan, KnownPorts(range(10_000, 10_100), 50 * MS), DelayEstimator(30 * MS, 10 * MS))
+
+
+@pytest.mark.parametrize(
+    ("is_told", "is_heard_elsewhere", "has_answers", "expected"),
+    [
+        (True, True, False, True),
+        (False, True, False, False),
+        (True, False, False, False),
+        (True, True, True, False),
+    ],
+)
+def test_a_leg_that_never_came_up_is_down_by_another_nodes_word(is_told, is_heard_elsewhere, has_answers, expected):
+    """And only where a node behind it answers over another path, and hardly ever over this one."""
+    leg = _Leg(["b2", "b3"], is_up=False)
+    other = _Leg(["b2"], is_up=is_heard_elsewhere)
+    leg.group.elsewhere = tuple(other.sessions.values())
+    leg.probe(misses=["b2", "b3"], rounds=6)
+    for _ in range(2):
+        leg.probe(hits=["b3"] if has_answers else [], rounds=2)
+        leg.probe(misses=["b2", "b3"])
+    leg.now += ABSENT_NS
+    leg.group.condemned_at = leg.now if is_told else leg.group.condemned_at
+    leg.probe(hits=["b2"])
+    leg.probe(misses=["b2", "b3"])
+
+    assert expected is leg.group.is_down
+    leg.probe(hits=["b2", "b3"], rounds=3)
+    assert not leg.group.is_down
+    assert leg.group.is_good
 
 
 def test_a_group_that_was_never_up_is_neither_good_nor_down():

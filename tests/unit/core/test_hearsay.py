@@ -224,6 +224,21 @@ def test_a_members_own_leader_knows_what_ails_its_tunnel():
     assert ("b1", Layer.WIREGUARD) == (explain(verdict, (own,)).culprit, explain(verdict, (own,)).layer)
 
 
+@pytest.mark.parametrize(
+    ("layer", "is_own", "culprit"),
+    [(Layer.WIREGUARD, True, "b1"), (Layer.WIREGUARD, False, "a1"), (Layer.OVERLAY, True, "a1")],
+)
+@pytest.mark.parametrize("fault", [FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE])
+def test_a_members_own_leader_knows_which_end_of_its_tunnel_is_too_small(fault, layer, is_own, culprit):
+    """ICMP tells the member a size, and not whose: the far end of the tunnel is its guess."""
+    word = msgspec.structs.replace(
+        _word(fault=FaultCode.MTU_MISCONFIGURED, culprit="b1", source="b1"), is_own_leader=is_own
+    )
+    explained = explain(msgspec.structs.replace(_verdict(fault, "a1"), layer=layer), (word,))
+
+    assert culprit == explained.culprit
+
+
 def test_the_engine_states_what_peers_told_it():
     """b3 is silent for a1, and says why by way of b1."""
     bench: Bench = ready("a1")

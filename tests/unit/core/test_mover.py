@@ -73,6 +73,15 @@ def test_a_proposal_counts_one_generation_further():
     assert not mover.is_patient(100 + PATIENCE_NS)
 
 
+def test_a_proposal_comes_after_every_generation_that_was_heard_of():
+    """Who was started anew has forgotten its own; an older word changes nothing."""
+    mover = _mover()
+    mover.hear(7)
+    mover.hear(3)
+
+    assert 8 == mover.propose(mover.paths[1], 1, Reason.RESTORED, 0).generation
+
+
 def test_an_applied_move_remembers_where_it_came_from():
     """For the way back."""
     mover = _mover()

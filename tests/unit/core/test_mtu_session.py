@@ -172,6 +172,22 @@ def test_a_limit_that_moves_is_measured_again(limit):
     assert line.session.is_blocked
 
 
+@pytest.mark.parametrize("steps", [(9000,), (1440, 9000)])
+def test_it_is_known_when_the_full_size_was_missed_last_and_when_it_passed_again(steps):
+    """At once or by way of another limit: who lost it for the same reason is to be asked again first."""
+    line = Line(there=1300)
+    line.run(30 * SECOND, lambda: line.session.is_blocked and line.session.is_measured)
+    assert -1 == line.session.healed_at
+    began = line.now
+    line.run(10 * SECOND)
+    assert line.session.missed_at > began > line.session.failed_at
+
+    for line.there in steps:
+        line.run(20 * SECOND)
+    assert not line.session.is_blocked
+    assert line.session.missed_at < line.session.healed_at <= line.now
+
+
 def test_the_own_device_is_no_black_hole():
     """Whoever sends more is told so by the kernel: what is expected is what the device takes."""
     line = Line(goal=1450)

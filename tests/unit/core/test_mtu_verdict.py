@@ -183,6 +183,47 @@ def test_what_everybody_loses_with_a_misfit_is_the_misfits_doing():
     assert (FaultCode.MTU_BLACK_HOLE, "b1") == (case.judge().fault, case.judge().culprit)
 
 
+def test_a_tunnel_that_outgrows_the_own_device_below_it_is_this_nodes_doing():
+    """Somebody made eth0 smaller: the other end is innocent, unless even less is carried than fits here."""
+    misfits = (Misfit(Layer.WIREGUARD, "kilo0", 1420, 1320),)
+    case = Case("b1").limit(Layer.WIREGUARD, 1334)
+    case.watch.stack = replace(case.watch.stack, misfits=misfits)
+
+    found = case.judge()
+    assert (FaultCode.MTU_MISCONFIGURED, "b1") == (found.fault, found.culprit)
+    assert any("lost on layer wireguard" in sentence for sentence in found.because)
+    case = Case("b1").limit(Layer.WIREGUARD, 1200)
+    case.watch.stack = replace(case.watch.stack, misfits=misfits)
+    assert (FaultCode.MTU_BLACK_HOLE, "a1") == (case.judge().fault, case.judge().culprit)
+
+
+def test_what_all_tunnels_lose_with_a_misfit_is_the_misfits_doing():
+    """Where every node has several tunnels, before the exact size is known."""
+    case = Case("n1", is_direct=True).limit(Layer.WIREGUARD, 1334)
+    device = case.planner.topology.wireguard_device
+    case.watch.stack = replace(case.watch.stack, misfits=(Misfit(Layer.WIREGUARD, device, 1420, 1320),))
+
+    assert (FaultCode.MTU_MISCONFIGURED, "n1") == (case.judge().fault, case.judge().culprit)
+
+
+def test_fragments_that_were_lost_with_whole_packets_accuse_nobody_when_those_pass_again():
+    """They are asked again first; lost after that, they are dropped."""
+    case = Case().limit(Layer.UNDERLAY, 300, peers=("b1",), may_fragment=True)
+    whole, tested = (
+        next(
+            s
+            for s in case.watch.sessions
+            if s.plan.layer is Layer.UNDERLAY and s.plan.peer == "b1" and s.plan.may_fragment is may_fragment
+        )
+        for may_fragment in (False, True)
+    )
+    tested.missed_at, whole.healed_at = NOW - 2 * SECOND, NOW - SECOND
+    assert case.judge() is None
+
+    tested.missed_at = NOW
+    assert FaultCode.FRAGMENTS_DROPPED is case.judge().fault
+
+
 def test_a_poisoned_cache():
     """This kernel believes 1000, probes of full size pass; a limit that once was measured is no lie."""
     case = Case()

@@ -67,12 +67,48 @@ def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patie
     assert patience_ns == _stated_after(_keeper(), _verdict(fault))
 
 
+@pytest.mark.parametrize("fault", [FaultCode.FRAGMENTS_DROPPED, FaultCode.MTU_POISONED])
+def test_what_is_found_session_by_session_waits_for_the_others(fault):
+    """The first session that loses fragments names the peer, all of them this node; and the last one at its end."""
+    assert SETTLE_NS == _stated_after(_keeper(), _verdict(fault))
+    keeper = _keeper()
+    keeper.update(_verdict(fault), START)
+    keeper.update(_verdict(fault), START + SETTLE_NS)
+    assert fault is keeper.current.fault
+    assert keeper.update(_verdict(fault, "b3"), START + SECOND) is None
+    assert keeper.update(_verdict(fault, "b3"), START + SECOND + SETTLE_NS) is not None
+
+
+def test_what_is_found_session_by_session_waits_beside_another_size_too():
+    """While a device is too big, or no longer, one session after the other sees something else."""
+    keeper = _keeper(FaultCode.MTU_MISCONFIGURED)
+
+    assert SETTLE_NS == _stated_after(keeper, _verdict(FaultCode.STANDBY_MTU_SMALLER, "b2"))
+
+
+def test_a_device_that_is_too_big_is_told_at_once():
+    """Nothing has to be measured for that."""
+    assert 0 == _stated_after(_keeper(), _verdict(FaultCode.MTU_MISCONFIGURED))
+
+
 @pytest.mark.parametrize(("culprit", "patience_ns"), [("b1", 0), ("b3", SIDE_ISSUE_NS)])
 def test_the_cause_of_what_is_stated_is_stated_at_once(culprit, patience_ns):
     """b1's neighbours found its black hole with few lost packets, and it says why; b3's device explains nothing."""
     cause = _verdict(FaultCode.MTU_MISCONFIGURED, culprit, nats=0.0)
 
     assert patience_ns == _stated_after(_keeper(FaultCode.MTU_BLACK_HOLE), cause)
+
+
+def test_a_culprit_that_is_told_where_nobody_was_named_is_stated_at_once():
+    """Members cannot tell which relay passes probes only; a leader does, within a second."""
+    keeper = VerdictKeeper(0)
+    nobody, somebody = _verdict(FaultCode.PROBES_ONLY, ""), _verdict(FaultCode.PROBES_ONLY, "b1")
+    assert SIDE_ISSUE_NS == _stated_after(keeper, nobody)
+
+    at = START + SIDE_ISSUE_NS + SECOND
+    assert (somebody, FaultCode.PROBES_ONLY) == keeper.update(somebody, at)
+    assert keeper.update(nobody, at + 1) is None, "and is not unsaid on a whim"
+    assert "b1" == keeper.current.culprit
 
 
 def test_a_named_layer_is_not_renamed_on_a_whim():

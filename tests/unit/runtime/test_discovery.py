@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.hello import cache
+from meshwatchd.core.roster import SILENT_NS
 from meshwatchd.model.discovery import Candidate
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.faults import FaultCode
@@ -286,6 +287,18 @@ def test_what_is_wrong_with_a_node_is_known_everywhere_within_a_second(stage):
     for fault, told in ((FaultCode.MTU_MISCONFIGURED, 1), (FaultCode.NONE, 0)):
         stage.nodes["b3"].discovery.confess(example_status.status(example_status.verdict(fault, culprit="b3")))
         stage.play(SECOND)
+        assert all(told == len(node.heard[-1]["b3"].faults) for node in stage.nodes.values())
+
+
+def test_what_a_dead_node_has_told_last_is_believed_no_longer_than_it_is_alive(stage):
+    """Nobody can tell that it is over: the others would name its old fault for a day."""
+    stage.start("a1", "b1", "b3").play(20 * SECOND)
+    verdict = example_status.verdict(FaultCode.MTU_MISCONFIGURED, culprit="b3")
+    stage.nodes["b3"].discovery.confess(example_status.status(verdict))
+    stage.play(SECOND)
+    del stage.nodes["b3"]
+    for patience_ns, told in ((SILENT_NS - 10 * SECOND, 1), (20 * SECOND, 0)):
+        stage.play(patience_ns)
         assert all(told == len(node.heard[-1]["b3"].faults) for node in stage.nodes.values())
 
 
