@@ -173,6 +173,49 @@ def test_a_short_stall_is_held_off():
     assert cusum.is_tripped
 
 
+def test_what_was_about_to_condemn_is_over_after_ten_answers_as_well():
+    """All that lacked was time. Were it not so, who was spared a trip would doubt for longer than who was not."""
+    cusum = Cusum(hold_off_ns=100)
+    for _ in range(50):
+        cusum.miss(1_000)
+    for _ in range(9):
+        cusum.hit(1_010)
+    is_suspect = cusum.is_suspect
+    cusum.hit(1_010)
+
+    assert is_suspect
+    assert (False, 0.0) == (cusum.is_suspect, cusum.nats)
+
+
+def test_misses_in_between_count_against_what_was_about_to_condemn():
+    """Nine answers, four misses and nine more are no recovery, and misses condemn once the doubt is old enough."""
+    cusum = Cusum(hold_off_ns=100)
+    for _ in range(50):
+        cusum.miss(1_000)
+    for at in (1_010, 1_020):
+        for _ in range(9):
+            cusum.hit(at)
+        for _ in range(4):
+            cusum.miss(at)
+    assert cusum.is_suspect
+    assert cusum.nats > TRIP_NATS / 2
+    for _ in range(DEATH):
+        cusum.miss(1_200)
+
+    assert cusum.is_tripped
+
+
+def test_an_ordinary_doubt_recovers_by_its_own_weight():
+    """Only what sufficed to condemn is forgotten at once; six misses are outweighed answer by answer."""
+    cusum = Cusum(hold_off_ns=100)
+    for _ in range(6):
+        cusum.miss(0)
+    for _ in range(10):
+        cusum.hit(0)
+
+    assert cusum.nats > 0.0
+
+
 def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
     """An earlier suspicion that was cleared does not shorten it."""
     cusum = Cusum(hold_off_ns=100)
