@@ -278,7 +278,7 @@ class Conductor:
         if order.location not in ("", self.watch.remote):
             return
         if order.kind is OrderKind.PIN:
-            self.mover.is_pinned = False
+            self.mover.unpin()
         elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
             self._undo = next((path for path in self.watch.paths if path.rank == order.rank), None)
             self._undo_until = now + UNDO_NS

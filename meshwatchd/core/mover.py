@@ -164,6 +164,12 @@ class Mover:
         self.notices_left = NOTICE_REPEATS
         return intent
 
+    def unpin(self) -> None:
+        """What an operator chose is a path like any other again, also where the move towards it is still under way."""
+        self.is_pinned = False
+        if self.intent is not None and self.intent.reason in CHOSEN:
+            self.intent = replace(self.intent, reason=Reason.NONE)
+
     def change(self, paths: tuple[Path, ...], active: Path) -> None:
         """The paths of the pair are others; a move towards one that stays the same goes on, any other is given up.
 

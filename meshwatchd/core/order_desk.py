@@ -102,7 +102,8 @@ def _end(engine: Engine, event: OperatorRequested) -> Iterator[Output]:
         yield OrderEnded(order=order, is_expired=False)
         if kind is OrderKind.PIN:
             for conductor in engine.conductors.values():
-                conductor.mover.is_pinned &= order.location not in ("", conductor.watch.remote)
+                if order.location in ("", conductor.watch.remote):
+                    conductor.mover.unpin()
     yield _reply(event, text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.core.mover import MoveState
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
@@ -91,6 +92,17 @@ def test_a_pinned_path_is_come_back_to_and_left_when_the_pin_ends():
     world.run(5 * SECOND)
     assert world.are_on(3)
     _order(world, "a2", OperatorVerb.UNPIN)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story()
+
+
+def test_a_pin_that_ends_while_its_move_is_being_agreed_holds_nothing():
+    """The other relay has granted it meanwhile, so traffic moves, and comes home: nobody wants it there any more."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a2", OperatorVerb.PIN, to_rank=3, duration_ns=60 * SECOND)
+    world.run(2 * MS)
+    assert world.nodes["a2"].conductor.mover.state is MoveState.PROPOSING
+    _order(world, "a2", OperatorVerb.UNPIN)
+    assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
     assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story()
 
 

@@ -135,3 +135,25 @@ def test_a_message_repeats_its_intent():
         plain.reason,
     )
     assert Reason.MODE is refusal.reason
+
+
+@pytest.mark.parametrize("reason", [Reason.OPERATOR, Reason.PINNED])
+def test_a_pin_that_has_ended_is_not_renewed_by_the_move_under_way(reason):
+    """It is applied after the order has ended."""
+    mover = _mover()
+    mover.agree(_intent(reason=reason))
+    mover.unpin()
+    mover.applied(0, 0)
+
+    assert PATHS[1] is mover.active
+    assert not mover.is_pinned
+
+
+def test_a_move_for_a_fault_keeps_its_reason_when_a_pin_ends():
+    """It has nothing to do with it."""
+    mover = _mover()
+    mover.agree(_intent(reason=Reason.BROKEN))
+    mover.unpin()
+
+    assert mover.intent is not None
+    assert Reason.BROKEN is mover.intent.reason
