@@ -56,7 +56,9 @@ class _Bracket:
             self.high = min(self.high, size_bytes)
 
     def next(self) -> int | None:
-        """The size to ask about; None when the limit is known and was asked again."""
+        """The size to ask about; None when the limit is known and was asked again, or nothing above is of interest."""
+        if self.low >= self.top:
+            return None
         if self.high - self.low > 1:
             return (self.low + self.high) // 2
         return None if self.is_sure else self.high

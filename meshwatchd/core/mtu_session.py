@@ -49,7 +49,7 @@ class SizeSession:
         both_bytes, outbound_bytes: measured limits, see `SizeSearch`; 0 before.
         is_blocked: the full size was proven not to pass; stays through the search.
         failed_at: when it was.
-        missed_at: when the full size was last found not to pass.
+        missed_at: when the full size was last asked for and found not to pass.
         healed_at: when it passed after it had not; -1 for never.
         learned_mtu_bytes: what the kernel believes of the route, 0 for nothing.
         due: when `advance` has something to do.
@@ -65,6 +65,7 @@ class SizeSession:
         self.failed_at = self.missed_at = 0
         self.healed_at = -1
         self._looks_in_vain = 0
+        self._asked_at = now
         self.learned_mtu_bytes = 0
         self.due = now
         self.rtt_ns = 0
@@ -152,6 +153,8 @@ class SizeSession:
             return None
         if self.trial is None:
             self.trial = self._begin(now)
+        if not self.trial.is_begun:
+            self._asked_at = now
         size = self.trial.next(self._seq)
         probe = SendSizeProbe(session=self.plan.session, seq=self._seq, size_bytes=size)
         self._sent_at[self._seq] = now
@@ -224,7 +227,7 @@ class SizeSession:
         elif outcome is Outcome.ECHOED:
             self._passed(trial.size_bytes, now)
         elif self.state is SizeState.BASE or (self.is_blocked and trial.size_bytes > self.both_bytes):
-            self._missed_again(trial, now)
+            self._missed_again(trial)
         elif outcome is not None:
             self._failed(trial.size_bytes, outcome, now)
         elif not trial.pairs:
@@ -232,12 +235,12 @@ class SizeSession:
         else:
             self.state = SizeState.ERROR
 
-    def _missed_again(self, trial: Trial, now: int) -> None:
+    def _missed_again(self, trial: Trial) -> None:
         """A look at the full size was in vain, which one alone may be by chance."""
         if self.is_blocked and trial.size_bytes >= self.goal_bytes:
             self._looks_in_vain += 1
             if self._looks_in_vain >= LOOKS_IN_VAIN:
-                self.missed_at, self._looks_in_vain = now, 0
+                self.missed_at, self._looks_in_vain = self._asked_at, 0
 
     def _passed(self, size_bytes: int, now: int) -> None:
         if self.state is SizeState.BASE:
@@ -258,7 +261,7 @@ class SizeSession:
         """The size was proven not to pass while small probes do."""
         is_refused = 0 < self._refused_bytes <= size_bytes
         if not is_refused and not self.is_blocked:
-            self.is_blocked, self.failed_at, self.missed_at = True, now, now
+            self.is_blocked, self.failed_at, self.missed_at = True, now, self._asked_at
             self._looks_in_vain = 0
         is_goal = size_bytes >= self.goal_bytes
         if self._is_searching:
@@ -290,13 +293,13 @@ class SizeSession:
         self._search, self.state = None, SizeState.COMPLETE
         before = self.both_bytes, self.outbound_bytes
         self.both_bytes, self.outbound_bytes = search.both_bytes, search.outbound_bytes
+        if self.is_blocked and self.both_bytes >= self.goal_bytes:
+            self.is_blocked, self.healed_at = False, now
         if self._refused_bytes and self.both_bytes + 1 >= self._refused_bytes:
             # The own device takes no more, and says so to everybody: that is no black hole.
             self.expected_bytes = self.goal_bytes = self.both_bytes
             self.outbound_bytes, self.is_blocked = self.both_bytes, False
         self.is_changed = self.is_changed or before != (self.both_bytes, self.outbound_bytes)
-        if self.is_blocked and self.both_bytes >= self.goal_bytes:
-            self.is_blocked, self.healed_at = False, now
         self._round = 0
         self.due = self._rest_at = now + self.interval_ns
 

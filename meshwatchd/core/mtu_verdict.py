@@ -73,15 +73,18 @@ def to_verdict(found: SizeFinding, pair: int, because: tuple[str, ...]) -> Verdi
 def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeFinding | None:
     """The worst finding about one pair; None when all sizes are as they should be.
 
+    While the sessions look that a first black hole has hastened, only what needs no measuring is told.
+
     Args:
         watch: what was measured.
         topology: whose nodes and paths they are.
         active: the path in use between the pair's locations.
         now: nanoseconds.
     """
-    if now < watch.settled_at or not (watch.sessions or watch.stack.misfits):
+    if not (watch.sessions or watch.stack.misfits):
         return None
-    return next(_Court(watch, topology, active, now).findings(), None)
+    court = _Court(watch, topology, active, now)
+    return next(court.misconfigured() if now < watch.settled_at else court.findings(), None)
 
 
 class _Court:
@@ -95,7 +98,7 @@ class _Court:
         yield from (self._own_doing(each) or each for each in self._segments())
         yield from self._paths()
         yield from self._smaller()
-        yield from self._misconfigured()
+        yield from self.misconfigured()
         yield from self._poisoned()
         yield from self._fragments()
 
@@ -118,7 +121,7 @@ class _Court:
         """What everybody loses with this node is this node's doing where its own devices do not fit each other."""
         if found.culprit != self._topology.local_node:
             return None
-        misfit = next((each for each in self._misconfigured() if each.layer is found.layer), None)
+        misfit = next((each for each in self.misconfigured() if each.layer is found.layer), None)
         if misfit is None:
             return None
         return replace(misfit, severity=found.severity, because=(*misfit.because, *found.because))
@@ -215,7 +218,8 @@ class _Court:
                 ),
             )
 
-    def _misconfigured(self) -> Iterator[SizeFinding]:
+    def misconfigured(self) -> Iterator[SizeFinding]:
+        """Own devices that do not fit each other."""
         for misfit in self._watch.stack.misfits:
             yield SizeFinding(
                 fault=FaultCode.MTU_MISCONFIGURED,

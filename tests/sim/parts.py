@@ -11,7 +11,7 @@ from meshwatchd.core.windows import Parts
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import NodeName, SessionId
-from meshwatchd.model.mtu import SizeAnswered, SizePlan
+from meshwatchd.model.mtu import SizeAnswered, SizePlan, SizeUnsent
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MS
@@ -84,7 +84,9 @@ class Boot(NamedTuple):
     """The agent of a new process has dumped the kernel."""
 
 
-Delivery = Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned
+Delivery = (
+    Request | SizeRequest | Reply | Wake | Boot | ev.SwitchApplied | ev.SwitchFailed | ev.Provisioned | SizeUnsent
+)
 
 
 @dataclass

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import NamedTuple
 
 from meshwatchd.model import events as ev
-from meshwatchd.model.ids import FlowClass, NodeName
-from meshwatchd.model.mtu import SendSizeProbe, SizeAnswered, SizePlan
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mtu import SendSizeProbe, SizeAnswered, SizePlan, SizeUnsent
 from meshwatchd.model.settings import MS
 from tests.sim.faults import Leg
+
+DEVICE_BYTES = MappingProxyType({Layer.UNDERLAY: 1500, Layer.OVERLAY: 1450, Layer.WIREGUARD: 1420})
+"""Of the devices in `tests.support.lab_mesh`: a longer packet with DF set does not leave the node."""
 
 
 class SizeRequest(NamedTuple):
@@ -42,8 +47,10 @@ class SizeTraffic:
     ) -> None:
         self._arrives, self._way, self._rng = passes, way, rng
 
-    def send(self, source: str, plan: SizePlan, probe: SendSizeProbe) -> tuple[int, SizePlan] | None:
-        """How long a probe takes to its peer; None when it is lost."""
+    def send(self, source: str, plan: SizePlan, probe: SendSizeProbe) -> tuple[int, SizePlan] | SizeUnsent | None:
+        """How long a probe takes to its peer; None when it is lost, and the kernel's word where it does not leave."""
+        if not plan.may_fragment and probe.size_bytes > DEVICE_BYTES.get(plan.layer, probe.size_bytes):
+            return SizeUnsent(session=plan.session, seq=probe.seq, errno=errno.EMSGSIZE)
         legs = self._legs(source, plan, probe.size_bytes)
         return (_delay(legs), plan) if self._passes(legs) else None
 

@@ -179,6 +179,21 @@ def test_dropped_fragments_are_a_warning():
     assert {"none"} == {world.verdict(name) for name in ("a1", "a2", "a3")}
 
 
+@pytest.mark.parametrize("seconds", [6, 7, 8])
+def test_fragments_lost_with_whole_packets_accuse_nobody_after_both_pass_again(seconds):
+    """A member's eth0 was smaller for a while, and each size that it carried may be the first to be asked for again."""
+    world = _watched()
+    world.faults += [faults.size_limit("underlay", "b3", 1380), faults.size_limit("overlay", "b3", 1330)]
+    world.run(seconds * SECOND)
+    assert {"mtu-black-hole@b3"} == set(world.verdicts().values())
+    healed = world.now
+    world.faults.clear()
+    assert world.run_until(lambda: set(world.verdicts().values()) == {"none"}, limit_ns=5 * SECOND), world.story()
+    world.run(5 * SECOND)
+
+    assert not {fault for fault, _ in world.accusations(since=healed) if "fragments" in fault}
+
+
 def test_measuring_can_be_switched_off():
     """Then nothing is sent."""
 

@@ -20,7 +20,7 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
+from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeUnsent
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.topology import Topology
@@ -344,7 +344,9 @@ class World:
                 node.sizes = {plan.session: plan for plan in output.plans}
             case SendSizeProbe():
                 way = self.sizes.send(node.name, node.sizes[output.session], output)
-                if way is not None:
+                if isinstance(way, SizeUnsent):
+                    self._post(0, node.name, way)
+                elif way is not None:
                     origin = node.name, node.engine.epoch, node.says_to(way[1].peer), self.now
                     self._post(way[0], way[1].peer, SizeRequest(*origin, output, way[1]))
             case out.SetBanner():

@@ -62,6 +62,20 @@ def test_a_trial_lost_by_chance_is_repaired(there, back, lie):
     assert there == search.outbound_bytes
 
 
+@given(passing=st.integers(FLOOR, 1499), changed_at=st.integers(0, 12), back=st.integers(FLOOR, 1499))
+def test_nothing_above_the_size_that_failed_is_asked(passing, changed_at, back):
+    """It passes again while it is searched: that is all that was to be known, and the own device may take no more."""
+    search, trials = SizeSearch(passing_bytes=passing, failing_bytes=1500, is_arriving=False), 0
+    while (size := search.next()) is not None:
+        assert size <= 1500
+        search.note(size, Outcome.ECHOED if trials >= changed_at else _outcome(size, back, back))
+        trials += 1
+        assert trials < 200
+
+    assert search.both_bytes <= search.outbound_bytes <= 1500
+    assert changed_at or 1500 == search.both_bytes
+
+
 def test_a_path_that_keeps_changing_ends_the_search():
     """What passes once and not again is no limit: the search gives up instead of going on for ever."""
     search, trials = SizeSearch(passing_bytes=FLOOR, failing_bytes=1500, is_arriving=False), 0

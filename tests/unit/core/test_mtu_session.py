@@ -188,6 +188,36 @@ def test_it_is_known_when_the_full_size_was_missed_last_and_when_it_passed_again
     assert line.session.missed_at < line.session.healed_at <= line.now
 
 
+@pytest.mark.parametrize("device", [1400, 1450])
+@pytest.mark.parametrize("seconds", [0, 1, 2])
+def test_a_device_that_takes_no_more_than_the_full_size_hides_no_recovery(seconds, device):
+    """Whichever of the three sizes is looked at first when all pass again; more than the device takes is not asked."""
+    line = Line()
+    line.device = device
+    line.run(5 * SECOND)
+    line.sent.clear()
+    line.there = 1300
+    line.settle()
+    line.run(seconds * SECOND)
+
+    line.there = 9000
+    line.run(4 * SECOND)
+    assert not line.session.is_blocked
+    assert line.session.failed_at < line.session.healed_at
+    assert device == max(line.sent)
+
+
+def test_what_was_under_way_when_another_size_passed_again_was_missed_before():
+    """The instant that counts is when it was asked, not when all answers to it were waited for."""
+    line = _watched()
+    line.there = 1400
+    line.run(2 * SECOND, lambda: line.session.is_busy)
+    asked = line.now
+    line.run(SECOND, lambda: line.session.is_blocked)
+
+    assert asked == line.session.missed_at < line.session.failed_at == line.now
+
+
 def test_the_own_device_is_no_black_hole():
     """Whoever sends more is told so by the kernel: what is expected is what the device takes."""
     line = Line(goal=1450)

@@ -197,6 +197,16 @@ def test_a_tunnel_that_outgrows_the_own_device_below_it_is_this_nodes_doing():
     assert (FaultCode.MTU_BLACK_HOLE, "a1") == (case.judge().fault, case.judge().culprit)
 
 
+def test_a_misfit_is_told_while_sizes_are_looked_at():
+    """It was found in the devices: the looks that a first black hole has hastened say nothing against it."""
+    case = Case().limit(Layer.OVERLAY, 1330)
+    case.watch.settled_at = NOW + SECOND
+    assert case.judge() is None
+
+    case.watch.stack = replace(case.watch.stack, misfits=(Misfit(Layer.OVERLAY, "flannel.1", 1450, 1330),))
+    assert (FaultCode.MTU_MISCONFIGURED, "b3") == (case.judge().fault, case.judge().culprit)
+
+
 def test_what_all_tunnels_lose_with_a_misfit_is_the_misfits_doing():
     """Where every node has several tunnels, before the exact size is known."""
     case = Case("n1", is_direct=True).limit(Layer.WIREGUARD, 1334)

@@ -80,7 +80,7 @@ def test_what_is_found_session_by_session_waits_for_the_others(fault):
 
 
 def test_what_is_found_session_by_session_waits_beside_another_size_too():
-    """While a device is too big, or no longer, one session after the other sees something else."""
+    """While a device is being made too big or right again, one session after the other sees something else."""
     keeper = _keeper(FaultCode.MTU_MISCONFIGURED)
 
     assert SETTLE_NS == _stated_after(keeper, _verdict(FaultCode.STANDBY_MTU_SMALLER, "b2"))
