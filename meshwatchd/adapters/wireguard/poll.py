@@ -61,7 +61,8 @@ class Poll:
             public_key=state.public_key,
             listen_port=state.listen_port,
             at_ns=self._clock(),
-            peers=tuple(self._translate_peer(device, peer) for peer in state.peers),
+            # wireguard-go tells them in another order each time; what is compared with what was good must stand still.
+            peers=tuple(self._translate_peer(device, peer) for peer in sorted(state.peers, key=_key_of)),
         )
 
     def _translate_peer(self, device: str, peer: PeerState) -> WireGuardPeer:
@@ -88,6 +89,10 @@ class Poll:
 def is_wireguard(link: Link) -> bool:
     """Whether a device speaks WireGuard, as far as can be told from outside."""
     return link.kind == KERNEL_KIND or (link.kind == USERSPACE_KIND and uapi.socket_path(link.name).exists())
+
+
+def _key_of(peer: PeerState) -> str:
+    return peer.public_key
 
 
 async def _read(link: Link) -> LinkState:

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import errno
 
 import pytest
@@ -57,6 +58,18 @@ def test_an_answer_is_put_on_the_monotonic_clock(devices):
 
     assert ("kilo0", "key-of-a1", 51820, 5_000_000) == (state.device, state.public_key, state.listen_port, state.at_ns)
     assert ("", ("10.2.0.0/24", "10.3.0.0/24"), 4_800_000) == (peer.endpoint, peer.allowed_ips, peer.handshake_ns)
+
+
+def test_peers_come_in_one_order_whatever_the_device_says(devices):
+    """wireguard-go goes through a map: what is compared with an earlier look would never stand still."""
+    others = tuple(dataclasses.replace(PEER, public_key=key) for key in ("key-of-c1", "key-of-a2"))
+    seen = []
+    for peers in ((PEER, *others), (*others, PEER)):
+        devices.answers["kilo0"] = LinkState(private_key="", public_key="key-of-a1", listen_port=51820, peers=peers)
+        seen.append(devices.states(link("kilo0")))
+
+    assert seen[0] == seen[1]
+    assert ["key-of-a2", "key-of-b1", "key-of-c1"] == [peer.public_key for peer in seen[0][0].peers]
 
 
 def test_a_step_of_the_wall_clock_moves_no_handshake(devices):
