@@ -47,7 +47,7 @@ MAX_TRIALS = 8
 BUSY_NS = 50 * MS
 """Between looks at whether there is something more urgent to ask than sizes."""
 
-SETTLE_NS = 700 * MS
+SETTLE_NS = SECOND
 """After the first black hole: by then all other sessions have looked, and been tried where they missed."""
 
 VERIFY_PAIRS = 5
