@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.execution import Execution
+from meshwatchd.core.group import UNHEARD
 from meshwatchd.core.mover import PATIENCE_NS, REPEAT_NS, Intent, MoveState
 from meshwatchd.core.policy import Decision, Move, is_restored
 from meshwatchd.core.suspicion import BURST_PAUSE_NS, Suspicion
@@ -17,9 +18,6 @@ from meshwatchd.model.policy_state import OrderKind
 from meshwatchd.model.settings import MINUTE
 from meshwatchd.model.topology import Path
 from meshwatchd.model.units import parse_duration
-
-UNHEARD = 3
-"""So many probes of each session in vain, and no answer ever, say as much as a suspicion does."""
 
 ORDER_PAUSE_NS = MINUTE
 """An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
