@@ -21,14 +21,27 @@ class Turn:
         at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
         rest_ns: the interval of each session while nothing speaks against any of them.
         close_left: probes for which they are watched more closely.
+        is_booked: the node has room for the next one at `at`.
     """
 
-    __slots__ = ("at", "close_left", "grid", "interval_ns", "kind", "position", "rest_ns", "sessions", "step_ns")
+    __slots__ = (
+        "at",
+        "close_left",
+        "grid",
+        "interval_ns",
+        "is_booked",
+        "kind",
+        "position",
+        "rest_ns",
+        "sessions",
+        "step_ns",
+    )
 
     def __init__(self, kind: Kind, sessions: list[Session]) -> None:
         self.kind, self.sessions = kind, sessions
         self.position = 0
         self.close_left = 0
+        self.is_booked = False
         self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:
