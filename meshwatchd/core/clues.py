@@ -110,6 +110,14 @@ def probes_only_culprit(e: Evidence) -> str:
     return e.remote_leader if e.remote_leader in e.answering_nodes else ""
 
 
+def has_bulk_come_round(e: Evidence) -> bool:
+    """Every service that full segments go to has got some, or has not, since the first began to get none.
+
+    Until then whoever is found first looks like the only one, and like the culprit.
+    """
+    return not e.awaited_bulk and not e.beside.awaited_bulk
+
+
 def offload_culprit(e: Evidence) -> str:
     """Whom full segments do not get past.
 

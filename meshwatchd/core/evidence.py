@@ -31,7 +31,9 @@ class Beside:
         tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
         silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
         answering: names of those that do.
-        bulk: whether full segments pass to the other nodes: dead where all services there accept connections only.
+        bulk: whether full segments pass to the other nodes since this pair loses them: dead where all services there
+            accept connections only.
+        awaited_bulk: names and nodes of the services there that have not come round since.
     """
 
     outside: Leg = Leg.UNKNOWN
@@ -42,6 +44,7 @@ class Beside:
     silent: tuple[tuple[str, str], ...] = ()
     answering: tuple[str, ...] = ()
     bulk: Leg = Leg.UNKNOWN
+    awaited_bulk: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,8 @@ class Evidence:
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
         silent_bulk: names and nodes of the services that accept connections and get nothing through them in bulk.
-        answering_bulk: the same of those that get it.
+        answering_bulk: the same of those that have got it since the first of these began to be silent.
+        awaited_bulk: the same of those that may or may not get it: they have not come round since.
         log_likelihood: of the primary path's test.
         beside: what other pairs and the world outside of the tunnel tell.
         sizes: what the measured sizes say; None where all are as they should be.
@@ -121,5 +125,6 @@ class Evidence:
     answering_nodes: tuple[str, ...] = ()
     silent_bulk: tuple[tuple[str, str], ...] = ()
     answering_bulk: tuple[tuple[str, str], ...] = ()
+    awaited_bulk: tuple[tuple[str, str], ...] = ()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None

@@ -220,6 +220,7 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         members_ipip = self._note_members_ipip(views, now)
+        bulk = self.side.bulk()
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -254,13 +255,14 @@ class PairWatch:
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
-            silent_bulk=self.side.silent_bulk(),
-            answering_bulk=self.side.bulk(),
+            silent_bulk=bulk.lost,
+            answering_bulk=bulk.carried,
+            awaited_bulk=bulk.awaited,
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
-            beside=self._surroundings.look(since, leg),
+            beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
         )
 

@@ -90,3 +90,13 @@ def test_who_takes_no_probes_is_the_end_that_others_are_not(tunnels, is_direct, 
     )
 
     assert (FaultCode.PROBE_PORT_BLOCKED, culprit) == (classify(deaf).fault, classify(deaf).culprit)
+
+
+@pytest.mark.parametrize("awaited", [(), (("dns", "c1"),)])
+def test_full_segments_that_others_have_yet_to_get_name_nobody(awaited):
+    """Here, beside this pair, or at neither: only then the one that is lost is the only one."""
+    lost = replace(HEALTHY, silent_bulk=(("web", "a3"),), is_overlay_direct=True)
+    beside = replace(lost, beside=Beside(bulk=ALIVE, awaited_bulk=awaited))
+    here = replace(lost, awaited_bulk=awaited)
+
+    assert {FaultCode.NONE if awaited else FaultCode.OFFLOAD_FAULT} == {classify(each).fault for each in (beside, here)}
