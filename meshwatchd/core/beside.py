@@ -85,7 +85,6 @@ class Surroundings:
         """
         if not self._is_direct:
             return Beside()
-        bulk = sort_bulk(self._bulk, bulk_lost_since)
         return Beside(
             outside=judge(self._outside, since),
             has_outside=any(session.is_proven for session in self._outside),
@@ -93,8 +92,7 @@ class Surroundings:
             tunnels=_joined(self._tunnels, since, judge),
             overlays=_joined(self._overlays, since, judge),
             silent=tuple(place_of(s.plan) for s in self._behind if is_mute(s)),
-            bulk=Leg.ALIVE if bulk.carried else Leg.DEAD if bulk.lost and not bulk.awaited else Leg.UNKNOWN,
-            awaited_bulk=bulk.awaited,
+            bulk=sort_bulk(self._bulk, bulk_lost_since),
             answering=tuple(place_of(s.plan)[0] for s in self._behind if not is_mute(s)),
         )
 

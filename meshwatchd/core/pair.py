@@ -220,7 +220,6 @@ class PairWatch:
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
         members_ipip = self._note_members_ipip(views, now)
-        bulk = self.side.bulk()
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -255,9 +254,7 @@ class PairWatch:
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
-            silent_bulk=bulk.lost,
-            answering_bulk=bulk.carried,
-            awaited_bulk=bulk.awaited,
+            bulk=self.side.bulk(),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,

@@ -7,9 +7,8 @@ twin: while the twin is dead its silence says nothing new, and while the twin li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from meshwatchd.core.evidence import KUBELET_PORT
+from meshwatchd.core.evidence import KUBELET_PORT, BulkPlaces
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import Layer
@@ -126,21 +125,6 @@ def is_bulk_lost(bulk: Session, handshake: Session) -> bool:
         return False
     hits, misses = handshake.since(bulk.last_heard)
     return hits >= SURE_ANSWERS and hits >= SURE_ANSWERS * misses
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkPlaces:
-    """Names and nodes of canaries in bulk.
-
-    Attributes:
-        lost: connections are accepted there, and no full segment gets through.
-        carried: full segments got there several times since the loss began.
-        awaited: they may have, or not: the next questions will tell.
-    """
-
-    lost: tuple[tuple[str, str], ...]
-    carried: tuple[tuple[str, str], ...]
-    awaited: tuple[tuple[str, str], ...]
 
 
 def sort_bulk(asked: tuple[tuple[Session, Session], ...], since: int) -> BulkPlaces:
