@@ -167,7 +167,8 @@ class Session:
         sent_at = self._outstanding.pop(seq, None)
         if sent_at is not None:
             outcome = Outcome.HIT
-            self.cusum.hit(now)
+            if self.cusum.nats:
+                self.cusum.hit(now)
         elif (missed_at := self._missed.pop(seq, None)) is not None:
             sent_at, outcome = missed_at, Outcome.LATE
             self.lost -= 1
