@@ -9,7 +9,7 @@ suspect, and only the sequential test takes it down.
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -71,7 +71,7 @@ class Session:
     Attributes:
         outstanding: when each probe left that is neither answered nor missed, by its number.
         history: when recent probes with an outcome were sent; bits inverted, and so negative, for those that were
-            missed. One number each: thousands of sessions keep it.
+            missed. One number each and no object: thousands of sessions keep it.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Session:
         self.ports = ports
         self.state = SessionState.INIT
         self.cusum = Cusum(hold_off_ns)
-        self.history: deque[int] = deque(maxlen=HISTORY)
+        self.history = array("q")
         self.seq = 0
         self.sent = 0
         self.lost = 0
@@ -174,7 +174,7 @@ class Session:
             self.cusum.heal(now)
         else:
             return Outcome.UNKNOWN
-        self.history.append(sent_at)
+        self._remember(sent_at)
         self.last_heard = now
         self.delay.sample(rtt_ns, now)
         self._proof += 1
@@ -190,7 +190,7 @@ class Session:
         self._missed[seq] = sent_at
         while self._missed and now - self._missed[oldest := next(iter(self._missed))] > MAX_LATE_NS:
             del self._missed[oldest]
-        self.history.append(~sent_at)
+        self._remember(~sent_at)
         self.lost += 1
         self._proof = 0
         if self.is_proven:
@@ -216,6 +216,11 @@ class Session:
                 break
             count += 1
         return count
+
+    def _remember(self, outcome: int) -> None:
+        self.history.append(outcome)
+        if len(self.history) > HISTORY:
+            del self.history[0]
 
     def _judge(self) -> None:
         if self.state is SessionState.INIT:
