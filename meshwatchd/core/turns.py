@@ -20,16 +20,28 @@ class Turn:
     Attributes:
         at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
         rest_ns: the interval of each session while nothing speaks against any of them.
+        jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
         close_left: probes for which they are watched more closely.
     """
 
-    __slots__ = ("at", "close_left", "grid", "interval_ns", "kind", "position", "rest_ns", "sessions", "step_ns")
+    __slots__ = (
+        "at",
+        "close_left",
+        "grid",
+        "interval_ns",
+        "jitter_ns",
+        "kind",
+        "position",
+        "rest_ns",
+        "sessions",
+        "step_ns",
+    )
 
     def __init__(self, kind: Kind, sessions: list[Session]) -> None:
         self.kind, self.sessions = kind, sessions
         self.position = 0
         self.close_left = 0
-        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
+        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:
         """Ask these from here on, from the same place in the round."""
@@ -40,6 +52,7 @@ class Turn:
         """Ask each session once in an interval."""
         self.interval_ns = interval_ns
         self.step_ns = max(1, interval_ns // len(self.sessions))
+        self.jitter_ns = min(interval_ns // 10, self.step_ns)
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
