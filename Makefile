@@ -113,6 +113,11 @@ bench-failover: need-root venv tools ## outage over 20 injected faults of each k
 bench-crashes: need-root venv tools ## kill -9 at 200 random instants of failovers and failbacks, as JSON
 	@$(PYTHON) -m netnslab.bench_crashes $(ARGS)
 
+# For example: make bench-storms ARGS='--storms 60 --seed 3'
+.PHONY: bench-storms
+bench-storms: need-root venv tools ## random troubles of networks and daemons, with and without their help, as JSON
+	@$(PYTHON) -m netnslab.bench_storms $(ARGS)
+
 .PHONY: bench-flapping
 bench-flapping: need-root venv tools ## a leader that flaps at 1 Hz for five minutes, as JSON
 	@$(PYTHON) -m netnslab.bench_flapping $(ARGS)

@@ -60,23 +60,26 @@ class _Question:
 
 
 class CanaryProber:
-    """All sessions of Layer.POD."""
+    """All sessions of Layer.POD.
+
+    Attributes:
+        sessions: whose probes are sent here.
+    """
 
     def __init__(self, *, poller: Poller, counters: Counter[str], emit: Emit) -> None:
         self._poller, self._counters, self._emit = poller, counters, emit
         self._plans: dict[SessionId, SessionPlan] = {}
+        self.sessions: frozenset[SessionId] = frozenset()
         # In the order of asking, so that the oldest is the first.
         self._open: dict[int, _Question] = {}
 
     def configure(self, plans: Iterable[SessionPlan]) -> None:
         """Take over a table of sessions; what was asked of those whose plans are not the same is forgotten."""
         before, self._plans = self._plans, {plan.session: plan for plan in plans}
+        self.sessions = frozenset(self._plans)
         gone = {number for number, plan in before.items() if self._plans.get(number) != plan}
         for question in [each for each in self._open.values() if each.plan.session in gone]:
             self._close(question)
-
-    def __contains__(self, session: SessionId) -> bool:
-        return session in self._plans
 
     def send(self, command: SendProbe) -> None:
         """Ask once; what keeps the question from leaving becomes SendFailed."""
@@ -105,7 +108,7 @@ class CanaryProber:
         """Close every socket and forget every session."""
         for question in [*self._open.values()]:
             self._close(question)
-        self._plans = {}
+        self._plans, self.sessions = {}, frozenset()
 
     def _connect(self, question: _Question) -> None:
         if question.kind is CanaryKind.BULK:

@@ -18,7 +18,7 @@ from ipaddress import ip_address, ip_network
 from meshwatchd.core.evidence import Beside, Leg
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session
-from meshwatchd.core.side import bulk_and_handshake, is_bulk, is_bulk_lost, is_mute, place_of
+from meshwatchd.core.side import bulk_and_handshake, is_bulk, is_mute, place_of, sort_bulk
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, Topology
@@ -75,12 +75,13 @@ class Surroundings:
         """Whether a canary is asked through what carries pods' traffic; a kubelet on the tunnel's address is not."""
         return plan.destination not in self._on_tunnel and not self.is_outside(plan)
 
-    def look(self, since: int, judge: Judge) -> Beside:
+    def look(self, since: int, judge: Judge, *, bulk_lost_since: int = 0) -> Beside:
         """What they say.
 
         Args:
             since: when the pair's suspicion began; 0 while there is none, and standing states count.
             judge: weighs sessions.
+            bulk_lost_since: when the pair began to lose full segments; 0 while it does not.
         """
         if not self._is_direct:
             return Beside()
@@ -91,13 +92,9 @@ class Surroundings:
             tunnels=_joined(self._tunnels, since, judge),
             overlays=_joined(self._overlays, since, judge),
             silent=tuple(place_of(s.plan) for s in self._behind if is_mute(s)),
-            bulk=self._carries_bulk(),
+            bulk=sort_bulk(self._bulk, bulk_lost_since),
             answering=tuple(place_of(s.plan)[0] for s in self._behind if not is_mute(s)),
         )
-
-    def _carries_bulk(self) -> Leg:
-        found = {is_bulk_lost(*pair) for pair in self._bulk if pair[0].is_proven}
-        return Leg.UNKNOWN if not found else Leg.ALIVE if False in found else Leg.DEAD
 
 
 def _by_peer(sessions: Iterable[Session]) -> tuple[tuple[Session, ...], ...]:

@@ -110,15 +110,23 @@ def probes_only_culprit(e: Evidence) -> str:
     return e.remote_leader if e.remote_leader in e.answering_nodes else ""
 
 
+def has_bulk_come_round(e: Evidence) -> bool:
+    """Every service that full segments go to has got some, or has not, since the first began to get none.
+
+    Until then whoever is found first looks like the only one, and like the culprit.
+    """
+    return not e.bulk.awaited and not e.beside.bulk.awaited
+
+
 def offload_culprit(e: Evidence) -> str:
     """Whom full segments do not get past.
 
     Nobody's anywhere: where every node is a location of its own, this node. Those behind the remote leader only, and
     its own pass: its overlay. One alone: that node. Else it may be this side or that.
     """
-    lost = list(dict.fromkeys(node for _, node in e.silent_bulk))
-    carried = {node for _, node in e.answering_bulk}
-    if e.is_overlay_direct and e.beside.bulk is Leg.DEAD:
+    lost = list(dict.fromkeys(node for _, node in e.bulk.lost))
+    carried = {node for _, node in e.bulk.carried}
+    if e.is_overlay_direct and e.beside.bulk.lost and not e.beside.bulk.carried:
         return e.self_name
     if len(lost) == 1 and (e.is_overlay_direct or carried - {e.remote_leader}):
         return lost[0]

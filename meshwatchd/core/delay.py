@@ -45,15 +45,20 @@ class DelayEstimator:
 
     def sample(self, rtt_ns: int, now: int) -> None:
         """Take in the round-trip time of an answer, a late one included."""
-        if self._calm_since is None or self._is_slow(rtt_ns):
+        srtt_ns = self.srtt_ns
+        # Half the calm wait is slow on a short leg; on a long one, whatever takes half as long again as usual.
+        if self._calm_since is None or (rtt_ns > srtt_ns + srtt_ns // 2 and rtt_ns > (self._calm_floor_ns or 0) // 2):
             self._calm_since = now
-        if self.srtt_ns == 0:
+        if srtt_ns == 0:
             self.srtt_ns, self._rttvar_ns = rtt_ns, rtt_ns // 2
         else:
-            self._rttvar_ns += (abs(self.srtt_ns - rtt_ns) - self._rttvar_ns) // 4
-            self.srtt_ns += (rtt_ns - self.srtt_ns) // 8
-        # A power for each answer is too much; one above the undimmed peak needs none.
-        if rtt_ns >= self._peak_ns or rtt_ns >= self._peak(now):
+            self._rttvar_ns += (abs(srtt_ns - rtt_ns) - self._rttvar_ns) // 4
+            self.srtt_ns = srtt_ns + (rtt_ns - srtt_ns) // 8
+        # A power for each answer is too much: nearly all are below what is left of the peak at the next half-life.
+        peak_ns = self._peak_ns
+        if rtt_ns >= peak_ns or (
+            rtt_ns >= peak_ns >> 1 + (now - self._peak_at) // HALF_LIFE_NS and rtt_ns >= self._peak(now)
+        ):
             self._peak_ns, self._peak_at = rtt_ns, now
 
     def follow(self, other: DelayEstimator) -> None:
@@ -84,16 +89,14 @@ class DelayEstimator:
 
     def wait_ns(self, now: int) -> int:
         """How long an answer may take before it counts as missing."""
-        usual = self.usual_ns
-        floor_ns = self._calm_floor_ns if self._calm_floor_ns is not None and self.is_trusted(now) else self._floor_ns
-        least_ns = max(floor_ns, usual)
-        if PEAK_MARGIN * self._peak_ns > least_ns:
-            least_ns = max(least_ns, PEAK_MARGIN * self._peak(now))
-        return min(least_ns, MAX_WAIT_NS)
-
-    def _is_slow(self, rtt_ns: int) -> bool:
-        """Half the calm wait is slow on a short leg; on a long one, whatever takes half as long again as usual."""
-        return rtt_ns > max((self._calm_floor_ns or 0) // 2, self.srtt_ns + self.srtt_ns // 2)
+        # `usual_ns` and `is_trusted`, spelled out: this is asked for each probe.
+        wait_ns, calm_floor_ns, since = self._floor_ns, self._calm_floor_ns, self._calm_since
+        if calm_floor_ns is not None and since is not None and now - since >= TRUSTED_AFTER_NS:
+            wait_ns = calm_floor_ns
+        wait_ns = max(wait_ns, self.srtt_ns + 4 * self._rttvar_ns)
+        if PEAK_MARGIN * self._peak_ns > wait_ns:
+            wait_ns = max(wait_ns, PEAK_MARGIN * self._peak(now))
+        return min(wait_ns, MAX_WAIT_NS)
 
     def _peak(self, now: int) -> int:
         return int(self._peak_ns * 0.5 ** ((now - self._peak_at) / HALF_LIFE_NS))

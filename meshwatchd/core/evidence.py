@@ -21,6 +21,21 @@ class Leg(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BulkPlaces:
+    """Names and nodes of canaries in bulk that were ever carried.
+
+    Attributes:
+        lost: connections are accepted there, and no full segment gets through.
+        carried: full segments got there several times since the loss began.
+        awaited: they may have, or not: the next questions will tell.
+    """
+
+    lost: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, str], ...] = ()
+    awaited: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What a node knows beside one pair, where the overlay stands on the tunnel; elsewhere nothing (`core.beside`).
 
@@ -31,7 +46,7 @@ class Beside:
         tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
         silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
         answering: names of those that do.
-        bulk: whether full segments pass to the other nodes: dead where all services there accept connections only.
+        bulk: the canaries in bulk behind the other nodes, since this pair loses full segments.
     """
 
     outside: Leg = Leg.UNKNOWN
@@ -41,7 +56,7 @@ class Beside:
     overlays: Leg = Leg.UNKNOWN
     silent: tuple[tuple[str, str], ...] = ()
     answering: tuple[str, ...] = ()
-    bulk: Leg = Leg.UNKNOWN
+    bulk: BulkPlaces = BulkPlaces()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +90,7 @@ class Evidence:
         silent_kubelets: the same of canaries that ask a kubelet.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
-        silent_bulk: names and nodes of the services that accept connections and get nothing through them in bulk.
-        answering_bulk: the same of those that get it.
+        bulk: the canaries in bulk.
         log_likelihood: of the primary path's test.
         beside: what other pairs and the world outside of the tunnel tell.
         sizes: what the measured sizes say; None where all are as they should be.
@@ -119,7 +133,6 @@ class Evidence:
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
     answering_nodes: tuple[str, ...] = ()
-    silent_bulk: tuple[tuple[str, str], ...] = ()
-    answering_bulk: tuple[tuple[str, str], ...] = ()
+    bulk: BulkPlaces = BulkPlaces()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None

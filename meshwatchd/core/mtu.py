@@ -237,12 +237,10 @@ class SizeWatch:
         """What became known; the first black hole makes all others look."""
         if session.is_blocked and session.failed_at == now and now >= self.settled_at and not session.is_measured:
             self.settled_at = now + SETTLE_NS
-            for place, other in enumerate(self.sessions):
-                other.hasten(now + place * MS)
+            self._hasten(self.sessions, now)
         if session.is_changed and session.healed_at == now:
             # The others that lost large packets may have lost them for the same reason.
-            for place, other in enumerate(each for each in self.sessions if each.is_blocked):
-                other.hasten(now + place * MS)
+            self._hasten((each for each in self.sessions if each.is_blocked), now)
         if session.is_changed:
             session.is_changed = False
             self._limits.add(session.both_bytes)
@@ -254,6 +252,11 @@ class SizeWatch:
                 inbound_bytes=session.both_bytes,
                 expected_bytes=session.expected_bytes,
             )
+
+    def _hasten(self, sessions: Iterable[SizeSession], now: int) -> None:
+        for place, session in enumerate(sessions):
+            session.hasten(now + place * MS)
+            self._due = min(self._due, session.due)
 
     def _reckon(self) -> None:
         self._due = min((session.due for session in self.sessions), default=0)

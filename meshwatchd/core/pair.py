@@ -254,13 +254,12 @@ class PairWatch:
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
-            silent_bulk=self.side.silent_bulk(),
-            answering_bulk=self.side.bulk(),
+            bulk=self.side.bulk(),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
             is_overlay_direct=self._is_overlay_direct,
-            beside=self._surroundings.look(since, leg),
+            beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
         )
 

@@ -27,7 +27,7 @@ class PortWalk:
         name: what stride and start are derived from; the same name means the same walk.
     """
 
-    __slots__ = ("_count", "_offset", "_stride", "band")
+    __slots__ = ("_count", "_latest", "_offset", "_port", "_stride", "band")
 
     def __init__(self, band: PortBand, name: str) -> None:
         self.band = band
@@ -35,9 +35,16 @@ class PortWalk:
         seed = zlib.crc32(name.encode())
         self._stride = _coprime_stride(self._count, seed >> 16)
         self._offset = seed % self._count
+        # The index that was asked for last, and its port: all sessions of a round ask for one.
+        self._latest, self._port = 0, self._at(0)
 
     def port(self, index: int) -> int:
         """The port of an index; two indices share one only if they are a multiple of the band's width apart."""
+        if index != self._latest:
+            self._latest, self._port = index, self._at(index)
+        return self._port
+
+    def _at(self, index: int) -> int:
         return self.band.port((self._offset + index * self._stride) % self._count)
 
 
@@ -92,8 +99,10 @@ class _Lane:
 
     def take(self, now: int, *, is_forced: bool) -> int | None:
         clock = now // self._round_ns
-        index = max(self._index + 1, clock)
-        if index > max(clock, self._first) + self._lead and not is_forced:
+        index = self._index + 1
+        if index < clock:
+            index = clock
+        elif index > max(clock, self._first) + self._lead and not is_forced:
             return None
         self._index = index
         return self._walk.port(index + self._shift)

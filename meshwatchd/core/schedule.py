@@ -276,7 +276,9 @@ class Schedule:
                     else:
                         unheard.append((at, item))
             elif isinstance(item, Session):
-                self._send(item, now, probes, is_confirm=True)
+                port = item.ports.take(now, is_burst=True)
+                if port is not None:
+                    probes.append(self._begin(item, now, port, is_confirm=True))
         for at, waits in unheard:
             self._push(at, waits)
         return probes
@@ -316,9 +318,10 @@ class Schedule:
 
     def answered(self, session: Session) -> None:
         """A probe of this session was answered in time: what left before it for the same node has been outrun."""
-        waits, sent_at = self._waits[session.plan.session], session.history[-1]
-        if sent_at > waits.outrun.get(session.plan.peer, 0):
-            waits.outrun[session.plan.peer] = sent_at
+        plan, sent_at = session.plan, session.history[-1]
+        waits = self._waits[plan.session]
+        if sent_at > waits.outrun.get(plan.peer, 0):
+            waits.outrun[plan.peer] = sent_at
             end = waits.end(self._widening_ns)
             if end is not None and waits.armed_at is not None and end < waits.armed_at:
                 self._arm(waits, end)
@@ -367,15 +370,18 @@ class Schedule:
                 turn.is_booked = True
                 break
             turn.is_booked = False
+            # Without a port the session waits for its next turn: a probe that is not fresh would prove nothing.
             session = turn.next()
             session.tries = 0
-            self._send(session, now, probes, is_confirm=False)
+            port = session.ports.take(now, is_burst=False)
+            if port is not None:
+                probes.append(self._begin(session, now, port))
             if turn.close_left:
                 turn.close_left -= 1
                 if not turn.close_left:
                     turn.rest(now)
             turn.grid += turn.step_ns
-            early = turn.grid - int(self._rng.random() * min(turn.interval_ns // 10, turn.step_ns))
+            early = turn.grid - int(self._rng.random() * turn.jitter_ns)
             turn.at = early - early % self._grid_ns
         self._push(turn.at, turn)
 
@@ -400,12 +406,6 @@ class Schedule:
         waits.armed_at = end
         if end is not None:
             self._push(end, waits)
-
-    def _send(self, session: Session, now: int, probes: list[SendProbe], *, is_confirm: bool) -> None:
-        """Unless the ports of the session are used up: a probe that is not fresh would prove nothing."""
-        port = session.ports.take(now, is_burst=is_confirm)
-        if port is not None:
-            probes.append(self._begin(session, now, port, is_confirm=is_confirm))
 
     def _begin(
         self,

@@ -9,7 +9,7 @@ suspect, and only the sequential test takes it down.
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -69,19 +69,20 @@ class Session:
     """Mutable state of one session; `answered` and `expired` are its two inputs.
 
     Attributes:
+        outstanding: when each probe left that is neither answered nor missed, by its number.
         history: when recent probes with an outcome were sent; bits inverted, and so negative, for those that were
-            missed. One number each: thousands of sessions keep it.
+            missed. One number each and no object: thousands of sessions keep it.
     """
 
     __slots__ = (
         "_missed",
-        "_outstanding",
         "_proof",
         "cusum",
         "delay",
         "history",
         "last_heard",
         "lost",
+        "outstanding",
         "plan",
         "ports",
         "sent",
@@ -95,7 +96,7 @@ class Session:
         self.ports = ports
         self.state = SessionState.INIT
         self.cusum = Cusum(hold_off_ns)
-        self.history: deque[int] = deque(maxlen=HISTORY)
+        self.history = array("q")
         self.seq = 0
         self.sent = 0
         self.lost = 0
@@ -103,8 +104,8 @@ class Session:
         self.tries = 0
         self._proof = 0
         self.delay = delay
-        # In the order of sending, as dictionaries keep it; half of the memory of ordered ones.
-        self._outstanding: dict[int, int] = {}
+        # Both in the order of sending, as dictionaries keep it; half of the memory of ordered ones.
+        self.outstanding: dict[int, int] = {}
         self._missed: dict[int, int] = {}
 
     @property
@@ -130,44 +131,41 @@ class Session:
     @property
     def waiting(self) -> int:
         """How many probes are neither answered nor missed."""
-        return len(self._outstanding)
+        return len(self.outstanding)
 
     def is_overdue(self, now: int) -> bool:
         """Whether an answer takes longer than usual: less than a miss, and known sooner."""
-        return bool(self._outstanding) and now - next(iter(self._outstanding.values())) > self.delay.usual_ns
+        return bool(self.outstanding) and now - next(iter(self.outstanding.values())) > self.delay.usual_ns
 
     def begin(self, now: int) -> int:
         """Note that a probe leaves now; returns its sequence number."""
         self.seq += 1
         self.sent += 1
-        self._outstanding[self.seq] = now
+        self.outstanding[self.seq] = now
         return self.seq
-
-    def waits_since(self, seq: int) -> int | None:
-        """When probe `seq` left, while it is neither answered nor missed."""
-        return self._outstanding.get(seq)
 
     def cancel(self, seq: int) -> None:
         """The probe never left."""
-        if self._outstanding.pop(seq, None) is not None:
+        if self.outstanding.pop(seq, None) is not None:
             self.sent -= 1
 
     def void(self) -> None:
         """What is on the way will be neither hit nor miss: this node itself may have lost the answer."""
-        self._outstanding.clear()
+        self.outstanding.clear()
 
     def forget_outstanding(self) -> None:
         """What is on the way proves nothing any more."""
-        self._outstanding.clear()
+        self.outstanding.clear()
         self.cusum.reset()
         self._judge()
 
     def answered(self, seq: int, rtt_ns: int, now: int) -> Outcome:
         """An authenticated answer to probe `seq` arrived."""
-        sent_at = self._outstanding.pop(seq, None)
+        sent_at = self.outstanding.pop(seq, None)
         if sent_at is not None:
             outcome = Outcome.HIT
-            self.cusum.hit(now)
+            if self.cusum.nats:
+                self.cusum.hit(now)
         elif (missed_at := self._missed.pop(seq, None)) is not None:
             sent_at, outcome = missed_at, Outcome.LATE
             self.lost -= 1
@@ -176,7 +174,7 @@ class Session:
             self.cusum.heal(now)
         else:
             return Outcome.UNKNOWN
-        self.history.append(sent_at)
+        self._remember(sent_at)
         self.last_heard = now
         self.delay.sample(rtt_ns, now)
         self._proof += 1
@@ -186,13 +184,13 @@ class Session:
 
     def expired(self, seq: int, now: int) -> Outcome:
         """The wait for probe `seq` is over."""
-        sent_at = self._outstanding.pop(seq, None)
+        sent_at = self.outstanding.pop(seq, None)
         if sent_at is None:
             return Outcome.UNKNOWN
         self._missed[seq] = sent_at
         while self._missed and now - self._missed[oldest := next(iter(self._missed))] > MAX_LATE_NS:
             del self._missed[oldest]
-        self.history.append(~sent_at)
+        self._remember(~sent_at)
         self.lost += 1
         self._proof = 0
         if self.is_proven:
@@ -218,6 +216,11 @@ class Session:
                 break
             count += 1
         return count
+
+    def _remember(self, outcome: int) -> None:
+        self.history.append(outcome)
+        if len(self.history) > HISTORY:
+            del self.history[0]
 
     def _judge(self) -> None:
         if self.state is SessionState.INIT:

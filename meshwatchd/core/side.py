@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from meshwatchd.core.evidence import KUBELET_PORT
+from meshwatchd.core.evidence import KUBELET_PORT, BulkPlaces
 from meshwatchd.core.schedule import Schedule
 from meshwatchd.core.session import Session, SessionState
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.settings import CanaryKind
+from meshwatchd.model.units import parse_duration
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""
@@ -73,13 +74,13 @@ class SideIssues:
         """Names and nodes of the canaries that ask a kubelet and get no answer."""
         return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and s.plan.port == KUBELET_PORT)
 
-    def bulk(self) -> tuple[tuple[str, str], ...]:
-        """Names and nodes of the canaries in bulk that were ever carried, but for those of `silent_bulk`."""
-        return tuple(place_of(s.plan) for s, twin in self._bulk if s.is_proven and not is_bulk_lost(s, twin))
+    def bulk_lost_since(self) -> int:
+        """When full segments began to be lost to the first that loses them, at the latest; 0 while none does."""
+        return min((_lost_since(s) for s, twin in self._bulk if is_bulk_lost(s, twin)), default=0)
 
-    def silent_bulk(self) -> tuple[tuple[str, str], ...]:
-        """Names and nodes of the services that accept connections and get nothing through them in bulk."""
-        return tuple(place_of(s.plan) for s, twin in self._bulk if is_bulk_lost(s, twin))
+    def bulk(self) -> BulkPlaces:
+        """What has become of the canaries in bulk that were ever carried."""
+        return sort_bulk(self._bulk, self.bulk_lost_since())
 
     def answering_canaries(self, since: int, counts: Callable[[SessionPlan], bool]) -> tuple[str, ...]:
         """Of the canaries that count, those that have answered every question since an instant, several of them.
@@ -124,6 +125,38 @@ def is_bulk_lost(bulk: Session, handshake: Session) -> bool:
         return False
     hits, misses = handshake.since(bulk.last_heard)
     return hits >= SURE_ANSWERS and hits >= SURE_ANSWERS * misses
+
+
+def sort_bulk(asked: tuple[tuple[Session, Session], ...], since: int) -> BulkPlaces:
+    """Which canaries in bulk are lost, carried or awaited since an instant; 0: no loss is known.
+
+    They come round one after the other: whoever answered last before the loss began is no witness of what came then.
+    One that is down with its handshake says nothing of full segments.
+    """
+    lost = tuple(place_of(s.plan) for s, twin in asked if is_bulk_lost(s, twin))
+    up = tuple(s for s, _ in asked if s.is_proven and s.state is not SessionState.DOWN)
+    carried = tuple(place_of(s.plan) for s in up if not since or s.since(since)[0] >= SURE_ANSWERS)
+    awaited = tuple(
+        place
+        for s, twin in asked
+        if (place := place_of(s.plan)) not in (*lost, *carried) and (s in up or _may_be_lost(s, twin))
+    )
+    return BulkPlaces(lost=lost, carried=carried, awaited=awaited)
+
+
+def _may_be_lost(bulk: Session, handshake: Session) -> bool:
+    """Nothing is acknowledged, and too few connections were tried since to say that they are accepted."""
+    is_down = bulk.state is SessionState.DOWN and handshake.state is not SessionState.DOWN
+    return is_down and handshake.since(bulk.last_heard)[0] < SURE_ANSWERS
+
+
+def _lost_since(bulk: Session) -> int:
+    """At the latest: the question that followed the last one to be answered was in vain.
+
+    The history would tell exactly, and forgets how it began.
+    """
+    assert bulk.plan.canary is not None, "canaries in bulk are canaries"
+    return bulk.last_heard + parse_duration(bulk.plan.canary.interval)
 
 
 def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:

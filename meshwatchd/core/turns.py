@@ -20,6 +20,7 @@ class Turn:
     Attributes:
         at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
         rest_ns: the interval of each session while nothing speaks against any of them.
+        jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
         close_left: probes for which they are watched more closely.
         is_booked: the node has room for the next one at `at`.
     """
@@ -30,6 +31,7 @@ class Turn:
         "grid",
         "interval_ns",
         "is_booked",
+        "jitter_ns",
         "kind",
         "position",
         "rest_ns",
@@ -42,7 +44,7 @@ class Turn:
         self.position = 0
         self.close_left = 0
         self.is_booked = False
-        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = 0
+        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:
         """Ask these from here on, from the same place in the round."""
@@ -53,6 +55,7 @@ class Turn:
         """Ask each session once in an interval."""
         self.interval_ns = interval_ns
         self.step_ns = max(1, interval_ns // len(self.sessions))
+        self.jitter_ns = min(interval_ns // 10, self.step_ns)
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for is kept."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from meshwatchd.core.clues import (
     deaf_end,
+    has_bulk_come_round,
     hears_others,
     inbound_because,
     ip6_because,
@@ -423,10 +424,10 @@ TABLE: tuple[Rule, ...] = (
     *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(
         fault=FaultCode.OFFLOAD_FAULT,
-        matches=lambda e: bool(e.silent_bulk) and e.path is Leg.ALIVE,
+        matches=lambda e: bool(e.bulk.lost) and has_bulk_come_round(e) and e.path is Leg.ALIVE,
         culprit=offload_culprit,
         because=lambda e: (
-            *(f"{name} on {node} accepts connections, and no full segment gets there" for name, node in e.silent_bulk),
+            *(f"{name} on {node} accepts connections, and no full segment gets there" for name, node in e.bulk.lost),
             "the probes of every layer are answered, and no size was found too big",
         ),
     ),

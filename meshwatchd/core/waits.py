@@ -32,7 +32,7 @@ class Waits:
         queue = self.queue
         while queue:
             at, session, seq = queue[0]
-            sent_at = session.waits_since(seq)
+            sent_at = session.outstanding.get(seq)
             if sent_at is not None:
                 if sent_at < self.outrun.get(session.plan.peer, 0):
                     return min(at, sent_at + session.delay.outrun_ns + late_ns)

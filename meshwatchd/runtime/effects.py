@@ -134,7 +134,7 @@ class Effects:
         """Do one thing the core wants; what comes of it goes to the inbox."""
         if isinstance(output, SendProbe):
             # Nearly all commands; a match would try its patterns one by one.
-            (self._canaries if output.session in self._canaries else self._prober).send(output)
+            (self._canaries if output.session in self._canaries.sessions else self._prober).send(output)
             return
         match output:
             case SetBanner():

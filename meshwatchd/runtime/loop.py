@@ -211,11 +211,18 @@ class Loop:
 
     def _settle(self) -> None:
         """Give the core all events that wait, and those that its commands cause."""
-        inbox = self._inbox
+        inbox, engine, journal = self._inbox, self._engine, self._journal
         while True:
             self._handled += len(inbox)
             while inbox:
-                self._handle(inbox.popleft())
+                event, now_ns = inbox.popleft(), monotonic_ns()
+                outputs = engine.handle(event, now_ns)
+                if journal is not None:
+                    journal.note(event, now_ns, outputs, is_asked=self._is_asked)
+                    self._is_asked = False
+                # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits until later.
+                if outputs:
+                    self._carry_out(outputs, now_ns)
             self._effects.flush()
             # What could not be sent has come back.
             if not inbox:
@@ -227,22 +234,15 @@ class Loop:
             self._notify("READY=1")
             self._settle_down()
 
-    def _handle(self, event: Event) -> None:
-        now_ns = monotonic_ns()
-        outputs = self._engine.handle(event, now_ns)
-        if self._journal is not None:
-            self._journal.note(event, now_ns, outputs, is_asked=self._is_asked)
-            self._is_asked = False
-        # Most events of probes lead to nothing; the rest is asked for by outputs alone, or waits for the settling.
-        if outputs:
-            self._carried += len(outputs)
-            for output in outputs:
-                self._effects.carry_out(output, now_ns)
-            if self._effects.refusal:
-                self.stop()
-            ended = self._effects.take_ended()
-            if ended:
-                self._forget_probe_events(ended)
+    def _carry_out(self, outputs: list[Output], now_ns: int) -> None:
+        self._carried += len(outputs)
+        for output in outputs:
+            self._effects.carry_out(output, now_ns)
+        if self._effects.refusal:
+            self.stop()
+        ended = self._effects.take_ended()
+        if ended:
+            self._forget_probe_events(ended)
 
     def _forget_probe_events(self, ended: frozenset[SessionId]) -> None:
         """These ids stand for other sessions than they did, or for none."""

@@ -41,12 +41,12 @@ from meshwatchd.wire.mesh_tlv import (
     encode_gossip,
     hundredths,
 )
-from meshwatchd.wire.mould import Mould
+from meshwatchd.wire.mould import Mould, Pieces, cut, is_signed
 from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
 from meshwatchd.wire.parse import ParsedProbe, RejectReason, check_tags, verify_and_parse
-from meshwatchd.wire.reflect import reflect, reflect_again
+from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
 from meshwatchd.wire.replay import ReplayGuard, ReplayVerdict
-from meshwatchd.wire.seal import body_of, peek
+from meshwatchd.wire.seal import peek
 from meshwatchd.wire.standard_probe import StandardProbe, StandardReply, read_reply
 from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, read_request
 from meshwatchd.wire.template import ProbeSpec, ProbeTemplate, probe_bytes
@@ -73,6 +73,7 @@ __all__ = [
     "OwnState",
     "PairKey",
     "ParsedProbe",
+    "Pieces",
     "ProbeSpec",
     "ProbeTemplate",
     "Reflector",
@@ -83,15 +84,17 @@ __all__ = [
     "StandardReply",
     "StandardRequest",
     "answer_request",
-    "body_of",
     "check_tags",
+    "cut",
     "encode_gossip",
     "hundredths",
+    "is_signed",
     "node_id",
     "ns_from_ntp",
     "ntp_from_ns",
     "peek",
     "probe_bytes",
+    "read_asked",
     "read_reply",
     "read_request",
     "reflect",

@@ -47,23 +47,28 @@ class MacKey:
 
     Keeps the hash states behind the padded key and copies them for each tag: 0.7 us for a base packet, where
     hmac.digest() takes 1.7 us and copying an hmac.HMAC 1.1 us, because OpenSSL sets the key up again.
+
+    Attributes:
+        digest: the whole HMAC of some bytes, 32 bytes long; its first TAG_BYTES are the tag. A function and not a
+            method: it is called eight times for a probe and its answer.
     """
 
-    __slots__ = ("_inner", "_outer")
+    __slots__ = ("digest",)
 
     def __init__(self, key: bytes) -> None:
         if len(key) > _BLOCK_BYTES:
             key = hashlib.sha256(key).digest()
         padded = key.ljust(_BLOCK_BYTES, b"\0")
-        self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded)).copy
-        self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded)).copy
+        copy_inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in padded)).copy
+        copy_outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in padded)).copy
 
-    def digest(self, data: Data) -> bytes:
-        """The whole HMAC, 32 bytes; its first TAG_BYTES are the tag."""
-        inner, outer = self._inner(), self._outer()
-        inner.update(data)
-        outer.update(inner.digest())
-        return outer.digest()
+        def digest(data: Data) -> bytes:
+            inner, outer = copy_inner(), copy_outer()
+            inner.update(data)
+            outer.update(inner.digest())
+            return outer.digest()
+
+        self.digest = digest
 
     def tag(self, first: Data, second: Data = b"") -> bytes:
         """The tag over both parts, as if they were one piece."""

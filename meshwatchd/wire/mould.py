@@ -1,22 +1,56 @@
 """Packets that differ in base packet and tags alone: cut up once, put together and signed for each of them.
 
 Nearly all packets are of that kind, and each is signed twice, so how its parts come together is what they cost: one
-`Struct` cuts digests to tags and lays everything in place, where slices would copy each part by itself.
+`Struct` cuts digests to tags and lays everything in place, where slices would copy each part by itself. Those that
+arrive are taken apart by the same `Struct`.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
+from hmac import compare_digest
 from typing import Final
 
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.mesh_tlv import BASE_TAG_BYTES
-from meshwatchd.wire.seal import BASE_TAG_END, BASE_TAG_OFFSET, MESH_OFFSET, SEQUENCE_BYTES
+from meshwatchd.wire.seal import BASE_TAG_END, BASE_TAG_OFFSET, MESH_OFFSET, MIN_PACKET_BYTES, SEQUENCE_BYTES
 from meshwatchd.wire.stamp import HMAC_BYTES, HMAC_OFFSET
 from meshwatchd.wire.tlv import HEADER_BYTES
 
 _HEAD_BYTES: Final = BASE_TAG_OFFSET - MESH_OFFSET
+_TAIL_OFFSET: Final = BASE_TAG_END + HMAC_BYTES
+"""Where the tail would begin if the last tag stood before it: what is left of a packet's length is the tail's."""
+
+LONGEST_ALIKE_BYTES: Final = 512
+"""Packets up to here are most of all, and alike. Size probes are neither."""
+
+Pieces = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+"""Base packet without its tag (96 bytes), its tag (16), TLVs up to the tag's copy (32), that copy (8), what is left of
+the TLVs with the header of the HMAC TLV, and the tag in that (16).
+
+Packets of one signer of which third and fifth piece are equal say the same, but for what the base says: what the first
+of them was found to be, the others are. That holds for pieces of a packet that was verified, and for no other."""
+
+
+def cut(packet: bytes) -> Pieces | None:
+    """The pieces of a packet; None for one that is too short to be ours or too long to be like another."""
+    length = len(packet)
+    if not MIN_PACKET_BYTES <= length <= LONGEST_ALIKE_BYTES:
+        return None
+    pieces: Pieces = _layouts(length - _TAIL_OFFSET)[1].unpack(packet)
+    return pieces
+
+
+def is_signed(pieces: Pieces, key: MacKey) -> bool:
+    """Whether the tags of a packet are right; `parse.check_tags` says what is wrong with them."""
+    base, base_tag, head, copy, tail, tlv_tag = pieces
+    digest = key.digest
+    return (
+        compare_digest(digest(base)[:HMAC_BYTES], base_tag)
+        and compare_digest(digest(_layouts(len(tail))[0].pack(base, head, copy, tail))[:HMAC_BYTES], tlv_tag)
+        and base_tag.startswith(copy)
+    )
 
 
 class Mould:

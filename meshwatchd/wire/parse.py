@@ -174,7 +174,7 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
 
 
 def check_tags(packet: bytes | bytearray, key: PairKey) -> RejectReason | None:
-    """Verify the tags of a packet whose body (see `seal.body_of`) is this peer's; None when they are right."""
+    """Verify the tags of a packet that is otherwise known to be this peer's; None when they are right."""
     digest = key.receive.digest
     base, base_tag, copy = _BASE_TAGS.unpack_from(packet)
     if not compare_digest(digest(base)[:HMAC_BYTES], base_tag):

@@ -36,8 +36,17 @@ _MESH_TYPE: Final = int(TlvType.MESH)
 UNSYNCHRONIZED_WORD: Final = UNSYNCHRONIZED.encode()
 
 _BASE: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x")
+"""What a reflector writes into the base packet."""
+
 _REQUEST: Final = struct.Struct(">I 12x Q HH")
-"""What a reflector writes into the base packet, and what it repeats from the request's."""
+Asked = tuple[int, int, int, int]
+"""Sequence number, timestamp, error estimate and SSID of a request: what an answer repeats of its base packet."""
+
+
+def read_asked(request: bytes) -> Asked:
+    """What the answer to a request will repeat of it; unverified."""
+    asked: Asked = _REQUEST.unpack_from(request)
+    return asked
 
 
 def reflect(
@@ -94,7 +103,7 @@ def reflect(
 
 def reflect_again(
     mould: Mould,
-    request: bytes,
+    asked: Asked,
     *,
     key: PairKey,
     reflector_sequence: int,
@@ -103,11 +112,11 @@ def reflect_again(
     ttl: int,
     error_estimate: int = UNSYNCHRONIZED_WORD,
 ) -> bytes:
-    """Answer a verified request as an earlier one with the same body (see `seal.body_of`) was answered.
+    """Answer a verified request as an earlier one with the same TLVs (see `mould.Pieces`) was answered.
 
     Args:
         mould: of the answer to that one; it must have had no questions.
-        request: the bytes of this one.
+        asked: of the request.
         key: as in `reflect`, like all that follows.
         reflector_sequence: this reflector's count.
         rx_ntp: arrival of the request.
@@ -115,7 +124,7 @@ def reflect_again(
         ttl: of the request.
         error_estimate: of this node's clock.
     """
-    sequence, timestamp, error, ssid = _REQUEST.unpack_from(request)
+    sequence, timestamp, error, ssid = asked
     base = _BASE.pack(reflector_sequence, tx_ntp, error_estimate, ssid, rx_ntp, sequence, timestamp, error, ttl)
     return mould.cast(base, key.send)
 

@@ -56,15 +56,6 @@ def peek(packet: bytes | bytearray) -> tuple[int, int] | None:
     return node_id, key_id
 
 
-def body_of(packet: bytes) -> bytes:
-    """Everything but the base packet and the three tags.
-
-    Packets of one signer that have equal bodies say the same, but for what the base says: what the first of them was
-    found to be, the others are. That holds for a body of which one packet was verified, and for no other.
-    """
-    return packet[MESH_OFFSET:BASE_TAG_OFFSET] + packet[BASE_TAG_END:-HMAC_BYTES]
-
-
 def sign(packet: bytearray, key: MacKey) -> None:
     """Write both tags, and the copy of the first, into a packet that is otherwise complete."""
     end = len(packet)

@@ -26,6 +26,7 @@ from meshwatchd.model.events import (
     Event,
     LatenessMeasured,
     ReplyReceived,
+    RequestReceived,
     SendFailed,
     Stalled,
     SwitchApplied,
@@ -152,6 +153,9 @@ class RigEngine:
         match event:
             case ReplyReceived():
                 return self._replied(event, now)
+            case RequestReceived():
+                # What it says of a mesh is nothing to a rig.
+                return []
             case Tick() if not self._is_started:
                 return self._start(now)
             case Tick():

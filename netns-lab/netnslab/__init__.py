@@ -16,6 +16,7 @@ How a lab is made, from the outside in:
     state_plans, filter_plans, state_faults          the same for the catalogue; node_state restores and compares
     kilo_agents                                      what Kilo itself does: another leader, an agent that starts again
     removals                                         somebody removes what the daemons have put there
+    storms                                           random troubles of networks and daemons that overlap
     draw, commands, __main__                         for people
     backends                                         which kernel all this runs on
 

@@ -38,7 +38,7 @@ import errno
 import os
 import socket
 import struct
-from typing import Final, cast
+from typing import Final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _SENDMMSG: Final = _LIBC.sendmmsg
@@ -54,6 +54,11 @@ _RECEIVED: Final = struct.Struct("@8x I 28x Q 8x I4x")
 NAME_BYTES: Final = 32
 """Room for a sockaddr_in6 of 28 bytes, aligned."""
 _ALIGNMENT: Final = 8
+MAX_LAYOUTS: Final = 64
+"""Kinds of datagrams whose layout is kept; size probes may have any length."""
+
+_Lengths = tuple[int, int, int]
+"""Of a name, of ancillary data and of a packet."""
 
 Datagram = tuple[bytes, bytes, bytes]
 """A packet, its sender as a sockaddr, its ancillary data as the kernel wrote it."""
@@ -75,6 +80,8 @@ class _Slots:
         self.vectors = ctypes.create_string_buffer(count * _VECTOR.size)
         self.contents = ctypes.create_string_buffer(count * self.stride)
         self.address = ctypes.addressof(self.headers)
+        # Nearly all datagrams are as long as those before them, and one call takes all their parts out or puts them in.
+        self._layouts: dict[_Lengths, struct.Struct] = {}
         for slot in range(count):
             self.shape(slot, NAME_BYTES, control_bytes, packet_bytes)
 
@@ -86,6 +93,18 @@ class _Slots:
         _VECTOR.pack_into(self.vectors, slot * _VECTOR.size, name + self.packet_at, packet_bytes)
         fields = (name, name_bytes, vector, 1, control, control_bytes, 0, 0)
         _HEADER.pack_into(self.headers, slot * _HEADER.size, *fields)
+
+    def layout(self, lengths: _Lengths) -> struct.Struct:
+        """Name, ancillary data and packet of a slot, where they are so long."""
+        layout = self._layouts.get(lengths)
+        if layout is None:
+            if len(self._layouts) >= MAX_LAYOUTS:
+                self._layouts.clear()
+            name, control, packet = lengths
+            gaps = self.control_at - name, self.packet_at - self.control_at - control
+            layout = struct.Struct(f"{name}s {gaps[0]}x {control}s {gaps[1]}x {packet}s")
+            self._layouts[lengths] = layout
+        return layout
 
 
 class ReceiveBatch:
@@ -121,21 +140,14 @@ class ReceiveBatch:
                 return []
             raise OSError(error, os.strerror(error))
         self._used = count
-        # An array of c_char is cut like bytes, into bytes.
-        contents, stride = cast("bytes", memory.contents), memory.stride
-        name, control, packet = 0, memory.control_at, memory.packet_at
-        received = []
-        for name_bytes, control_bytes, packet_bytes in _RECEIVED.iter_unpack(self._headers[: count * _HEADER.size]):
-            received.append(
-                (
-                    contents[packet : packet + packet_bytes],
-                    contents[name : name + name_bytes],
-                    contents[control : control + control_bytes],
-                )
-            )
-            name += stride
-            control += stride
-            packet += stride
+        contents, stride, at = memory.contents, memory.stride, 0
+        lengths, layout, received = None, None, []
+        for told in _RECEIVED.iter_unpack(self._headers[: count * _HEADER.size]):
+            if layout is None or told != lengths:
+                lengths, layout = told, memory.layout(told)
+            name, control, packet = layout.unpack_from(contents, at)
+            received.append((packet, name, control))
+            at += stride
         return received
 
 
@@ -151,8 +163,6 @@ class SendBatch:
     def __init__(self, slots: int, packet_bytes: int, control_bytes: int = 0) -> None:
         self.slots = slots
         self._memory = _Slots(slots, packet_bytes, control_bytes)
-        self._contents = memoryview(self._memory.contents).cast("B")
-        self._edge = struct.Struct(f"{NAME_BYTES}s{self._memory.packet_at - NAME_BYTES}s")
         self._shapes = [(0, 0, 0)] * slots
         self._count = 0
 
@@ -168,12 +178,8 @@ class SendBatch:
             control: ancillary data, as struct cmsghdr has it.
         """
         slot, memory = self._count, self._memory
-        start = slot * memory.stride
-        self._edge.pack_into(self._contents, start, name, control)
-        start += memory.packet_at
-        length = len(packet)
-        self._contents[start : start + length] = packet
-        shape = (len(name), len(control), length)
+        shape = (len(name), len(control), len(packet))
+        memory.layout(shape).pack_into(memory.contents, slot * memory.stride, name, control, packet)
         # Probes are all of one length, but for the few that carry a message.
         if shape != self._shapes[slot]:
             self._shapes[slot] = shape

@@ -32,7 +32,16 @@ from meshwatchd.model.events import ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import OwnState, PairKey, ParsedProbe, RejectReason, body_of, check_tags, verify_and_parse
+from meshwatchd.wire import (
+    OwnState,
+    PairKey,
+    ParsedProbe,
+    RejectReason,
+    check_tags,
+    cut,
+    is_signed,
+    verify_and_parse,
+)
 
 PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""
@@ -307,15 +316,20 @@ class Prober:
         if probe.flight.port is not port or name != session.name:
             counters["replies-misdirected"] += 1
             return False
-        familiar = session.familiar
-        if familiar is not None and familiar.key is session.key and familiar.body == body_of(data):
+        familiar, pieces = session.familiar, cut(data)
+        if (
+            familiar is not None
+            and pieces is not None
+            and familiar.key is session.key
+            and familiar.head == pieces[2]
+            and familiar.tail == pieces[4]
+        ):
             # It says what the answer before it said: only its signature and its claim are new.
-            reason = check_tags(data, session.key)
-            if reason is None and ntp == probe.ntp:
+            if is_signed(pieces, session.key.receive) and ntp == probe.ntp:
                 del self._outstanding[key]
                 self._accept(familiar, probe, arrived_ns)
                 return True
-            counters[f"replies-{reason or 'replayed'}"] += 1
+            counters[f"replies-{check_tags(data, session.key) or 'replayed'}"] += 1
             return False
         signer: PairKey | None = session.key
         answer = verify_and_parse(data, session.key)
@@ -331,14 +345,16 @@ class Prober:
             counters["replies-replayed"] += 1
         else:
             del self._outstanding[key]
-            session.familiar = familiar = FamiliarAnswer(
+            familiar = FamiliarAnswer(
                 key=signer,
-                body=body_of(data),
+                head=b"" if pieces is None else pieces[2],
+                tail=b"" if pieces is None else pieces[4],
                 epoch=answer.mesh.epoch,
                 banner=translate.banner_of(answer.mesh),
                 guard=self._peers.peer(session.plan.peer).guard,
                 is_destination_refused=answer.is_destination_refused,
             )
+            session.familiar = familiar
             self._accept(familiar, probe, arrived_ns)
             return True
         return False

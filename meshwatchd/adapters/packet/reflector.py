@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -43,10 +42,14 @@ from meshwatchd.wire import (
     OwnState,
     PairKey,
     ParsedProbe,
+    Pieces,
     ReplayVerdict,
-    body_of,
     check_tags,
+    cut,
+    is_signed,
     peek,
+    read_asked,
+    reflect_again,
     verify_and_parse,
 )
 
@@ -56,10 +59,7 @@ BATCH: Final = 32
 """Requests that are answered together: the first answer waits for the last, some 0.5 ms."""
 MAX_SESSIONS: Final = 4096
 MAX_FAMILIAR: Final = 8192
-"""Bodies of requests that are remembered with their answers; some 800 bytes each, one or two for each session."""
-
-_NUMBERS: Final = struct.Struct("> I 22x H")
-"""Sequence number and SSID of a request (RFC 8762 section 4.2.2, RFC 8972 section 3)."""
+"""Requests that are remembered with their answers; some 800 bytes each, one or two for each session."""
 
 Emit = Callable[[RequestReceived | OtherKeySeen], None]
 
@@ -84,7 +84,7 @@ class _Now(NamedTuple):
 
 
 class _Familiar(msgspec.Struct, gc=False):
-    """A verified request and what became of it, for those that repeat its body.
+    """A verified request and what became of it, for those that repeat all but its base packet.
 
     Nearly all requests do: what is new in them is number, time and signature, so that nothing else is looked at.
 
@@ -92,7 +92,8 @@ class _Familiar(msgspec.Struct, gc=False):
         peer, key: its signer.
         epoch: of the signer.
         event, is_fresh: what was told, and what that says of the epoch.
-        way: how it came, as ancillary data without its stamp; `delivery` is the same, read.
+        way: how it came, as ancillary data without its stamp; `ttl` is part of that.
+        way_back: ancillary data of the answer.
         own, is_routed: this node's state and the kind of port that went into the answer.
         mould: of the answer.
     """
@@ -103,7 +104,8 @@ class _Familiar(msgspec.Struct, gc=False):
     event: RequestReceived
     is_fresh: bool
     way: bytes
-    delivery: Delivery
+    ttl: int
+    way_back: bytes
     own: OwnState
     is_routed: bool
     mould: Mould
@@ -135,7 +137,8 @@ class Reflector:
         self._listeners: dict[int, _Listener] = {}
         self._open: dict[tuple[int, socket.AddressFamily], int] = {}
         self._wanted: tuple[int, ...] = ()
-        self._familiar: dict[bytes, _Familiar] = {}
+        # By third and fifth piece (see `wire.Pieces`).
+        self._familiar: dict[tuple[bytes, bytes], _Familiar] = {}
         self._rotations = 0
         self._external: frozenset[int] = frozenset()
 
@@ -214,52 +217,57 @@ class Reflector:
         """Answer requests and tell of them, or count why not."""
         familiar, own, voice, is_routed, tx_ntp = self._familiar, self._own, self._voice, listener.is_routed, now.tx_ntp
         for datagram in requests:
-            known = familiar.get(body_of(datagram[0]))
+            pieces, known = cut(datagram[0]), None
+            if pieces is not None:
+                known = familiar.get((pieces[2], pieces[4]))
             if (
                 known is not None
+                and pieces is not None
                 and known.own is (own if voice is None else voice.always_to(known.peer.name))
                 and known.is_routed is is_routed
                 and known.way == datagram[2][STAMP_BYTES:]
             ):
-                reason = self._hear_again(known, datagram, now, tx_ntp)
+                reason = self._hear_again(known, datagram, pieces, now, tx_ntp=tx_ntp)
             else:
-                reason = self._hear_first(listener, datagram, now, tx_ntp)
+                reason = self._hear_first(listener, datagram, pieces, now, tx_ntp=tx_ntp)
             if reason:
                 self._counters[f"requests-{reason}"] += 1
             tx_ntp += 1
 
-    def _hear_again(self, known: _Familiar, datagram: Datagram, now: _Now, tx_ntp: int) -> str:
-        """Take a request of a familiar body; the reason why it gets no answer, empty if it does."""
+    def _hear_again(self, known: _Familiar, datagram: Datagram, pieces: Pieces, now: _Now, *, tx_ntp: int) -> str:
+        """Take a request that is like one before it; the reason why it gets no answer, empty if it does."""
         data, name, control = datagram
-        peer, key = known.peer, known.key
-        if peer.bucket.is_empty(now.now_ns):
+        peer, key, now_ns = known.peer, known.key, now.now_ns
+        if peer.bucket.is_empty(now_ns):
             return "rate-limited"
-        reason = check_tags(data, key)
-        if reason is not None:
-            return reason
-        sequence, ssid = _NUMBERS.unpack_from(data)
+        if not is_signed(pieces, key.receive):
+            return check_tags(data, key) or ""
+        asked = read_asked(data)
+        sequence, _timestamp, _error, ssid = asked
         verdict = peer.guard.accept(known.epoch, sequence, session=ssid)
         is_fresh = verdict is ReplayVerdict.FRESH
         if not is_fresh and verdict is not ReplayVerdict.UNCONFIRMED_EPOCH:
             return "replayed"
-        if not (peer.bucket.take(now.now_ns) and self._peers.bucket.take(now.now_ns)):
+        if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
-        reply = wire.reflect_again(
+        reply = reflect_again(
             known.mould,
-            data,
+            asked,
             key=key,
             reflector_sequence=_count(peer, ssid),
             rx_ntp=arrival_ntp(control, now.wall_ns),
             tx_ntp=tx_ntp,
-            ttl=known.delivery.ttl,
+            ttl=known.ttl,
         )
-        self._outgoing.add(reply, name, known.delivery.routed_answer if known.is_routed else known.delivery.answer)
+        self._outgoing.add(reply, name, known.way_back)
         if known.is_fresh is not is_fresh:
             known.event, known.is_fresh = msgspec.structs.replace(known.event, is_fresh_epoch=is_fresh), is_fresh
         self._emit(known.event)
         return ""
 
-    def _hear_first(self, listener: _Listener, datagram: Datagram, now: _Now, tx_ntp: int) -> str:
+    def _hear_first(
+        self, listener: _Listener, datagram: Datagram, pieces: Pieces | None, now: _Now, *, tx_ntp: int
+    ) -> str:
         """Take a request that may be anything; the reason why it gets no answer, empty if it does."""
         data, _name, control = datagram
         accepted = self._admit(data, now.now_ns)
@@ -281,17 +289,19 @@ class Reflector:
         if event is None:
             return "unknown-layer"
         self._emit(event)
-        if request.coordination is None and not request.has_questions and key.key_id == self._peers.signing_id:
+        is_plain = request.coordination is None and not request.has_questions
+        if is_plain and pieces is not None and key.key_id == self._peers.signing_id:
             if len(self._familiar) >= MAX_FAMILIAR:
                 self._familiar.clear()
-            self._familiar[body_of(data)] = _Familiar(
+            self._familiar[pieces[2], pieces[4]] = _Familiar(
                 peer=peer,
                 key=key,
                 epoch=request.mesh.epoch,
                 event=event,
                 is_fresh=is_fresh,
                 way=control[STAMP_BYTES:],
-                delivery=delivery,
+                ttl=delivery.ttl,
+                way_back=delivery.routed_answer if listener.is_routed else delivery.answer,
                 own=own,
                 is_routed=listener.is_routed,
                 mould=Mould(reply),

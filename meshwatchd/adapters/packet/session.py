@@ -25,14 +25,15 @@ class FamiliarAnswer(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         key: under which it was verified.
-        body: as `wire.body_of` has it.
+        head, tail: its third and fifth piece (see `wire.Pieces`).
         epoch, banner: of the peer.
         guard: the peer's.
         is_destination_refused: as in `wire.ParsedProbe`.
     """
 
     key: PairKey | None
-    body: bytes
+    head: bytes
+    tail: bytes
     epoch: int
     banner: Banner
     guard: ReplayGuard

@@ -20,8 +20,9 @@ from meshwatchd.wire.ntp import ERA_S, NTP_TO_UNIX_S
 SO_TIMESTAMPNS: Final = 35
 """Also the type of its ancillary message (asm-generic/socket.h); Python 3.11 has no name for it."""
 
-_STAMP: Final = struct.Struct("@Q i i l l")
+_STAMP: Final = struct.Struct("@8x i i l l")
 """struct cmsghdr (length, level, type; linux/socket.h) and struct timespec."""
+_SOL_SOCKET: Final = int(socket.SOL_SOCKET)
 STAMP_BYTES: Final = _STAMP.size
 SECOND_NS: Final = 1_000_000_000
 
@@ -36,18 +37,20 @@ def arrival_wall_ns(control: bytes, default_ns: int) -> int:
     """
     if len(control) < STAMP_BYTES:
         return default_ns
-    _length, level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
-    if kind != SO_TIMESTAMPNS or level != socket.SOL_SOCKET:
+    level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
+    if kind != SO_TIMESTAMPNS or level != _SOL_SOCKET:
         return default_ns
-    return int(seconds * SECOND_NS + nanoseconds)
+    arrived_ns: int = seconds * SECOND_NS + nanoseconds
+    return arrived_ns
 
 
 def arrival_ntp(control: bytes, default_ns: int) -> int:
     """The same as `arrival_wall_ns`, as a 64-bit NTP timestamp."""
     if len(control) >= STAMP_BYTES:
-        _length, level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
-        if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET:
-            return int((seconds + NTP_TO_UNIX_S) % ERA_S << 32 | (nanoseconds << 32) // SECOND_NS)
+        level, kind, seconds, nanoseconds = _STAMP.unpack_from(control)
+        if kind == SO_TIMESTAMPNS and level == _SOL_SOCKET:
+            arrived: int = (seconds + NTP_TO_UNIX_S) % ERA_S << 32 | (nanoseconds << 32) // SECOND_NS
+            return arrived
     return ntp_from_ns(default_ns)
 
 

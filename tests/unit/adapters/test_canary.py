@@ -220,10 +220,10 @@ def test_new_sessions_replace_the_old_ones():
     """Their numbers mean something else now; nothing that was asked before is reported."""
     with _asker() as asker, _datagrams(socket.AF_INET) as served:
         asker.ask(served.getsockname())
-        assert SESSION in asker.prober
+        assert SESSION in asker.prober.sessions
         asker.prober.configure(())
         _, sender = served.recvfrom(100)
         with socket.socket(type=socket.SOCK_DGRAM) as again:
             again.bind(("", sender[1]))
 
-        assert SESSION not in asker.prober
+        assert SESSION not in asker.prober.sessions

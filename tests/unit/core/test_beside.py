@@ -13,6 +13,7 @@ from meshwatchd.core.evidence import Leg
 from meshwatchd.core.session import Session
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import VerdictChanged
 from meshwatchd.model.settings import SECOND, Canary, CanaryKind
 from tests.support.bench import Bench
 from tests.support.lab_mesh import direct_settings, direct_snapshot, with_canaries
@@ -77,6 +78,37 @@ def test_full_segments_that_get_nowhere_are_lost_at_this_node(lost):
     faults = {name: FaultCode.OFFLOAD_FAULT if name in lost else FaultCode.NONE for name in ("n2", "n3")}
     assert faults == _faults(bench)
     assert {"n1" if len(lost) > 1 else "n2"} == {culprit for culprit in _culprits(bench).values() if culprit}
+
+
+SLOW = msgspec.structs.replace(BULK[1], interval="2s")
+
+
+@pytest.mark.parametrize(("lost", "culprit"), [(("n2",), "n2"), (("n2", "n3"), "n1")])
+def test_nobody_is_named_before_all_have_been_asked_since_full_segments_are_lost(lost, culprit):
+    """The one that is asked more often is found first, and was named alone while the others had yet to be asked."""
+    bench = _bench(msgspec.structs.replace(BULK[0], interval="500ms"), SLOW)
+    bench.silent = lambda plan: (
+        plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node in lost
+    )
+    bench.run(40 * SECOND)
+    told = [change.verdict for change in bench.said(VerdictChanged)]
+
+    assert {(FaultCode.OFFLOAD_FAULT, culprit)} == {(verdict.fault, verdict.culprit) for verdict in told}
+    assert len(lost) == len(told)
+
+
+def test_a_service_that_is_gone_is_not_waited_for():
+    """Its pod died before: of full segments it tells nothing, and the others do."""
+    bench = _bench(*BULK)
+    bench.silent = lambda plan: plan.canary is not None and plan.canary.node == "n3"
+    bench.run(20 * SECOND)
+    gone = bench.silent
+    bench.silent = lambda plan: (
+        gone(plan) or (plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node == "n2")
+    )
+    bench.run(30 * SECOND)
+
+    assert {"n2": FaultCode.OFFLOAD_FAULT, "n3": FaultCode.POD_UNREACHABLE} == _faults(bench)
 
 
 def test_a_silent_canary_outside_is_a_witness_and_no_fault():

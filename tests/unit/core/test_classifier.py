@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meshwatchd.core.classifier import Evidence, Leg, classify, explains
-from meshwatchd.core.evidence import Beside
+from meshwatchd.core.evidence import Beside, BulkPlaces
 from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.core.verdict_rules import TABLE
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
@@ -169,7 +169,7 @@ CASES = [
     ("fragments are dropped", sized(FaultCode.FRAGMENTS_DROPPED), "b1"),
     (
         "services accept connections, and full segments do not get there",
-        replace(HEALTHY, silent_bulk=(("web", "a2"), ("dns", "a3")), answering_bulk=(("lead", "a1"),)),
+        replace(HEALTHY, bulk=BulkPlaces(lost=(("web", "a2"), ("dns", "a3")), carried=(("lead", "a1"),))),
         "a1",
     ),
     ("all is well", HEALTHY, ""),

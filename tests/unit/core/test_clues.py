@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meshwatchd.core.classifier import classify
-from meshwatchd.core.evidence import Beside, Leg
+from meshwatchd.core.evidence import Beside, BulkPlaces, Leg
 from meshwatchd.model.faults import FaultCode
 from tests.unit.core.test_classifier import HEALTHY, LONE_LEADER
 
@@ -90,3 +90,13 @@ def test_who_takes_no_probes_is_the_end_that_others_are_not(tunnels, is_direct, 
     )
 
     assert (FaultCode.PROBE_PORT_BLOCKED, culprit) == (classify(deaf).fault, classify(deaf).culprit)
+
+
+@pytest.mark.parametrize("awaited", [(), (("dns", "c1"),)])
+def test_full_segments_that_others_have_yet_to_get_name_nobody(awaited):
+    """Here, beside this pair, or at neither: only then the one that is lost is the only one."""
+    web, others = (("web", "a3"),), BulkPlaces(carried=(("lead", "a1"),), awaited=awaited)
+    beside = replace(HEALTHY, is_overlay_direct=True, bulk=BulkPlaces(lost=web), beside=Beside(bulk=others))
+    here = replace(HEALTHY, bulk=replace(others, lost=web))
+
+    assert {FaultCode.NONE if awaited else FaultCode.OFFLOAD_FAULT} == {classify(each).fault for each in (beside, here)}

@@ -162,9 +162,7 @@ def test_reset_forgets_evidence_but_no_verdict():
 
 def test_a_short_stall_is_held_off():
     """Ten probes of one burst share one fate: only when the doubt is old enough does the next miss condemn."""
-    cusum = Cusum(hold_off_ns=100)
-    for _ in range(50):
-        cusum.miss(1_000)
+    cusum = _held_off()
     cusum.miss(1_099)
     is_held_off = not cusum.is_tripped
     cusum.miss(1_100)
@@ -175,9 +173,7 @@ def test_a_short_stall_is_held_off():
 
 def test_what_was_about_to_condemn_is_over_after_ten_answers_as_well():
     """All that lacked was time. Were it not so, who was spared a trip would doubt for longer than who was not."""
-    cusum = Cusum(hold_off_ns=100)
-    for _ in range(50):
-        cusum.miss(1_000)
+    cusum = _held_off()
     for _ in range(9):
         cusum.hit(1_010)
     is_suspect = cusum.is_suspect
@@ -189,9 +185,7 @@ def test_what_was_about_to_condemn_is_over_after_ten_answers_as_well():
 
 def test_misses_in_between_count_against_what_was_about_to_condemn():
     """Nine answers, four misses and nine more are no recovery, and misses condemn once the doubt is old enough."""
-    cusum = Cusum(hold_off_ns=100)
-    for _ in range(50):
-        cusum.miss(1_000)
+    cusum = _held_off()
     for at in (1_010, 1_020):
         for _ in range(9):
             cusum.hit(at)
@@ -254,6 +248,14 @@ def test_a_trip_for_a_broken_quarter_is_not_over_after_ten_answers():
     cusum.hit(0)
 
     assert not cusum.is_tripped
+
+
+def _held_off():
+    """A doubt that lacks nothing to condemn but age; it began at 1 000 ns and is held off for 100."""
+    cusum = Cusum(hold_off_ns=100)
+    for _ in range(50):
+        cusum.miss(1_000)
+    return cusum
 
 
 def _tripped():

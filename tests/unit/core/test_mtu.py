@@ -20,11 +20,13 @@ class Desk:
 
     Attributes:
         limits: by session; what is not there passes all.
+        rtt_ns: until an answer comes.
         sent: (instant, probe) of all.
         busiest: how many trials were under way at one time.
     """
 
-    def __init__(self, name="b3", settings=None):
+    def __init__(self, name="b3", settings=None, rtt_ns=RTT_NS):
+        self.rtt_ns = rtt_ns
         self.now = 100 * SECOND
         self.planner = planner_of(name)
         self.plans = lay_out(self.planner, has_standby=True)
@@ -65,8 +67,8 @@ class Desk:
         self.sent.append((self.now, output))
         if output.size_bytes <= self.limits.get(output.session, 65_535):
             count = self.counts[output.session] = self.counts.get(output.session, -1) + 1
-            event = SizeAnswered(session=output.session, seq=output.seq, rtt_ns=RTT_NS, count=count)
-            self.replies.append((self.now + RTT_NS, event))
+            event = SizeAnswered(session=output.session, seq=output.seq, rtt_ns=self.rtt_ns, count=count)
+            self.replies.append((self.now + self.rtt_ns, event))
 
     def sessions(self, layer):
         """Of one layer."""
@@ -113,6 +115,38 @@ def test_one_black_hole_makes_all_others_look_at_once():
     searched = {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY}
     assert {1300} == {s.both_bytes for layer in searched for s in desk.sessions(layer)}
     assert {1300} == {fact.inbound_bytes for fact in desk.facts if fact.layer in searched}
+
+
+def test_nobody_is_named_before_all_others_were_tried_where_answers_take_ten_milliseconds():
+    """They take turns with the searches of those that are done. A slow machine took 0.8 s, and named the wrong end."""
+    desk = Desk(rtt_ns=10 * MS).run(8 * SECOND)
+    for session in desk.watch.sessions:
+        desk.limits[session.plan.session] = 1300
+    desk.run(3 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
+    settled_at = desk.watch.settled_at
+    desk.run(3 * SECOND, lambda: all(session.is_blocked for session in desk.watch.sessions))
+
+    assert desk.now < settled_at
+
+
+def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():
+    """Not at the next deadline of the node, which may be far: here it is 20 ms."""
+    desk = Desk().run(5 * SECOND)
+    full = {session.plan.session: session.goal_bytes for session in desk.watch.sessions}
+    desk.limits = dict.fromkeys(full, 1300)
+    desk.run(20 * SECOND)
+    blocked = sum(session.is_blocked for session in desk.watch.sessions)
+    desk.limits.clear()
+    desk.sent.clear()
+    desk.run(9 * SECOND, lambda: desk.sent and desk.sent[-1][1].size_bytes == full[desk.sent[-1][1].session])
+    _, answer = desk.replies[-1]
+    for session in desk.watch.sessions:
+        session.postpone(desk.now)
+    desk.watch.observe(snapshot_of("b3"), desk.now)
+    desk.watch.answered(answer, desk.now + RTT_NS)
+
+    assert sum(session.is_blocked for session in desk.watch.sessions) == blocked - 1
+    assert desk.watch.deadline() <= desk.now + RTT_NS + MS
 
 
 def test_recovery_is_told_as_well():

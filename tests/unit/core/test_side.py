@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.core.side import NEVER_ANSWERED
@@ -187,6 +188,21 @@ def test_services_that_accept_connections_and_get_no_full_segment(lost, culprit)
     bench.run(20 * SECOND)
 
     assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+
+
+def test_a_relay_that_loses_full_segments_is_not_taken_for_the_first_node_behind_it():
+    """The others there are asked less often, and the relay's own pod gets all it is sent."""
+    paced = [
+        msgspec.structs.replace(each, interval=interval)
+        for each, interval in zip(BULK, ("1s", "500ms", "2s"), strict=True)
+    ]
+    bench = _ready("b3", with_canaries(settings_for("b3"), *paced))
+    bench.run(6 * SECOND)
+    bench.silent = _in_bulk("a2", "a3")
+    bench.run(40 * SECOND)
+    told = [change.verdict for change in bench.said(VerdictChanged)]
+
+    assert [(FaultCode.OFFLOAD_FAULT, "a1")] == [(verdict.fault, verdict.culprit) for verdict in told]
 
 
 def test_a_service_that_is_gone_is_no_broken_offload():
