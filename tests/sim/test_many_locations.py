@@ -254,8 +254,8 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
     verified = [told.fact for told in world.facts(out.FailoverVerified, node="a2", since=began)]
     assert 3 == len(verified), world.story(since=began)
     assert [] == world.facts(out.FailoverRolledBack, since=began)
-    assert ["a2"] == [told.node for told in world.facts(ProbesHeld)]
     world.assert_bounded(FEW_PER_SECOND)
+    assert ["a2"] == [told.node for told in world.facts(ProbesHeld)]
 
 
 def _are_ready(world: World, pairs: int) -> bool:
