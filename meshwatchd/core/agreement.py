@@ -67,7 +67,7 @@ class Agreement:
         mover.next_step = now + REPEAT_NS
         partner = context.partner(intent.target, now)
         if partner is not None and self._is_fit(intent):
-            yield from context.say(CoordinationKind.PROPOSE, partner, intent, now)
+            yield from context.say(CoordinationKind.PROPOSE, partner, intent, now, is_repeated=now > intent.began)
 
     def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
         """A relay speaks."""

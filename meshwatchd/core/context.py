@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 
+from meshwatchd.core.allowance import Allowance, Use
 from meshwatchd.core.damping import Damper
 from meshwatchd.core.mover import Intent, Mover
 from meshwatchd.core.mtu import SizeWatch
@@ -36,7 +37,7 @@ class PairContext:
     Watch, planner and whether this node enforces are replaced when the mesh changes; all else is for good.
 
     Attributes:
-        orders, storm: of the whole node.
+        orders, storm, allowance: of the whole node.
         is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
         unrest: whether the mesh is being rewritten at this moment.
         explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
@@ -58,6 +59,7 @@ class PairContext:
     explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
     orders: Orders = field(default_factory=Orders)
     storm: Storm = field(default_factory=lambda: Storm(3))
+    allowance: Allowance = field(default_factory=lambda: Allowance(1_000))
 
     @property
     def local_node(self) -> NodeName:
@@ -116,18 +118,29 @@ class PairContext:
         return (member.name for member in members if member.name != self.local_node)
 
     def say(
-        self, kind: CoordinationKind, to: NodeName, intent: Intent, now: int, *, over: Path | None = None
+        self,
+        kind: CoordinationKind,
+        to: NodeName,
+        intent: Intent,
+        now: int,
+        *,
+        over: Path | None = None,
+        is_repeated: bool = False,
     ) -> Iterator[SendProbe]:
         """Send a message on a probe: to a neighbour over the underlay, to a relay over the path that is to be used.
 
         `over` names another path that is known to be good. Where this node holds no session on that path (it only
-        observes), any other path to the relay has to do.
+        observes), any other path to the relay has to do. What the node's allowance has no room for is as good as lost,
+        which every message may be.
         """
+        use = Use.REPEAT if is_repeated else Use.MUST
         sessions = self.schedule.select(peer=to, flow=FlowClass.FRESH)
         layer = Layer.UNDERLAY if to in self.neighbours() else Layer.RELAY
         usable = [session for session in sessions if session.plan.layer is layer]
         number = (over or intent.target).number
         on_path = [session for session in usable if session.plan.path == number]
         for session in (on_path or usable)[:1]:
+            if not self.allowance.take(1, now, use):
+                return
             message = self.mover.message(kind, to, intent=intent, relays=self.watch.relays_print)
             yield self.schedule.probe(session, now, is_confirm=True, coordination=message)

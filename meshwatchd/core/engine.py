@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from meshwatchd.core import views
+from meshwatchd.core.allowance import Allowance, Use
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.findings import FindingBook
@@ -88,7 +89,8 @@ class Engine:
         self.takeover = Takeover(self, Recogniser(settings, node, profiles))
         self.findings = FindingBook(settings, node)
         self.unrest = Unrest()
-        self.sizes = SizeWatch(settings)
+        self.allowance = Allowance(settings.probe.packets_per_second)
+        self.sizes = SizeWatch(settings, self.allowance)
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
         self.load = Load()
@@ -237,6 +239,8 @@ class Engine:
             for conductor in dict.fromkeys(due):
                 outputs += conductor.review(now)
             self._is_told = False
+            if (news := self.allowance.news(now)) is not None:
+                outputs.append(news)
         self.use_paths(now)
         if self.takeover.held:
             outputs += self.takeover.provide(now)
@@ -376,7 +380,8 @@ class Engine:
             if not path.is_primary
             for session in conductor.watch.group(path).sessions
         ]
-        self.schedule.confirm((*near, *beyond), now, rounds=1)
+        granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
+        self.schedule.confirm((*near, *beyond)[:granted], now, rounds=1)
         self._is_told = False
 
     def _readable(self, peer: NodeName, banner: ev.Banner) -> ev.Banner:

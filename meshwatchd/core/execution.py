@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from meshwatchd.core.allowance import Use
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.mover import NOTICE_GAP_NS, NOTICE_REPEATS, Intent, MoveState
 from meshwatchd.core.session import Session
@@ -96,10 +97,26 @@ class Execution:
         if intent.grant_to is not None:
             yield from context.say(CoordinationKind.GRANT, intent.grant_to, intent, now)
         yield from self._notify(intent, now)
-        context.schedule.confirm(context.watch.effective, now + VERIFY_DELAY_NS, rounds=VERIFY_ROUNDS)
-        context.sizes.verify(context.watch.primary, now + VERIFY_DELAY_NS)
+        at = self._ask_effective(now, VERIFY_DELAY_NS)
+        context.sizes.verify(context.watch.primary, at)
         # Who follows knows of the fault by hearsay: its own slow fresh probes would take seconds to say the same.
-        context.schedule.confirm(context.watch.group(mover.previous).sessions, now, rounds=PARTING_ROUNDS)
+        left = context.watch.group(mover.previous).sessions
+        many = max(1, len(left))
+        granted = context.allowance.take(PARTING_ROUNDS * len(left), now, Use.REPEAT, of=many)
+        context.schedule.confirm(left, now, rounds=granted // many)
+
+    def _ask_effective(self, now: int, delay_ns: int = 0) -> int:
+        """The probes that follow real traffic, which have to leave: where there is no room, the look at them waits.
+
+        Returns:
+            When they leave.
+        """
+        context = self._context
+        sessions = context.watch.effective
+        booked = context.allowance.book(VERIFY_ROUNDS * len(sessions), now)
+        context.mover.next_step = booked + VERIFY_NS
+        context.schedule.confirm(sessions, booked + delay_ns, rounds=VERIFY_ROUNDS)
+        return booked + delay_ns
 
     def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
         """The kernel refused the change."""
@@ -167,7 +184,7 @@ class Execution:
         repeated = NOTICE_REPEATS - mover.notices_left + 1
         if mover.notices_left and now >= mover.moved_at + NOTICE_GAP_NS * repeated:
             mover.notices_left -= 1
-            yield from self._notify(intent, now)
+            yield from self._notify(intent, now, is_repeated=True)
         if now < mover.next_step:
             return
         received, sent = self._received_since(mover.moved_at + VERIFY_DELAY_NS)
@@ -179,8 +196,7 @@ class Execution:
         # Each share is of what that path was asked; a path that was asked nothing carries nothing.
         is_gain = received * left_sent > left_received * sent
         if self._attempts < (DOUBT_ATTEMPTS if is_gain else VERIFY_ATTEMPTS):
-            mover.next_step = now + VERIFY_NS
-            self._context.schedule.confirm(self._context.watch.effective, now, rounds=VERIFY_ROUNDS)
+            self._ask_effective(now)
             return
         if is_gain:
             mover.settled()
@@ -250,14 +266,14 @@ class Execution:
         relays = " and ".join(intent.target.relays)
         return (f"agreed by the relays ({intent.reason}): traffic goes over {relays}",)
 
-    def _notify(self, intent: Intent, now: int) -> Iterator[Output]:
+    def _notify(self, intent: Intent, now: int, *, is_repeated: bool = False) -> Iterator[Output]:
         """A relay tells its own location at once; banners repeat it with every packet after that."""
         context = self._context
         path = intent.target if not intent.target.is_primary else context.mover.previous
         if not context.planner.topology.is_relay(path):
             return
         for name in context.neighbours():
-            yield from context.say(CoordinationKind.NOTICE, name, intent, now)
+            yield from context.say(CoordinationKind.NOTICE, name, intent, now, is_repeated=is_repeated)
 
 
 def _tally(sessions: Iterable[Session], instant: int) -> tuple[int, int]:

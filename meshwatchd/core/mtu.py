@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from meshwatchd.core.allowance import Allowance, Use
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mtu_layout import SizeKey, key_of, measured
 from meshwatchd.core.mtu_session import SizeSession
@@ -57,13 +58,18 @@ VERIFY_PAIRS = 5
 class SizeWatch:
     """All size sessions of one node.
 
+    Args:
+        settings: the configuration.
+        allowance: of the whole node, which size probes are part of.
+
     Attributes:
         sessions: in the order of their plans.
         stack: what the own devices promise.
         settled_at: until then a black hole is not spoken of, since a lower layer may be to blame.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, allowance: Allowance | None = None) -> None:
+        self._allowance = allowance or Allowance(settings.probe.packets_per_second)
         self.sessions: tuple[SizeSession, ...] = ()
         self.stack = Stack()
         self.settled_at = 0
@@ -131,6 +137,9 @@ class SizeWatch:
         for session in self.sessions:
             while session.due <= now:
                 if session.wants_turn and sum(each.is_busy for each in self.sessions) >= MAX_TRIALS:
+                    session.postpone(now)
+                    break
+                if session.wants_to_send and not self._allowance.take(1, now, Use.REPEAT):
                     session.postpone(now)
                     break
                 probe = session.advance(now)

@@ -106,6 +106,11 @@ class SizeSession:
             return self.trial.pairs > 0 and not self.trial.is_begun
         return self._search is not None
 
+    @property
+    def wants_to_send(self) -> bool:
+        """Whether what is due next is a probe, and not the end of a wait."""
+        return self.trial is None or not self.trial.is_sent
+
     def is_inbound_limited(self, now: int) -> bool | None:
         """Whether the full size does not arrive from the peer; None while nothing tells.
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
+from meshwatchd.core.allowance import LATE_NS, Pace
 from meshwatchd.core.delay import DelayEstimator
 from meshwatchd.core.permutation import FreshPorts, KnownPorts, PortWalk, SourcePorts
 from meshwatchd.core.rates import Kind, Rate, Rates
@@ -69,6 +70,7 @@ class Schedule:
 
     def __init__(self, settings: Settings, rng: random.Random, node: NodeName | str = "") -> None:
         self._rates = Rates(settings.probe)
+        self._pace = Pace(settings.probe.packets_per_second)
         self.timers = self._rates.timers
         self.sessions: tuple[Session, ...] = ()
         self._rng = rng
@@ -362,6 +364,12 @@ class Schedule:
         """Send what is due of one kind; who slept through several intervals asks each session once."""
         turn.grid = max(turn.grid, now - turn.interval_ns + turn.step_ns)
         while turn.at <= now and len(probes) < MAX_PROBES:
+            is_booked = turn.is_booked and now - turn.at <= LATE_NS
+            if not is_booked and (at := self._pace.book(now)) > now:
+                turn.at = turn.grid = at + -at % self._grid_ns
+                turn.is_booked = True
+                break
+            turn.is_booked = False
             # Without a port the session waits for its next turn: a probe that is not fresh would prove nothing.
             session = turn.next()
             session.tries = 0
@@ -379,7 +387,7 @@ class Schedule:
 
     def _hasten(self, turn: Turn, now: int) -> None:
         """Ask the next session no later than a step from here: the step may have become shorter."""
-        if turn.grid > now + turn.step_ns:
+        if turn.grid > now + turn.step_ns and not turn.is_booked:
             turn.at = turn.grid = now + turn.step_ns
             self._push(turn.at, turn)
 

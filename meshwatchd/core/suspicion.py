@@ -6,13 +6,16 @@ a path that answers now? Without the third a standby would be judged by probes o
 It comes in slices, and goes on until the tests have decided: one miss earns one slice, enough to condemn a dead path;
 what its answers leave undecided earns the next, with no pause between them, for a second at most. A budget bounds them
 all together, and half of it is reserved for doubt that more than one miss speaks for: where a few percent of all
-packets are lost every day, bursts must neither fill the network's flow tables nor be used up when they are needed.
+packets are lost every day, bursts must neither fill the network's flow tables nor be used up when they are needed. That
+is the pair's own budget; all pairs of a node together have `core.allowance`, and where it is short a part of what is
+written here is asked later, in smaller parts, or by the regular probes alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.core.allowance import BURST_BUDGET, Share, Use
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.detector import MISS_NATS, TRIP_NATS
@@ -40,9 +43,6 @@ ENOUGH_NATS = 1.5 * TRIP_NATS
 
 BURST_LIMIT_NS = 1 * SECOND
 """What a thousand probes have not decided, regular ones have to."""
-
-BURST_BUDGET = 1_500
-"""Burst probes of one pair in a minute: a full burst, the layers and standbys it asks, and as much again in reserve."""
 
 RESERVE = BURST_BUDGET // 2
 """What is kept for doubt that more than one miss of this node's own speaks for."""
@@ -99,6 +99,7 @@ class Suspicion:
         self._doubters: dict[str, int] = {}
         self._budget = float(BURST_BUDGET)
         self._budget_at = 0
+        self._share = Share()
         self.is_raised = False
         self.is_seeking = False
         self._has_called = False
@@ -132,10 +133,10 @@ class Suspicion:
 
     def confirm(self, now: int, *, pause_ns: int) -> None:
         """One slice and the whole of the light probes, unless the last burst is younger than the pause."""
-        if now - self._last_burst < pause_ns or self._left(now) < SLICE:
+        if now - self._last_burst < pause_ns or self._left(now) < SLICE or not self._has_room(now, Use.DOUBT):
             return
         self._last_burst, self._light_rounds, self._has_asked_why = now, 0, False
-        self._slice(self._context.watch.group(self._context.mover.active), now)
+        self._slice(self._context.watch.group(self._context.mover.active), now, Use.DOUBT)
         self._ask_the_others(now, is_confirmed=True)
 
     @property
@@ -168,10 +169,12 @@ class Suspicion:
         group = context.watch.group(context.mover.active)
         is_news = now - since <= HEARSAY_NS and not (group.is_suspect or group.is_down)
         reserve = RESERVE if len(self._doubters) == 1 else 0
-        if is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= reserve + SLICE:
+        use = Use.CHANCE if reserve else Use.DOUBT
+        is_due = is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= reserve + SLICE
+        if is_due and self._has_room(now, use):
             self._last_burst = now
-            self._slice(group, now)
-            self._ask(context.watch.replacing(context.mover.active), now, 1)
+            self._slice(group, now, use)
+            self._ask(context.watch.replacing(context.mover.active), now, 1, use=use)
             if context.watch.is_leader and self._left(now) >= RESERVE:
                 # Its own path does not cross its overlay: without this it would be the last to know.
                 self._ask(context.watch.segments, now)
@@ -201,7 +204,7 @@ class Suspicion:
         pause_ns = max(SEEK_PAUSE_NS, (now - group.down_since) // SEEK_PART)
         if now - self._sought_at >= pause_ns and self._left(now) >= len(sessions):
             self._sought_at = now
-            self._ask(sessions, now, 1)
+            self._ask(sessions, now, 1, use=Use.DOUBT)
         self.next_step = now + SEEK_PAUSE_NS
 
     def _call(self, group: Group, now: int) -> None:
@@ -214,23 +217,25 @@ class Suspicion:
             self._has_called = False
         elif not self._has_called and (group.nats >= DISTURBED_NATS or self._left(now) >= RESERVE):
             self._has_called = True
-            for session in self._context.watch.to_deciders:
-                for turn in range(CALL_ROUNDS):
-                    self._context.schedule.confirm((session,), now + turn * CALL_GAP_NS, rounds=1)
-                    self._budget -= 1
+            deciders = self._context.watch.to_deciders
+            called = self._take(CALL_ROUNDS * len(deciders), now, Use.DOUBT)
+            for place in range(called):
+                # All of them once before any of them again, in what order is left to the heap.
+                turn, position = divmod(place, len(deciders))
+                self._context.schedule.confirm((deciders[position],), now + turn * CALL_GAP_NS, rounds=1)
 
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
         is_confirmed = group.nats >= CONFIRMED_NATS
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
-        reserve = 0 if is_confirmed else RESERVE
-        if now < self.next_step or self._left(now) < reserve + SLICE:
+        reserve, use = (0, Use.DOUBT) if is_confirmed else (RESERVE, Use.CHANCE)
+        if now < self.next_step or self._left(now) < reserve + SLICE or not self._has_room(now, use):
             self.next_step = max(self.next_step, now + self._context.schedule.timers.burst_gap_ns * SLICE)
             return
         if group.suspect_since > self._last_burst or now - group.suspect_since > BURST_LIMIT_NS:
             self._light_rounds, self._has_asked_why = 0, False
         self._last_burst = now
-        self._slice(group, now)
+        self._slice(group, now, use)
         self._ask_the_others(now, is_confirmed=is_confirmed)
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
 
@@ -249,17 +254,17 @@ class Suspicion:
         waiting = sum(session.waiting for session in asked)
         return waiting > 0 and group.nats + MISS_NATS * waiting >= ENOUGH_NATS
 
-    def _slice(self, group: Group, now: int) -> None:
+    def _slice(self, group: Group, now: int, use: Use) -> None:
         """Probes a gap apart: fresh and known flows of all sessions of the group in turn."""
         schedule = self._context.schedule
         at = max(now, self._planned_until)
         # A slice lasts as long for everybody: who decides first is a matter of how far the doubt has come.
         part = 1 if self._decides_first() else BYSTANDER_PART
         gap_ns = schedule.timers.burst_gap_ns * part
-        for session in self._pick(group, SLICE // part):
+        granted = self._take(SLICE // part if group.sessions else 0, now, use)
+        for session in self._pick(group, granted):
             schedule.confirm((session,), at, rounds=1)
             at += gap_ns
-            self._budget -= 1
         self._planned_until = at
 
     def _decides_first(self) -> bool:
@@ -288,12 +293,12 @@ class Suspicion:
         watch, active = self._context.watch, self._context.mover.active
         rounds = LIGHT_ROUNDS if is_confirmed else 1
         if rounds > self._light_rounds:
-            self._ask(watch.replacing(active), now, rounds - self._light_rounds)
-            self._light_rounds = rounds
+            use = Use.DOUBT if is_confirmed else Use.CHANCE
+            self._light_rounds += self._ask(watch.replacing(active), now, rounds - self._light_rounds, use=use)
         if is_confirmed and not self._has_asked_why:
-            self._has_asked_why = True
             suspected = watch.group(active).controls
-            self._ask(tuple(session for session in watch.explaining() if session not in suspected), now)
+            why = tuple(session for session in watch.explaining() if session not in suspected)
+            self._has_asked_why = self._ask(why, now) > 0
 
     def _left(self, now: int) -> float:
         """What is left of the budget, which fills up within a minute."""
@@ -308,9 +313,25 @@ class Suspicion:
         if now - self._last_look < BURST_PAUSE_NS or self._left(now) < RESERVE + cost:
             return
         self._last_look = now
-        self._slice(self._context.watch.group(self._context.mover.active), now)
+        self._slice(self._context.watch.group(self._context.mover.active), now, Use.CHANCE)
         self._ask(segments, now)
 
-    def _ask(self, sessions: tuple[Session, ...], now: int, rounds: int = LIGHT_ROUNDS) -> None:
-        self._context.schedule.confirm(sessions, now, rounds=rounds)
-        self._budget -= rounds * len(sessions)
+    def _ask(
+        self, sessions: tuple[Session, ...], now: int, rounds: int = LIGHT_ROUNDS, *, use: Use = Use.CHANCE
+    ) -> int:
+        """Each of these sessions, so many times or as often as there is room for; returns how often."""
+        if not sessions:
+            return rounds
+        granted = self._take(rounds * len(sessions), now, use, of=len(sessions)) // len(sessions)
+        self._context.schedule.confirm(sessions, now, rounds=granted)
+        return granted
+
+    def _take(self, probes: int, now: int, use: Use, *, of: int = 1) -> int:
+        """What the node's allowance grants of these; the pair's own budget is charged with that."""
+        granted = self._context.allowance.take(probes, now, use, self._share, of=of)
+        self._budget -= granted
+        return granted
+
+    def _has_room(self, now: int, use: Use) -> bool:
+        """Whether the node's allowance has room for a whole slice: half of one decides nothing."""
+        return self._context.allowance.has_room(SLICE, now, use, self._share)

@@ -134,6 +134,7 @@ class Takeover:
         gone = [each for each in engine.conductors.values() if each not in conductors.values()]
         if [c.watch.remote for c in conductors.values()] != [c.watch.remote for c in engine.conductors.values()]:
             engine.storm.begin(len(conductors))
+            engine.allowance.begin(len(conductors))
         engine.conductors = conductors
         engine.by_path = {
             NO_PATH: tuple(conductors.values()),
@@ -229,6 +230,7 @@ class Takeover:
             sizes=self._engine.sizes,
             orders=self._engine.memory.orders,
             storm=self._engine.storm,
+            allowance=self._engine.allowance,
         )
 
     def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:

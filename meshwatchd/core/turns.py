@@ -22,6 +22,7 @@ class Turn:
         rest_ns: the interval of each session while nothing speaks against any of them.
         jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
         close_left: probes for which they are watched more closely.
+        is_booked: the node has room for the next one at `at`.
     """
 
     __slots__ = (
@@ -29,6 +30,7 @@ class Turn:
         "close_left",
         "grid",
         "interval_ns",
+        "is_booked",
         "jitter_ns",
         "kind",
         "position",
@@ -41,6 +43,7 @@ class Turn:
         self.kind, self.sessions = kind, sessions
         self.position = 0
         self.close_left = 0
+        self.is_booked = False
         self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:

@@ -51,3 +51,23 @@ class EngineRelieved(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"
     """
 
     dropped: int
+
+
+class ProbesHeld(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """More pairs of locations want to burst at once than this node may: they take turns, and some things take longer.
+
+    Attributes:
+        left: probes that are kept for what matters more than what was held back.
+    """
+
+    left: int
+
+
+class ProbesFreed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """There is room for bursts again.
+
+    Attributes:
+        held: probes that were wanted and not sent meanwhile; what was asked for again counts again.
+    """
+
+    held: int

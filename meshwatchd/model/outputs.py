@@ -18,7 +18,7 @@ from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
-from meshwatchd.model.load import EngineOverloaded, EngineRelieved
+from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
@@ -466,6 +466,8 @@ Fact = (
     | ClockStalled
     | EngineOverloaded
     | EngineRelieved
+    | ProbesHeld
+    | ProbesFreed
     | AgentRestarted
     | ConfigReloaded
     | ConfigRefused

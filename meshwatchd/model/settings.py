@@ -140,7 +140,8 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         flow_memory: how long the network may remember a flow; a 5-tuple younger than that is not fresh. Longer than
             the idle times of common flow tables: Open vSwitch 10 s, conntrack's UDP streams 2 min, clouds 4 to 10 min.
         packets_per_second: all regular probes of this node together; where they would be more, intervals grow. 2 000
-            cost a few percent of one core and 3 Mbit/s.
+            cost a few percent of one core and 3 Mbit/s. Confirm bursts come on top, in any second no more than 7 500
+            probes and a quarter of this (core.allowance).
     """
 
     profile: ProbeProfile = ProbeProfile.DEFAULT

@@ -32,7 +32,7 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import Layer, LocationName
-from meshwatchd.model.load import EngineOverloaded, EngineRelieved
+from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import SizeMeasured
 from meshwatchd.model.outputs import (
     AgentRestarted,
@@ -119,6 +119,8 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ClockStalled: EventKind("clock.stalled", "warning"),
         EngineOverloaded: EventKind("engine.overloaded", "warning"),
         EngineRelieved: EventKind("engine.relieved", "info"),
+        ProbesHeld: EventKind("probes.held", "warning"),
+        ProbesFreed: EventKind("probes.freed", "info"),
         AgentRestarted: EventKind("agent.restarted", "warning"),
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),

@@ -12,6 +12,7 @@ import msgspec
 
 from enginerig.config import RigConfig
 from enginerig.notes import Lateness
+from meshwatchd.core.allowance import Pace
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
 from meshwatchd.core.group import Group
@@ -91,11 +92,16 @@ class Leg:
         return self.group.sessions[0].delay.is_trusted(now)
 
 
+MOST_PACKETS = 1_000_000
+"""A second, which no bench comes to."""
+
+
 class SteadySchedule(Schedule):
     """The product's schedule at one interval for all sessions, whatever its budgets say: BFD has no such budgets."""
 
     def __init__(self, settings: Settings, rng: random.Random, node: str, *, interval_ns: int) -> None:
         super().__init__(settings, rng, node)
+        self._pace = Pace(MOST_PACKETS)
         if interval_ns:
             self.timers = msgspec.structs.replace(self.timers, interval_ns=interval_ns)
 

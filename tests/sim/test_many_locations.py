@@ -15,20 +15,23 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from meshwatchd.core.conductor import Conductor
 from meshwatchd.model import outputs as out
+from meshwatchd.model.load import ProbesHeld
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MtuSettings, PolicySettings, Settings
 from tests.sim import faults
 from tests.sim.faults import Fault
+from tests.sim.parts import SimNode
 from tests.sim.properties import is_home
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
+from tests.support.bounds import busiest, most_probes, most_regular
 
 BUDGET_PER_SECOND = 1_000
 LOOK_NS = 50 * MS
@@ -75,18 +78,39 @@ SETTINGS = {
 }
 
 
-def _within_budget(settings: Settings) -> Settings:
+class _Counted(World):
+    """Notes when probes leave: all of them, and the regular ones."""
+
+    def __init__(self, **words: Any) -> None:
+        super().__init__(**words)
+        self.left: dict[str, tuple[list[int], list[int]]] = {name: ([], []) for name in self.names}
+
+    def _send(self, node: SimNode, probe: out.SendProbe) -> None:
+        everything, regular = self.left[node.name]
+        everything.append(self.now)
+        if not probe.is_confirm:
+            regular.append(self.now)
+        super()._send(node, probe)
+
+    def assert_bounded(self, packets_per_second: int) -> None:
+        """In every second from the start of the world to its end, on every node."""
+        for name, (everything, regular) in self.left.items():
+            assert busiest(everything, SECOND) <= most_probes(packets_per_second, SECOND), name
+            assert busiest(regular, SECOND) <= most_regular(packets_per_second, SECOND), name
+
+
+def _within_budget(settings: Settings, packets_per_second: int = BUDGET_PER_SECOND) -> Settings:
     return msgspec.structs.replace(
         settings,
-        probe=msgspec.structs.replace(settings.probe, packets_per_second=BUDGET_PER_SECOND),
+        probe=msgspec.structs.replace(settings.probe, packets_per_second=packets_per_second),
         mtu=MtuSettings(enabled=False),
     )
 
 
-def _world(setting: Setting) -> World:
+def _world(setting: Setting) -> _Counted:
     """A world whose daemons have proven the paths between each other."""
     mesh = mesh_of((Shape(1, setting.members),) * setting.locations)
-    world = World(seed=3, mesh=mesh, engines=setting.engines, policy=IMPATIENT, adjust=_within_budget)
+    world = _Counted(seed=3, mesh=mesh, engines=setting.engines, policy=IMPATIENT, adjust=_within_budget)
     assert _run_until(lambda: _is_proven(world), world, limit_ns=20 * SECOND), world.story()
     return world
 
@@ -177,6 +201,7 @@ def _tell(setting: Setting) -> str:
     _break(world, setting.others, setting.fault)
     _heal(world, before)
     assert (setting.name, "b1") in world.accusations(), world.story()
+    world.assert_bounded(BUDGET_PER_SECOND)
     moves = [fact for _, fact in _applied(world)]
     homeward = [fact for fact in moves if fact.to_rank == 0]
     return f"{len(world.mesh.node)} nodes, {len(moves)} moves, {len(homeward)} of them home: {_digest(world)}"
@@ -198,6 +223,44 @@ def test_a_leader_of_many_moves_its_own_location_and_no_other_under_any_hash_see
     told = [_tell_in_a_process(name, hash_seed) for hash_seed in ("0", "7")]
     assert happened == told[0].partition(":")[0]
     assert told[0] == told[1]
+
+
+FEW_PER_SECOND = 500
+
+
+def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_sent():
+    """Forty locations: a2 has 39 pairs to go around a1, and three of them somebody to agree with.
+
+    The three are far apart in the order of numbers, and each has its slices at once. Everybody else is asked about in
+    vain, as nobody there can agree.
+    """
+    mesh = mesh_of((Shape(1, 0),) * 40)
+    adjust = partial(_within_budget, packets_per_second=FEW_PER_SECOND)
+    engines = ("a2", "b1", "t1", "an1")
+    world = _Counted(seed=3, mesh=mesh, engines=engines, policy=IMPATIENT, adjust=adjust)
+    assert _run_until(partial(_are_ready, world, 39), world, limit_ns=10 * SECOND), world.story()
+    began = world.now
+    world.faults.append(faults.dead("a1"))
+    homes = {world.locations[name] for name in engines[1:]}
+    around = [c for c in world.nodes["a2"].engine.conductors.values() if c.watch.remote in homes]
+    assert 3 == len(around)
+
+    def is_around() -> bool:
+        return all(not conductor.mover.active.is_primary for conductor in around)
+
+    assert _run_until(is_around, world, limit_ns=SECOND), world.story(since=began)
+    world.run(SECOND)
+
+    verified = [told.fact for told in world.facts(out.FailoverVerified, node="a2", since=began)]
+    assert 3 == len(verified), world.story(since=began)
+    assert [] == world.facts(out.FailoverRolledBack, since=began)
+    assert ["a2"] == [told.node for told in world.facts(ProbesHeld)]
+    world.assert_bounded(FEW_PER_SECOND)
+
+
+def _are_ready(world: World, pairs: int) -> bool:
+    found = [node.engine.conductors for node in world.nodes.values()]
+    return all(pairs == len(each) and all(c.is_ready for c in each.values()) for each in found)
 
 
 def _tell_in_a_process(name: str, hash_seed: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from meshwatchd.core.schedule import GRID_PROBES, GRID_SHARE, Schedule
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.settings import MS, SECOND, Settings
+from meshwatchd.model.settings import MS, SECOND, ProbeSettings, Settings
 
 START = 10 * SECOND
 INTERVAL_NS = 50 * MS
@@ -31,7 +31,8 @@ class _Steady(Schedule):
 
 def _departures(count, interval_ns, duration_ns=SECOND):
     """When each of so many sessions, four to a leg, is probed once all have begun."""
-    schedule = _Steady(Settings(), random.Random(3), "a1")
+    settings = Settings(probe=ProbeSettings(packets_per_second=1_000_000))
+    schedule = _Steady(settings, random.Random(3), "a1")
     schedule.interval_ns = interval_ns
     plans = [_plan(number) for number in range(count)]
     schedule.use_paths({plan.path for plan in plans}, START)

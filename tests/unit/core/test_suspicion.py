@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from meshwatchd.core.allowance import BURST_BUDGET
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.suspicion import (
-    BURST_BUDGET,
     CALL_GAP_NS,
     CALL_ROUNDS,
     EXPLAIN_NS,
