@@ -70,9 +70,7 @@ BULK = tuple(
 def test_full_segments_that_get_nowhere_are_lost_at_this_node(lost):
     """To one node only, and there; to all, and here."""
     bench = _bench(*BULK)
-    bench.silent = lambda plan: (
-        plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node in lost
-    )
+    bench.silent = _in_bulk(*lost)
     bench.run(30 * SECOND)
 
     faults = {name: FaultCode.OFFLOAD_FAULT if name in lost else FaultCode.NONE for name in ("n2", "n3")}
@@ -80,32 +78,69 @@ def test_full_segments_that_get_nowhere_are_lost_at_this_node(lost):
     assert {"n1" if len(lost) > 1 else "n2"} == {culprit for culprit in _culprits(bench).values() if culprit}
 
 
-SLOW = msgspec.structs.replace(BULK[1], interval="2s")
+def _paced(*intervals: str) -> tuple[Canary, ...]:
+    return tuple(msgspec.structs.replace(each, interval=text) for each, text in zip(BULK, intervals, strict=True))
+
+
+def _in_bulk(*nodes):
+    return lambda plan: plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node in nodes
+
+
+def _told(bench):
+    return [(change.verdict.fault, change.verdict.culprit) for change in bench.said(VerdictChanged)]
 
 
 @pytest.mark.parametrize(("lost", "culprit"), [(("n2",), "n2"), (("n2", "n3"), "n1")])
 def test_nobody_is_named_before_all_have_been_asked_since_full_segments_are_lost(lost, culprit):
     """The one that is asked more often is found first, and was named alone while the others had yet to be asked."""
-    bench = _bench(msgspec.structs.replace(BULK[0], interval="500ms"), SLOW)
-    bench.silent = lambda plan: (
-        plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node in lost
-    )
+    bench = _bench(*_paced("500ms", "2s"))
+    bench.silent = _in_bulk(*lost)
     bench.run(40 * SECOND)
-    told = [change.verdict for change in bench.said(VerdictChanged)]
 
-    assert {(FaultCode.OFFLOAD_FAULT, culprit)} == {(verdict.fault, verdict.culprit) for verdict in told}
-    assert len(lost) == len(told)
+    assert [(FaultCode.OFFLOAD_FAULT, culprit)] * len(lost) == _told(bench)
+
+
+def test_what_was_carried_before_the_loss_began_is_no_witness():
+    """One canary is all but condemned, and goes down two questions after; another had answered often since its last."""
+    bench = _bench(*_paced("2s", "500ms"))
+    (session,) = (s for s in bench.engine.schedule.sessions if _in_bulk("n2")(s.plan))
+    bench.silent = _in_bulk("n2")
+    while session.lost < 14:
+        bench.run(SECOND // 10)
+    bench.silent = lambda _plan: False
+    heard = session.last_heard
+    while session.last_heard == heard:
+        bench.run(SECOND // 10)
+    bench.run(17 * SECOND // 10)
+    bench.silent = _in_bulk("n2", "n3")
+    bench.run(20 * SECOND)
+
+    assert [(FaultCode.OFFLOAD_FAULT, "n1")] * 2 == _told(bench)
+
+
+def test_whoever_is_asked_seldom_is_not_blamed_when_all_is_well_again():
+    """The others get full segments already: it looks like the last one that does not."""
+    bench = _bench(*_paced("500ms", "4s"))
+    bench.silent = _in_bulk("n2", "n3")
+    while len(bench.said(VerdictChanged)) < 2:
+        bench.run(SECOND)
+    (session,) = (s for s in bench.engine.schedule.sessions if _in_bulk("n3")(s.plan))
+    lost = session.lost
+    while session.lost == lost:
+        bench.run(SECOND // 10)
+    bench.outputs.clear()
+    bench.silent = lambda _plan: False
+    bench.run(20 * SECOND)
+
+    assert [(FaultCode.NONE, "")] * 2 == _told(bench)
 
 
 def test_a_service_that_is_gone_is_not_waited_for():
     """Its pod died before: of full segments it tells nothing, and the others do."""
     bench = _bench(*BULK)
-    bench.silent = lambda plan: plan.canary is not None and plan.canary.node == "n3"
+    gone = bench.silent = lambda plan: plan.canary is not None and plan.canary.node == "n3"
     bench.run(20 * SECOND)
-    gone = bench.silent
-    bench.silent = lambda plan: (
-        gone(plan) or (plan.canary is not None and plan.canary.kind is CanaryKind.BULK and plan.canary.node == "n2")
-    )
+    bench.silent = lambda plan: gone(plan) or _in_bulk("n2")(plan)
     bench.run(30 * SECOND)
 
     assert {"n2": FaultCode.OFFLOAD_FAULT, "n3": FaultCode.POD_UNREACHABLE} == _faults(bench)
