@@ -157,6 +157,9 @@ def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:
     wanted: dict[int, float] = {}
     for rank, load in loads:
         wanted[rank] = wanted.get(rank, 0.0) + load
+    if not wanted:
+        # An engine may be overloaded before it has sessions, and then a part of nothing is its budget.
+        return {}
     granted = dict(wanted)
     for rank in sorted(wanted, reverse=True):
         excess = sum(granted.values()) - budget

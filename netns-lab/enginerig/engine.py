@@ -12,7 +12,7 @@ import msgspec
 
 from enginerig.config import RigConfig
 from enginerig.notes import Lateness
-from meshwatchd.core.allowance import Pace
+from meshwatchd.core.allowance import Allowance, Pace
 from meshwatchd.core.context import PairContext
 from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
 from meshwatchd.core.group import Group
@@ -42,6 +42,9 @@ from meshwatchd.model.status import Status
 if TYPE_CHECKING:
     from enginerig.notes import Notes
 
+MOST_PACKETS = 1_000_000
+"""A second, which no bench comes to."""
+
 
 class Leg:
     """One group with the product's suspicion at work on it."""
@@ -62,7 +65,9 @@ class Leg:
             explaining=tuple,
         )
         mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
-        context = SimpleNamespace(watch=watch, mover=mover, schedule=schedule, is_enforcing=False)
+        context = SimpleNamespace(
+            watch=watch, mover=mover, schedule=schedule, is_enforcing=False, allowance=Allowance(MOST_PACKETS)
+        )
         self._suspicion = Suspicion(cast("PairContext", context))
         self.is_down = False
 
@@ -90,10 +95,6 @@ class Leg:
     def is_trusted(self, now: int) -> bool:
         """Whether the leg has earned the shorter waits of a calm one."""
         return self.group.sessions[0].delay.is_trusted(now)
-
-
-MOST_PACKETS = 1_000_000
-"""A second, which no bench comes to."""
 
 
 class SteadySchedule(Schedule):

@@ -53,6 +53,14 @@ def test_a_leg_of_the_default_mesh_keeps_its_budget():
     assert 0.49 < 1 - math.exp(-flows * 900 / OUTER_PORTS) < 0.51
 
 
+def test_an_engine_without_sessions_may_be_overloaded():
+    """Its machine is starved while it starts: there is nothing to plan, and nothing to divide a budget by."""
+    rates = Rates(ProbeSettings())
+    rates.slowdown = 1.5
+
+    assert [] == rates.plan([], USED)
+
+
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_known_flows_of_the_path_in_use_go_at_the_profiles_pace(profile):
     """They cost no outer flow; a standby's are watched, a segment's less than that."""
