@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from netnslab import marks, storms
-from netnslab.bench_failover import SETTINGS
+from netnslab.bench_failover import ARM_NS, SETTINGS
+from netnslab.bench_flapping import MOVES, RELAYS
 from netnslab.daemons import Daemons, is_ready
 from netnslab.errors import LabError
 from netnslab.lab import Lab
@@ -41,12 +42,8 @@ from netnslab.waiting import pause_until, wait_until
 
 SECOND = 1_000_000_000
 TOPOLOGY = "kilo-flannel"
-RELAYS = ("a1", "a2", "b1", "b2")
 ENFORCE, OBSERVE = "enforce", "observe"
 MODES = (ENFORCE, OBSERVE)
-MOVES = ("failover.applied", "failback.applied")
-ARM_NS = 2 * SECOND
-"""Long enough for every flow that lasts to be remembered by a fault that spares those."""
 AFTERMATH_NS = 2 * SECOND
 """A flow that begins so long after the last fault is the daemons' business: by then neighbours are known again."""
 CALM_NS = 2 * SECOND
