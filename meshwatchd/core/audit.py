@@ -320,6 +320,8 @@ def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRout
     dead_ends = present.dead_ends.get(wanted.dst, ())
     exact = sorted((*present.rivals.get(wanted.dst, ()), *dead_ends), key=lambda each: each.metric)
     if exact and exact[0].dev == wanted.dev:
+        if peer.node and exact[0].via != wanted.via:
+            yield _misled(view, peer, exact[0], wanted)
         return
     if exact and exact[0].kind:
         # Nobody's traffic follows such a route, so that it can be taken out of the way.
@@ -359,6 +361,23 @@ def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRout
         because=(f"there is no route to {wanted.dst} into {wanted.dev}", *tail),
         found=Entries(),
         wanted=Entries(routes=(wanted,)),
+    )
+
+
+def _misled(view: View, peer: Expected, there: DeviceRoute, wanted: DeviceRoute) -> AuditFinding:
+    """A route to somebody else's gateway: packets arrive where that node forwards them, and at its mercy.
+
+    Somebody made it, and nobody's route is fought over.
+    """
+    way = f"via {there.via}" if there.via else "without a gateway"
+    return _finding(
+        view,
+        FaultCode.POD_ROUTE_MISSING,
+        peer,
+        subject=wanted.dst,
+        because=(f"{wanted.dst} leads {way} into {wanted.dev}, the gateway of {peer.node} is {wanted.via}",),
+        found=Entries(routes=(there,)),
+        wanted=Entries(),
     )
 
 

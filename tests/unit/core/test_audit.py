@@ -78,6 +78,27 @@ def test_a_route_of_somebody_elses_is_told_and_not_fought_over():
     assert (ESCAPED,) == found.found.routes
 
 
+@pytest.mark.parametrize("known", [None, GOOD])
+@pytest.mark.parametrize("via", ["10.42.2.0", ""])
+def test_a_route_to_another_nodes_gateway_is_told_and_not_fought_over(known, via):
+    """Where n2 forwards, probes to n1's gateway notice nothing and pods pass by a detour."""
+    misled = msgspec.structs.replace(HELD.routes[0], via=via)
+    (found,) = look(snapshot(changed(HELD, routes=(misled, HELD.routes[1]))), known=known)
+
+    assert (FaultCode.POD_ROUTE_MISSING, "10.42.1.0/24", "n1") == (found.code, found.subject, found.peer)
+    assert (Entries(), (misled,)) == (found.wanted, found.found.routes)
+    assert "10.42.1.0" in found.because[0]
+
+
+def test_a_route_of_a_peer_that_no_mesh_knows_is_nobodys_to_judge():
+    """Only the mesh tells which pods are behind which gateway."""
+    strange = msgspec.structs.replace(HELD.routes[0], dst="10.42.77.0/24", via="10.42.77.0")
+    other = msgspec.structs.replace(strange, via="10.42.2.0")
+    known = msgspec.structs.replace(GOOD, entries=changed(HELD, routes=(*HELD.routes, strange)))
+
+    assert () == look(snapshot(changed(HELD, routes=(*HELD.routes, other))), known=known)
+
+
 def _dead_end(kind="blackhole", **fields):
     first = HELD.routes[0]
     return msgspec.structs.replace(first, dev="", via="", is_onlink=False, kind=kind, **fields)
