@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import PairKey
@@ -42,8 +43,7 @@ _BASE: Final = struct.Struct(">I 12x Q H H 68x")
 _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSpec:
+class ProbeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What stays the same in all probes of one kind.
 
     Attributes:
