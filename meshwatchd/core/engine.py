@@ -223,6 +223,9 @@ class Engine:
             outputs += self.sizes.advance(now)
         else:
             self.sizes.wait(now)
+        # The word of who has fallen silent may be out of date.
+        for peer in [each for each in self.findings.misfits if self.views.is_lost(each, now)]:
+            self.findings.hear_of_misfit(peer, now, has_misfit=False)
         due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
         first: dict[Session, SessionState] = {}
         for session, before in missed:
@@ -339,6 +342,10 @@ class Engine:
             if readable is not banner:
                 banner, is_other = readable, readable.active != self._banner.active
         self.views.note(peer, banner, now)
+        if banner.has_misfit is not (peer in self.findings.misfits):
+            self.findings.hear_of_misfit(
+                peer, now, has_misfit=banner.has_misfit, is_own_leader=self._is_own_leader(peer)
+            )
         if banner.view_up & ABOUT_NODE and self.topology is not None:
             mesh, home = self.topology.mesh, self.topology.local.location
             where = next((node.location for node in mesh.nodes if node.name == peer), "")
@@ -353,6 +360,10 @@ class Engine:
             if is_doubtful:
                 conductor.watch.hear_doubt(peer, self.views, now)
         return self._follow(peer, banner, now) if is_other else []
+
+    def _is_own_leader(self, peer: NodeName) -> bool:
+        topology = self.topology
+        return topology is not None and topology.mesh.location(topology.local.location).leader == peer
 
     def _follow(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         outputs: list[Output] = []
@@ -406,8 +417,13 @@ class Engine:
         bits = self.unrest.bits(now)
         up, known = up | bits, known | bits
         active = tuple(conductor.active for conductor in self.conductors.values())
-        is_drained = self.memory.orders.is_draining
-        banner = ev.Banner(view_up=up, view_known=known, active=active, is_admin_down=is_drained)
+        banner = ev.Banner(
+            view_up=up,
+            view_known=known,
+            active=active,
+            is_admin_down=self.memory.orders.is_draining,
+            has_misfit=bool(self.sizes.stack.misfits),
+        )
         if banner != self._banner:
             self._banner = banner
             yield SetBanner(banner=banner)

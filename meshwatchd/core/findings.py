@@ -51,12 +51,14 @@ class FindingBook:
 
     Attributes:
         deadline: when `advance` has something to do; asked after every event, and so the repairs' own.
+        misfits: the peers whose packets say that a device of theirs is greater than what is below it carries.
     """
 
     def __init__(self, settings: Settings, node: str) -> None:
         self._node = node
         self._standing: dict[Name, tuple[AuditFinding, int]] = {}
         self._told: tuple[PeerFault, ...] = ()
+        self._in_hellos: tuple[PeerFault, ...] = ()
         # With the instants until which they explain; the latest of the former is the last, of the latter the first.
         self._gone: dict[Name, tuple[AuditFinding, int]] = {}
         self._taken_back: dict[PeerFault, int] = {}
@@ -64,6 +66,7 @@ class FindingBook:
         self._come_round: set[int] = set()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
         self.deadline: Callable[[], int | None] = self._repairs.deadline
+        self.misfits: dict[NodeName, PeerFault] = {}
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
         """Take in everything that is wrong at present."""
@@ -86,7 +89,26 @@ class FindingBook:
         yield from self._repairs.update(findings, now)
 
     def hear(self, told: tuple[PeerFault, ...], now: int) -> None:
-        """Take in everything that peers say is wrong with them at present."""
+        """Take in everything that peers say in their hellos is wrong with them at present."""
+        self._in_hellos = told
+        self._hear(now)
+
+    def hear_of_misfit(self, peer: NodeName, now: int, *, has_misfit: bool, is_own_leader: bool = False) -> None:
+        """Take in what a peer says of its devices in every packet.
+
+        Hellos say so too, and come from the peer's agent, which may wait for a CPU. Who is accused of losing large
+        packets has answered the small ones beside them: a word in those answers is there before the verdict.
+        """
+        if has_misfit:
+            self.misfits[peer] = PeerFault(
+                fault=FaultCode.MTU_MISCONFIGURED, culprit=peer, source=peer, is_own_leader=is_own_leader
+            )
+        else:
+            self.misfits.pop(peer, None)
+        self._hear(now)
+
+    def _hear(self, now: int) -> None:
+        told = (*self._in_hellos, *self.misfits.values())
         taken_back = [each for each in self._told if each not in told]
         if taken_back:
             self._taken_back = {**dict.fromkeys(taken_back, now + LINGER_NS), **self._taken_back}
@@ -111,9 +133,9 @@ class FindingBook:
         yield from self._repairs.done(event, now)
 
     def agent_lost(self) -> None:
-        """Nobody carries out what was asked for; what peers say is heard by the next agent."""
+        """Nobody carries out what was asked for; what peers say in hellos is heard by the next agent."""
         self._repairs.forget_under_way()
-        self._told = ()
+        self._in_hellos, self._told = (), tuple(self.misfits.values())
         self._taken_back = {}
 
     def advance(self, now: int) -> Iterator[Output]:

@@ -51,6 +51,9 @@ BUSY_NS = 50 * MS
 SETTLE_NS = SECOND
 """After the first black hole: by then all other sessions have looked, and been tried where they missed."""
 
+LATE_NS = 600 * MS
+"""So much longer is waited for those that have not, as on a node whose CPUs others take."""
+
 VERIFY_PAIRS = 5
 """Of the trial after a move: 40 ms, and half of its small ones have to be answered."""
 
@@ -65,7 +68,7 @@ class SizeWatch:
     Attributes:
         sessions: in the order of their plans.
         stack: what the own devices promise.
-        settled_at: until then a black hole is not spoken of, since a lower layer may be to blame.
+        settled_at: until then a black hole is not spoken of, see `is_settled`.
     """
 
     def __init__(self, settings: Settings, allowance: Allowance | None = None) -> None:
@@ -202,6 +205,14 @@ class SizeWatch:
             return False
         return True if any(session.is_measured for session in sessions) else None
 
+    def is_settled(self, now: int) -> bool:
+        """Whether all have looked since a first black hole was found: before, a lower layer may be to blame."""
+        if now < self.settled_at:
+            return False
+        if now >= self.settled_at + LATE_NS:
+            return True
+        return all(session.has_looked_since(self.settled_at - SETTLE_NS) for session in self.sessions)
+
     def is_known_limit(self, size_bytes: int) -> bool:
         """Whether a size was measured as a limit: then a kernel that has learned it was told the truth."""
         return size_bytes in self._limits
@@ -235,7 +246,7 @@ class SizeWatch:
 
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
-        if session.is_blocked and session.failed_at == now and now >= self.settled_at and not session.is_measured:
+        if session.is_blocked and session.failed_at == now and self.is_settled(now) and not session.is_measured:
             self.settled_at = now + SETTLE_NS
             self._hasten(self.sessions, now)
         if session.is_changed and session.healed_at == now:

@@ -51,6 +51,7 @@ class SizeSession:
         failed_at: when it was.
         missed_at: when the full size was last asked for and found not to pass.
         healed_at: when it passed after it had not; -1 for never.
+        passed_at: when it was last asked for and passed; -1 for never.
         learned_mtu_bytes: what the kernel believes of the route, 0 for nothing.
         due: when `advance` has something to do.
     """
@@ -64,6 +65,7 @@ class SizeSession:
         self.is_blocked = False
         self.failed_at = self.missed_at = 0
         self.healed_at = -1
+        self.passed_at = -1
         self._looks_in_vain = 0
         self._asked_at = now
         self.learned_mtu_bytes = 0
@@ -88,6 +90,10 @@ class SizeSession:
     def is_measured(self) -> bool:
         """Whether a limit is known."""
         return self.state is SizeState.COMPLETE
+
+    def has_looked_since(self, at: int) -> bool:
+        """Whether the full size was asked for since then with a clear result; a path that is down gives none."""
+        return self.is_blocked or self.passed_at >= at or self.state in (SizeState.BASE, SizeState.ERROR)
 
     @property
     def is_busy(self) -> bool:
@@ -258,7 +264,7 @@ class SizeSession:
             self.is_changed = self.is_changed or self.is_blocked
             self.healed_at = now if self.is_blocked else self.healed_at
             self.both_bytes = self.outbound_bytes = self.goal_bytes
-            self.is_blocked = False
+            self.is_blocked, self.passed_at = False, self._asked_at
         elif size_bytes > self.both_bytes and self._is_searching:
             self._look_for(size_bytes, is_arriving=self.outbound_bytes >= self.goal_bytes, now=now)
 

@@ -84,7 +84,7 @@ def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeF
     if not (watch.sessions or watch.stack.misfits):
         return None
     court = _Court(watch, topology, active, now)
-    return next(court.misconfigured() if now < watch.settled_at else court.findings(), None)
+    return next(court.findings() if watch.is_settled(now) else court.misconfigured(), None)
 
 
 class _Court:
@@ -198,11 +198,16 @@ class _Court:
         )
 
     def _smaller(self) -> Iterator[SizeFinding]:
-        """Standbys that carry less than the path in use."""
+        """Standbys that carry less than the path in use, to the same nodes.
+
+        What is wrong at a node shows on every path to it, and on one of them first.
+        """
+        in_use = {session.plan.peer: session.passed_at for session in self._of(Layer.RELAY, self._active)}
         for path in self._topology.local_paths():
             if path.pair != self._active.pair or path.number == self._active.number:
                 continue
             lost = _blocked(self._of(Layer.RELAY, path))
+            lost = [each for each in lost if in_use.get(each.plan.peer, self._now) > each.failed_at]
             if not lost:
                 continue
             worst = _worst(lost)

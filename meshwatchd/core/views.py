@@ -47,6 +47,7 @@ def without(banner: Banner, pairs: Iterable[int]) -> Banner:
         view_known=banner.view_known & ~bits,
         active=tuple(active for active in banner.active if active.pair not in dropped),
         is_admin_down=banner.is_admin_down,
+        has_misfit=banner.has_misfit,
         window=banner.window,
     )
 

@@ -52,6 +52,7 @@ def cut(banner: Banner, window: int) -> Banner:
         view_known=banner.view_known & mask,
         active=tuple(active for active in banner.active if active.pair in pairs),
         is_admin_down=banner.is_admin_down,
+        has_misfit=banner.has_misfit,
         window=window,
     )
 

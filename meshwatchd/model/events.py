@@ -39,6 +39,7 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
         active: the path in use, for each pair of locations.
         is_admin_down: the node is taken out of service on purpose (RFC 5880's AdminDown): nobody's traffic is to rely
             on it, and its silence is no fault.
+        has_misfit: a device of the node has a greater MTU than what is below it carries.
         window: 0 where it is all that there is to say; else one more than the place of the six pairs it is about.
     """
 
@@ -46,6 +47,7 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     view_known: int = 0
     active: tuple[ActivePath, ...] = ()
     is_admin_down: bool = False
+    has_misfit: bool = False
     window: int = 0
 
 

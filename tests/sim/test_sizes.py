@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
@@ -14,7 +15,7 @@ from tests.sim import faults
 from tests.sim.clones import made_once
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
-from tests.support.lab_mesh import NAMES, with_ipip
+from tests.support.lab_mesh import NAMES, snapshot_of, with_ipip
 
 VERDICT_NS, EXACT_NS = 3 * SECOND, 10 * SECOND
 
@@ -119,6 +120,34 @@ def test_a_black_hole_between_the_relays_is_the_tunnels():
     assert words == world.verdicts()
     assert {Layer.WIREGUARD} == {_verdict(world, name).layer for name in NAMES}
     assert {1380} == _sizes(world, "a1", Layer.WIREGUARD)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whoever_loses_large_packets_by_its_own_devices_says_so_before_it_is_blamed(seed):
+    """b3's network device was made smaller than its overlay needs: its packets say so, and no hello is there to."""
+    world = _watched(seed)
+    began, b3 = world.now, world.nodes["b3"]
+    world.faults += [faults.size_limit("underlay", "b3", 1400), faults.size_limit("overlay", "b3", 1350)]
+    world._feed(b3, ev.SnapshotReceived(snapshot=_with_underlay("b3", 1400)))
+    world.run(EXACT_NS)
+
+    assert {"mtu-misconfigured@b3"} == set(world.verdicts().values())
+    assert {("mtu-misconfigured", "b3")} == world.accusations(since=began)
+
+    healed = world.now
+    world.faults.clear()
+    world._feed(b3, ev.SnapshotReceived(snapshot=_with_underlay("b3", 1500)))
+    assert world.run_until(lambda: set(world.verdicts().values()) == {"none"}, limit_ns=5 * SECOND), world.story()
+    assert {("mtu-misconfigured", "b3")} >= world.accusations(since=healed)
+    assert not b3.engine.sizes.stack.misfits
+
+
+def _with_underlay(name, mtu_bytes):
+    snapshot = snapshot_of(name)
+    links = (
+        msgspec.structs.replace(link, mtu_bytes=mtu_bytes) if link.name == "eth0" else link for link in snapshot.links
+    )
+    return msgspec.structs.replace(snapshot, links=tuple(links))
 
 
 def test_a_standby_that_carries_less_is_a_warning_of_its_own():

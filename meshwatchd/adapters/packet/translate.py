@@ -83,7 +83,7 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
     return OwnState(
         node_id=wire.node_id(node),
         epoch=epoch,
-        flags=wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0,
+        flags=(wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0) | (wire.FLAG_MISFIT if banner.has_misfit else 0),
         heard=to_window(banner.view_up, banner.window),
         known=to_window(banner.view_known, banner.window),
         gossip_block=encode_gossip(entries[:MAX_GOSSIP], banner.window),
@@ -115,13 +115,13 @@ MAX_GOSSIP: Final = 8
 
 def banner_of(mesh: MeshFields) -> Banner:
     """What the sender of a packet says of itself."""
-    return _banner(mesh.heard, mesh.known, mesh.gossip, (mesh.flags & wire.FLAG_ADMIN_DOWN, mesh.window))
+    return _banner(mesh.heard, mesh.known, mesh.gossip, (mesh.flags & wire.NODE_FLAGS, mesh.window))
 
 
 # Banners change when something happens, and come with each packet.
 @functools.lru_cache(maxsize=1024)
-def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down_and_window: tuple[int, int]) -> Banner:
-    admin_down, window = admin_down_and_window
+def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], flags_and_window: tuple[int, int]) -> Banner:
+    flags, window = flags_and_window
     active = tuple(
         ActivePath(
             pair=entry.pair,
@@ -135,7 +135,8 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], admin_down_
         view_up=from_window(heard, window),
         view_known=from_window(known, window),
         active=active,
-        is_admin_down=bool(admin_down),
+        is_admin_down=bool(flags & wire.FLAG_ADMIN_DOWN),
+        has_misfit=bool(flags & wire.FLAG_MISFIT),
         window=window,
     )
 

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from meshwatchd.core.findings import LINGER_NS, FindingBook
+from meshwatchd.core.views import LOST_NS
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised, RepairAdvised, RepairStarted, RepairVerified
-from meshwatchd.model.events import AgentLost, FindingsReported, PeerFault, RepairDone
+from meshwatchd.model.events import AgentLost, Banner, FindingsReported, PeerFault, RepairDone, RequestReceived
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import Repair, VerdictChanged
-from meshwatchd.model.settings import SECOND, RepairSettings
+from meshwatchd.model.settings import MS, SECOND, RepairSettings
 from tests.support.bench import Bench, ready
 from tests.support.flannel_node import changed, entries, good, look, snapshot
 from tests.support.lab_mesh import settings_for
@@ -227,6 +228,52 @@ def test_what_a_peer_has_taken_back_explains_as_long():
     book.hear((), NOW + SECOND + LINGER_NS)
     assert FaultCode.OVERLAY_BLACK_HOLE is book.explain(_verdict()).fault
     assert None is book.deadline()
+
+
+def test_what_a_peers_packets_say_of_its_devices_explains_like_a_hello():
+    """It needs no agent on either side, and what is taken back lingers as well."""
+    book, _ = _book()
+    verdict = _verdict(FaultCode.MTU_BLACK_HOLE)
+    book.hear_of_misfit(NodeName("b1"), NOW, has_misfit=True)
+    book.agent_lost()
+
+    assert FaultCode.MTU_MISCONFIGURED is book.explain(verdict).fault
+    assert _verdict(FaultCode.MTU_BLACK_HOLE, "b2") == book.explain(_verdict(FaultCode.MTU_BLACK_HOLE, "b2"))
+    book.hear_of_misfit(NodeName("b1"), NOW + SECOND, has_misfit=False)
+    assert FaultCode.MTU_MISCONFIGURED is book.explain(verdict).fault
+    book.hear((), NOW + SECOND + LINGER_NS)
+    assert verdict == book.explain(verdict)
+
+
+def test_a_hello_does_not_take_back_what_packets_say():
+    """Both say the same of b1; it holds as long as one of them does."""
+    book, _ = _book()
+    book.hear_of_misfit(NodeName("b1"), NOW, has_misfit=True)
+    book.hear((PeerFault(fault=FaultCode.MTU_MISCONFIGURED, culprit=NodeName("b1"), source=NodeName("b1")),), NOW)
+    book.hear((), NOW + SECOND)
+    book.hear((), NOW + SECOND + LINGER_NS)
+
+    assert FaultCode.MTU_MISCONFIGURED is book.explain(_verdict(FaultCode.MTU_BLACK_HOLE)).fault
+
+
+def test_the_word_of_a_node_that_has_fallen_silent_does_not_count():
+    """Whoever puts its devices right while its daemon is down is not heard of."""
+    bench: Bench = ready("b3")
+    word = RequestReceived(
+        peer=NodeName("b9"),
+        layer=Layer.OVERLAY,
+        path=-1,
+        flow=FlowClass.PINNED,
+        is_fresh_epoch=True,
+        banner=Banner(has_misfit=True),
+    )
+    bench.engine.handle(word, bench.now)
+    assert ["b9"] == list(bench.engine.findings.misfits)
+
+    bench.run(LOST_NS - MS)
+    assert bench.engine.findings.misfits
+    bench.run(100 * MS)
+    assert not bench.engine.findings.misfits
 
 
 def test_once_probes_have_come_round_what_was_put_right_explains_nothing_more():

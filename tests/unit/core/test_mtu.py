@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.layout import lay_out
-from meshwatchd.core.mtu import MAX_TRIALS, SizeWatch
+from meshwatchd.core.mtu import LATE_NS, MAX_TRIALS, SETTLE_NS, SizeWatch
 from meshwatchd.model.events import Banner, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.mtu import SMALL_BYTES, SendSizeProbe, SizeAnswered, SizeMeasured
+from meshwatchd.model.mtu import SMALL_BYTES, SendSizeProbe, SizeAnswered, SizeMeasured, SizeState
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.lab_mesh import planner_of, settings_for, snapshot_of
 
@@ -127,6 +127,29 @@ def test_nobody_is_named_before_all_others_were_tried_where_answers_take_ten_mil
     desk.run(3 * SECOND, lambda: all(session.is_blocked for session in desk.watch.sessions))
 
     assert desk.now < settled_at
+
+
+def test_who_has_not_looked_in_a_second_is_waited_for_a_little_longer():
+    """All but one session lose large packets; the answers of that one take long, as where its peer waits for a CPU."""
+    desk = Desk().run(8 * SECOND)
+    last = desk.sessions(Layer.UNDERLAY)[-1]
+    for session in desk.watch.sessions:
+        desk.limits[session.plan.session] = 1300
+    desk.run(3 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
+    desk.run(3 * SECOND, lambda: all(session.is_blocked for session in desk.watch.sessions))
+    settled_at = desk.watch.settled_at
+
+    assert desk.watch.is_settled(settled_at)
+    last.is_blocked = False
+    assert not desk.watch.is_settled(settled_at + LATE_NS - 1)
+    assert desk.watch.is_settled(settled_at + LATE_NS)
+    last.passed_at = settled_at - SETTLE_NS
+    assert desk.watch.is_settled(settled_at)
+    last.passed_at -= 1
+    assert not desk.watch.is_settled(settled_at)
+    last.state = SizeState.ERROR
+    assert desk.watch.is_settled(settled_at)
+    assert not desk.watch.is_settled(settled_at - 1)
 
 
 def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():

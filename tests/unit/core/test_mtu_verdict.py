@@ -38,6 +38,7 @@ class Case:
         for session in self.watch.sessions:
             session.state = SizeState.COMPLETE
             session.both_bytes = session.outbound_bytes = session.goal_bytes
+            session.passed_at = NOW
 
     def limit(self, layer, size, *, peers=(), path=None, outbound=None, may_fragment=False):
         """Let sessions have found a limit."""
@@ -154,6 +155,19 @@ def test_a_standby_that_carries_less():
 
     assert (FaultCode.STANDBY_MTU_SMALLER, Severity.WARNING) == (found.fault, found.severity)
     assert any("1420" in sentence and "b2" in sentence for sentence in found.because)
+
+
+@pytest.mark.parametrize(
+    ("passed_at", "expected"), [(NOW - SECOND + 1, FaultCode.STANDBY_MTU_SMALLER), (NOW - SECOND, None), (-1, None)]
+)
+def test_a_standby_is_not_blamed_before_the_path_in_use_has_carried_as_much_since(passed_at, expected):
+    """What is wrong at a2 itself is found over one path first, and is no matter of that path."""
+    case = Case().limit(Layer.RELAY, 1300, path=1, peers=("a2",))
+    for session in case.watch.of(Layer.RELAY, 0):
+        session.passed_at = NOW if session.plan.peer != "a2" else passed_at
+    found = case.judge()
+
+    assert expected is (found and found.fault)
 
 
 def test_a_device_that_promises_too_much():

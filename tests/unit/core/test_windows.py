@@ -37,7 +37,7 @@ def _banner() -> Banner:
     """Every pair of a node of fifty locations, all of its legs good."""
     active = tuple(ActivePath(pair=pair, rank=pair % 4, generation=pair) for pair in range(50))
     mask = sum(1 << bit_of(pair, view) for pair in range(50) for view in range(5))
-    return Banner(view_up=mask | HERE, view_known=mask | HERE, active=active, is_admin_down=True)
+    return Banner(view_up=mask | HERE, view_known=mask | HERE, active=active, is_admin_down=True, has_misfit=True)
 
 
 @pytest.mark.parametrize(("locations", "count"), [(1, 0), (2, 0), (4, 0), (5, 1), (6, 1), (7, 2), (50, 9), (60, 10)])
@@ -60,6 +60,7 @@ def test_the_windows_together_are_the_banner():
     for part in parts:
         assert part.view_up & HERE
         assert part.is_admin_down
+        assert part.has_misfit
         assert 0 == union & part.view_up & ~HERE
         union |= part.view_up
     assert whole.view_up == union

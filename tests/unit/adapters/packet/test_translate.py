@@ -72,6 +72,15 @@ def test_a_drained_node_says_so_in_every_packet():
     assert banner == banner_of(wire_pair.received(bytes(packet)).mesh)
 
 
+def test_a_node_whose_devices_do_not_fit_says_so_in_every_packet():
+    """Beside AdminDown, and apart from it."""
+    banner = Banner(has_misfit=True)
+    own = own_state(banner, node=NodeName("a1"), epoch=9)
+    packet = ProbeTemplate(wire_pair.SPEC, key=wire_pair.TO_B1, own=own).seal(1, 1)
+
+    assert banner == banner_of(wire_pair.received(bytes(packet)).mesh)
+
+
 def test_flags_tell_class_and_layer():
     """Fresh and effective are independent."""
     assert FLAG_FRESH == session_flags(Layer.RELAY, FlowClass.FRESH)
