@@ -41,9 +41,9 @@ def test_a_mould_can_be_taken_apart_again():
 
 def test_pieces_that_say_the_same_are_one_object():
     """Thousands of sessions keep them."""
-    head = cut(request(sequence=1))[2]
+    head = _cut(request(sequence=1))[2]
 
-    assert shared(head) is shared(cut(request(sequence=2))[2])
+    assert shared(head) is shared(_cut(request(sequence=2))[2])
 
 
 def _cut(packet: bytes) -> Pieces:
