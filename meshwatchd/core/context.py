@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from meshwatchd.core.allowance import Allowance, Use
 from meshwatchd.core.damping import Damper
@@ -30,8 +31,7 @@ def _as_it_is(verdict: Verdict, _relays: Container[NodeName]) -> Verdict:
     return verdict
 
 
-@dataclass(slots=True, kw_only=True)
-class PairContext:
+class PairContext(msgspec.Struct, kw_only=True):
     """One pair on one node: what is seen, where traffic is, and the means to probe and to speak.
 
     Watch, planner and whether this node enforces are replaced when the mesh changes; all else is for good.
@@ -55,11 +55,11 @@ class PairContext:
     views: PeerViews
     is_enforcing: bool
     sizes: SizeWatch
-    unrest: Unrest = field(default_factory=Unrest)
+    unrest: Unrest = msgspec.field(default_factory=Unrest)
     explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
-    orders: Orders = field(default_factory=Orders)
-    storm: Storm = field(default_factory=lambda: Storm(3))
-    allowance: Allowance = field(default_factory=lambda: Allowance(1_000))
+    orders: Orders = msgspec.field(default_factory=Orders)
+    storm: Storm = msgspec.field(default_factory=lambda: Storm(3))
+    allowance: Allowance = msgspec.field(default_factory=lambda: Allowance(1_000))
 
     @property
     def local_node(self) -> NodeName:

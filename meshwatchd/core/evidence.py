@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from meshwatchd.core.mtu_verdict import SizeFinding
 from meshwatchd.model.ids import Layer
@@ -20,8 +21,7 @@ class Leg(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkPlaces:
+class BulkPlaces(msgspec.Struct, frozen=True, kw_only=True):
     """Names and nodes of canaries in bulk that were ever carried.
 
     Attributes:
@@ -35,8 +35,7 @@ class BulkPlaces:
     awaited: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
     """What a node knows beside one pair, where the overlay stands on the tunnel; elsewhere nothing (`core.beside`).
 
     Attributes:
@@ -59,8 +58,7 @@ class Beside:
     bulk: BulkPlaces = BulkPlaces()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What one node knows about one pair of locations.
 
     Attributes:

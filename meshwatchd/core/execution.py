@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+import msgspec
 
 from meshwatchd.core.allowance import Use
 from meshwatchd.core.context import PairContext
@@ -127,7 +128,7 @@ class Execution:
         self.ban(intent.target, now)
         yield PlanRefused(pair=self._context.watch.index, reason=error)
         if intent.grant_to is not None:
-            refusal = replace(intent, reason=Reason.NOT_GOOD)
+            refusal = msgspec.structs.replace(intent, reason=Reason.NOT_GOOD)
             yield from self._context.say(CoordinationKind.REFUSE, intent.grant_to, refusal, now)
         if intent.nonce:
             # Two proposals of one move may have crossed: who asks for our grant may have moved on our proposal.

@@ -113,8 +113,9 @@ class _Class:
         self.sessions = {session.plan.session: session for session in sessions}
         self.tests = tests
         self.alone: dict[SessionId, None] = {}
-        self._proven: set[SessionId] = set()
-        self.calm: set[SessionId] = set()
+        # Dictionaries: empty, as most classes of known flows are, they are a third of a set.
+        self._proven: dict[SessionId, None] = {}
+        self.calm: dict[SessionId, None] = {}
         self._fallen: dict[SessionId, None] = {}
 
     @property
@@ -133,12 +134,12 @@ class _Class:
         """Take note of what one session has become."""
         index = session.plan.session
         if session.is_proven and index not in self._proven:
-            self._proven.add(index)
+            self._proven[index] = None
             self._count(session, 1)
         if session.is_proven and session.cusum.nats < ISOLATED_NATS:
-            self.calm.add(index)
+            self.calm[index] = None
         else:
-            self.calm.discard(index)
+            self.calm.pop(index, None)
         if session.state is not SessionState.DOWN:
             self._fallen.pop(index, None)
             if index in self.alone:

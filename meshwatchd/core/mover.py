@@ -13,9 +13,10 @@ that nobody answers is repeated until it times out; the answer to a repeated pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
 
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import NodeName
@@ -72,8 +73,7 @@ TRANSITIONS = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """A move under way.
 
     Attributes:
@@ -168,7 +168,7 @@ class Mover:
         """What an operator chose is a path like any other again, also where the move towards it is still under way."""
         self.is_pinned = False
         if self.intent is not None and self.intent.reason in CHOSEN:
-            self.intent = replace(self.intent, reason=Reason.NONE)
+            self.intent = msgspec.structs.replace(self.intent, reason=Reason.NONE)
 
     def change(self, paths: tuple[Path, ...], active: Path) -> None:
         """The paths of the pair are others; a move towards one that stays the same goes on, any other is given up.
@@ -187,7 +187,7 @@ class Mover:
             return
         target = twins.get((self.intent.target.key, self.intent.target.rank))
         if target is not None and is_same:
-            self.intent = replace(self.intent, target=target)
+            self.intent = msgspec.structs.replace(self.intent, target=target)
             return
         self._move(MoveInput.ABANDONED if self.state is MoveState.PROPOSING else MoveInput.SETTLED)
         self.intent = None

@@ -13,7 +13,7 @@ measurement says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.ids import Layer
@@ -25,8 +25,7 @@ IP6_EXTRA_BYTES = 20
 """IPv6's header is that much longer than IPv4's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """A device whose MTU is more than what is below it carries in one piece.
 
     Attributes:
@@ -40,8 +39,7 @@ class Misfit:
     carries_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
     """The sizes of one node's layers; 0 where nothing tells.
 
     Attributes:

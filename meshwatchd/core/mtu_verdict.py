@@ -16,7 +16,8 @@ layer all the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mtu import SizeWatch
@@ -41,8 +42,7 @@ SIZE_FAULTS = (
 """The worst first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeFinding:
+class SizeFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What sizes say about one pair of locations.
 
     Attributes:
@@ -124,7 +124,7 @@ class _Court:
         misfit = next((each for each in self.misconfigured() if each.layer is found.layer), None)
         if misfit is None:
             return None
-        return replace(misfit, severity=found.severity, because=(*misfit.because, *found.because))
+        return msgspec.structs.replace(misfit, severity=found.severity, because=(*misfit.because, *found.because))
 
     def _paths(self) -> Iterator[SizeFinding]:
         paths = [path for path in self._topology.local_paths() if path.pair == self._active.pair and path.is_primary]

@@ -27,7 +27,7 @@ class PortWalk:
         name: what stride and start are derived from; the same name means the same walk.
     """
 
-    __slots__ = ("_count", "_latest", "_offset", "_port", "_stride", "band")
+    __slots__ = ("_count", "_lanes", "_latest", "_offset", "_port", "_stride", "band")
 
     def __init__(self, band: PortBand, name: str) -> None:
         self.band = band
@@ -37,6 +37,14 @@ class PortWalk:
         self._offset = seed % self._count
         # The index that was asked for last, and its port: all sessions of a round ask for one.
         self._latest, self._port = 0, self._at(0)
+        self._lanes: dict[bool, _Lane] = {}
+
+    def lane(self, now: int, *, is_apart: bool) -> _Lane:
+        """One for all flows that begin in one round: a mesh has thousands of them."""
+        lane, begun = self._lanes.get(is_apart), _Lane(self, now, is_apart=is_apart)
+        if lane is None or lane.first != begun.first:
+            lane = self._lanes[is_apart] = begun
+        return lane
 
     def port(self, index: int) -> int:
         """The port of an index; two indices share one only if they are a multiple of the band's width apart."""
@@ -64,10 +72,11 @@ class FreshPorts:
         is_apart: half a walk away from everybody else's place, for whoever needs a socket of its own.
     """
 
-    __slots__ = ("_burst", "_regular")
+    __slots__ = ("_at_burst", "_at_regular", "_burst", "_regular")
 
     def __init__(self, regular: PortWalk, burst: PortWalk, now: int, *, is_apart: bool = False) -> None:
-        self._regular, self._burst = _Lane(regular, now, is_apart=is_apart), _Lane(burst, now, is_apart=is_apart)
+        self._regular, self._burst = regular.lane(now, is_apart=is_apart), burst.lane(now, is_apart=is_apart)
+        self._at_regular, self._at_burst = self._regular.first, self._burst.first
 
     def take(self, now: int, *, is_burst: bool, is_forced: bool = False) -> int | None:
         """The port of the next probe.
@@ -80,32 +89,34 @@ class FreshPorts:
         Returns:
             The port, or None when the flow is as far ahead of the clock as it may be.
         """
-        return (self._burst if is_burst else self._regular).take(now, is_forced=is_forced)
+        lane = self._burst if is_burst else self._regular
+        clock = now // lane.round_ns
+        # The round the clock is in, or the one after the last that was used.
+        index = (self._at_burst if is_burst else self._at_regular) + 1
+        if index < clock:
+            index = clock
+        elif index > max(clock, lane.first) + lane.lead and not is_forced:
+            return None
+        if is_burst:
+            self._at_burst = index
+        else:
+            self._at_regular = index
+        return lane.walk.port(index + lane.shift)
 
 
 class _Lane:
-    """One flow's place in a walk: the round the clock is in, or the one after the last that was used.
+    """Where the flows that began together have their places in a walk.
 
     A new process cannot know how far ahead of the clock the one before it was: it begins `lead` rounds ahead, and
     may be ahead of that place by as much again.
     """
 
-    __slots__ = ("_first", "_index", "_lead", "_round_ns", "_shift", "_walk")
+    __slots__ = ("first", "lead", "round_ns", "shift", "walk")
 
     def __init__(self, walk: PortWalk, now: int, *, is_apart: bool) -> None:
-        self._shift = walk.band.count // 2 if is_apart else 0
-        self._walk, self._lead, self._round_ns = walk, walk.band.lead, walk.band.round_ns
-        self._first = self._index = now // self._round_ns + self._lead
-
-    def take(self, now: int, *, is_forced: bool) -> int | None:
-        clock = now // self._round_ns
-        index = self._index + 1
-        if index < clock:
-            index = clock
-        elif index > max(clock, self._first) + self._lead and not is_forced:
-            return None
-        self._index = index
-        return self._walk.port(index + self._shift)
+        self.shift = walk.band.count // 2 if is_apart else 0
+        self.walk, self.lead, self.round_ns = walk, walk.band.lead, walk.band.round_ns
+        self.first = now // self.round_ns + self.lead
 
 
 class KnownPorts:

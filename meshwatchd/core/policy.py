@@ -7,7 +7,8 @@ since the doubt began, and the relay at its other end consents on its own eviden
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from meshwatchd.core.damping import Damper
 from meshwatchd.core.group import Group
@@ -17,15 +18,13 @@ from meshwatchd.model.policy_state import Order
 from meshwatchd.model.topology import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(msgspec.Struct, frozen=True):
     """Leave traffic where it is. A non-empty reason says that something is wrong and nothing can be done."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """Take another path."""
 
     target: Path
@@ -39,8 +38,7 @@ def _is_never(_path: Path) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What the decision about one pair rests on.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -14,8 +13,7 @@ from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Topology
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What beside the topology decides which sessions and objects there are.
 
     Attributes:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -101,8 +100,7 @@ def is_enabled(settings: RepairSettings, rung: RepairRung) -> bool:
     }[rung]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Work:
+class _Work(msgspec.Struct, kw_only=True):
     """One finding that can be repaired.
 
     Attributes:
@@ -118,18 +116,16 @@ class _Work:
     not_before: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
-class _UnderWay:
+class _UnderWay(msgspec.Struct, kw_only=True):
     request: int
     work: _Work
     since: int
 
 
-@dataclass(slots=True, kw_only=True)
-class _History:
+class _History(msgspec.Struct, kw_only=True):
     """When one finding was repaired."""
 
-    times: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_IN_FIGHT))
+    times: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_IN_FIGHT))
 
     def is_fight(self, now: int) -> bool:
         """Whether it was repaired too often of late."""

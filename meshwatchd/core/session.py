@@ -106,7 +106,8 @@ class Session:
         self.delay = delay
         # Both in the order of sending, as dictionaries keep it; half of the memory of ordered ones.
         self.outstanding: dict[int, int] = {}
-        self._missed: dict[int, int] = {}
+        # None before the first: most sessions never miss any.
+        self._missed: dict[int, int] | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -166,7 +167,7 @@ class Session:
             outcome = Outcome.HIT
             if self.cusum.nats:
                 self.cusum.hit(now)
-        elif (missed_at := self._missed.pop(seq, None)) is not None:
+        elif self._missed and (missed_at := self._missed.pop(seq, None)) is not None:
             sent_at, outcome = missed_at, Outcome.LATE
             self.lost -= 1
             if ~sent_at in self.history:
@@ -187,9 +188,12 @@ class Session:
         sent_at = self.outstanding.pop(seq, None)
         if sent_at is None:
             return Outcome.UNKNOWN
-        self._missed[seq] = sent_at
-        while self._missed and now - self._missed[oldest := next(iter(self._missed))] > MAX_LATE_NS:
-            del self._missed[oldest]
+        missed = self._missed
+        if missed is None:
+            missed = self._missed = {}
+        missed[seq] = sent_at
+        while missed and now - missed[oldest := next(iter(missed))] > MAX_LATE_NS:
+            del missed[oldest]
         self._remember(~sent_at)
         self.lost += 1
         self._proof = 0

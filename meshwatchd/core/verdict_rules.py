@@ -6,7 +6,8 @@ Each asks for the *lowest* broken layer first, because whatever is above a broke
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from meshwatchd.core.clues import (
     deaf_end,
@@ -42,8 +43,7 @@ Culprit = Callable[[Evidence], str]
 Because = Callable[[Evidence], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table."""
 
     fault: FaultCode

@@ -8,7 +8,7 @@ back to a port after `count` rounds. Bursts and retries may run ahead of the clo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from meshwatchd.model.settings import MS, RESERVED_PORTS, TIMERS, ProbeSettings
 from meshwatchd.model.units import parse_duration, parse_port_range
@@ -33,8 +33,7 @@ KNOWN_FLOWS = 8
 """Source ports of known flows: enough that a quarter of a network's hash buckets cannot miss all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortBand:
+class PortBand(msgspec.Struct, frozen=True, kw_only=True):
     """The source ports of one walk.
 
     Attributes:

@@ -43,7 +43,7 @@ from meshwatchd.wire.mesh_tlv import (
     encode_gossip,
     hundredths,
 )
-from meshwatchd.wire.mould import Mould, Pieces, cut, is_signed
+from meshwatchd.wire.mould import Mould, Pieces, cut, is_signed, shared
 from meshwatchd.wire.ntp import ErrorEstimate, ns_from_ntp, ntp_from_ns
 from meshwatchd.wire.parse import ParsedProbe, RejectReason, check_tags, verify_and_parse
 from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
@@ -103,5 +103,6 @@ __all__ = [
     "read_request",
     "reflect",
     "reflect_again",
+    "shared",
     "verify_and_parse",
 ]

@@ -11,9 +11,10 @@ The flags of an answered TLV (RFC 8972 section 4):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from meshwatchd.wire.mesh_tlv import COORDINATION_BYTES, ENTERPRISE
 from meshwatchd.wire.report_tlv import (
@@ -40,8 +41,7 @@ ANSWERED: Final = 0
 """Flags of a TLV that was understood."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """What the receiver knows of a request beyond its bytes; whatever it does not know is reported as zero.
 
     Attributes:
@@ -70,8 +70,7 @@ class Arrival:
 UNKNOWN_ARRIVAL: Final = Arrival()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reflector:
+class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     """What the answers draw on.
 
     Attributes:

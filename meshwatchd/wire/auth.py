@@ -24,9 +24,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 TAG_BYTES: Final = 16
 SECRET_BYTES: Final = 32
@@ -133,8 +134,7 @@ class KeyRole(StrEnum):
     RECEIVE_ONLY = "receive-only"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeshSecret:
+class MeshSecret(msgspec.Struct, frozen=True, kw_only=True):
     """One secret of the mesh; 32 random bytes."""
 
     secret: bytes
@@ -144,8 +144,7 @@ class MeshSecret:
         return f"MeshSecret(key_id={key_id(self.secret)}, role={self.role})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairKey:
+class PairKey(msgspec.Struct, frozen=True, kw_only=True):
     """Both directions between this node and one peer under one secret."""
 
     key_id: int

@@ -47,7 +47,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -145,8 +144,7 @@ class MeshFields(msgspec.Struct, frozen=True, gc=False):
     window: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordination:
+class Coordination(msgspec.Struct, frozen=True, kw_only=True):
     """One coordination message.
 
     Attributes:
@@ -233,8 +231,7 @@ def hundredths(log_likelihood: float) -> int:
     return round(min(max(log_likelihood, 0.0) * 100, MAX_EVIDENCE))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnState:
+class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     """What this node says of itself in each packet, request and answer alike.
 
     Attributes:

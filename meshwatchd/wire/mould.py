@@ -63,15 +63,28 @@ class Mould:
     __slots__ = ("_head", "_signed", "_tail", "_whole")
 
     def __init__(self, packet: bytes | bytearray) -> None:
-        self._head = bytes(packet[MESH_OFFSET:BASE_TAG_OFFSET])
-        self._tail = bytes(packet[BASE_TAG_END:-HMAC_BYTES])
+        self._head = shared(bytes(packet[MESH_OFFSET:BASE_TAG_OFFSET]))
+        self._tail = shared(bytes(packet[BASE_TAG_END:-HMAC_BYTES]))
         self._signed, self._whole = _layouts(len(self._tail))
+
+    def __len__(self) -> int:
+        return self._whole.size
+
+    def blank(self) -> bytearray:
+        """The packet with zeros for base packet and tags, to be changed and made a mould of."""
+        return bytearray(self._whole.pack(b"", b"", self._head, b"", self._tail, b""))
 
     def cast(self, base: bytes, key: MacKey) -> bytes:
         """A packet with this base packet (without its tag: 96 bytes), signed as `seal.sign` does."""
         head, tail, digest = self._head, self._tail, key.digest
         tag = digest(base)
         return self._whole.pack(base, tag, head, tag, tail, digest(self._signed.pack(base, head, tag, tail)))
+
+
+@functools.lru_cache(maxsize=1024)
+def shared(piece: bytes) -> bytes:
+    """The same bytes, once for all that keep them: sessions of one path, or to one node, differ in one piece only."""
+    return piece
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,8 +11,9 @@ estimate).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 NANOSECONDS: Final = 1_000_000_000
 NTP_TO_UNIX_S: Final = 2_208_988_800
@@ -45,8 +46,7 @@ def ns_from_ntp(timestamp: int, *, near_ns: int) -> int:
     return within_era_ns + eras * _ERA_NS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorEstimate:
+class ErrorEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """How far a timestamp may be off: multiplier * 2**(scale - 32) seconds.
 
     Layout of the 16 bits, from the top: S (1), Z (1), scale (6), multiplier (8).

@@ -8,9 +8,10 @@ Source: RFC 8972 sections 4.3 (Timestamp Information), 4.6 (Access Report), 4.7 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire.tlv import Tlv, TlvType
@@ -41,8 +42,7 @@ class TimestampMethod(IntEnum):
     CONTROL_PLANE = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimestampInformation:
+class TimestampInformation(msgspec.Struct, frozen=True, kw_only=True):
     """How the reflector stamps what comes in and what goes out; codes it has made up itself survive as numbers.
 
     Layout: source in (1), method in (1), source out (1), method out (1).
@@ -66,8 +66,7 @@ class TimestampInformation:
         return cls(source_in=source_in, method_in=method_in, source_out=source_out, method_out=method_out)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessReport:
+class AccessReport(msgspec.Struct, frozen=True, kw_only=True):
     """Which access network of the sender came up or went down.
 
     Layout: access id (4 bits), reserved (4 bits), return code (1), reserved (2).
@@ -91,8 +90,7 @@ class AccessReport:
         return cls(access_id=tlv.value[0] >> 4, return_code=tlv.value[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUpTelemetry:
+class FollowUpTelemetry(msgspec.Struct, frozen=True, kw_only=True):
     """When an earlier answer really left.
 
     Layout: sequence number (4), timestamp (8), method (1), reserved (3).

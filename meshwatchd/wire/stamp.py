@@ -24,8 +24,9 @@ Source: RFC 8762 sections 4.2.1, 4.2.2, 4.3.1, 4.3.2, 4.4; RFC 8972 section 3.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.stamp import StampMode
@@ -46,8 +47,7 @@ AUTH_REFLECTOR: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16
 NO_HMAC: Final = bytes(HMAC_BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderPacket:
+class SenderPacket(msgspec.Struct, frozen=True, kw_only=True):
     """A session-sender test packet.
 
     Attributes:
@@ -65,8 +65,7 @@ class SenderPacket:
     tlvs: tuple[Tlv, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorPacket:
+class ReflectorPacket(msgspec.Struct, frozen=True, kw_only=True):
     """A session-reflector test packet: the reflector's own fields and copies of the sender's.
 
     Attributes:

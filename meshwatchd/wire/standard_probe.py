@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import MacKey
@@ -31,8 +32,7 @@ _TAG_FLAGS: Final = frozenset({0, INTEGRITY_FAILED})
 """An answered HMAC TLV was understood, or refused; any other flag was set on the way."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandardProbe:
+class StandardProbe(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of packet.
 
     Attributes:
@@ -90,8 +90,7 @@ def _counted(tlv: Tlv, sequence: int) -> Tlv:
     return tlv
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandardReply:
+class StandardReply(msgspec.Struct, frozen=True, kw_only=True):
     """An answer whose base packet is believed.
 
     Attributes:

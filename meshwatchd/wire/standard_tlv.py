@@ -10,10 +10,11 @@ Source: RFC 8972 sections 4.1 (Extra Padding), 4.2 (Location), 4.4 (Class of Ser
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire.tlv import UNRECOGNIZED, Tlv, TlvType, decode_tlvs, encode_tlvs
@@ -27,8 +28,7 @@ DIRECT_MEASUREMENT_BYTES: Final = _COUNTERS.size
 ADDRESS_BYTES: Final = frozenset({4, 16})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtraPadding:
+class ExtraPadding(msgspec.Struct, frozen=True, kw_only=True):
     """Filler that makes a packet as long as wanted, for MTU probes; zeros unless told otherwise."""
 
     filler: bytes
@@ -65,8 +65,7 @@ IP_BYTES: Final = 16
 """Of every address sub-TLV; an IPv4 address is followed by 12 zero bytes (RFC 8972 section 4.2.1)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(msgspec.Struct, frozen=True, kw_only=True):
     """What the reflector saw in the IP and UDP headers of the request: shows address translation on the way.
 
     Layout: destination port (2), source port (2), sub-TLVs with the header of a TLV.
@@ -104,8 +103,7 @@ class Location:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassOfService:
+class ClassOfService(msgspec.Struct, frozen=True, kw_only=True):
     """DSCP asked for on the way back, and DSCP and ECN with which the request arrived.
 
     Layout of the 32 bits: DSCP1 (6), DSCP2 (6), ECN (2), RP (2), reserved (16).
@@ -135,8 +133,7 @@ class ClassOfService:
         return cls(dscp1=word >> 26, dscp2=word >> 20 & 0x3F, ecn=word >> 18 & 0x3, reverse_path=word >> 16 & 0x3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectMeasurement:
+class DirectMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """Packet counts of both ends of a session, from which loss by direction follows.
 
     Layout: sender's transmitted (4), reflector's received (4), reflector's transmitted (4).
@@ -159,8 +156,7 @@ class DirectMeasurement:
         return cls(sender_tx=sender_tx, reflector_rx=reflector_rx, reflector_tx=reflector_tx)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DestinationNodeAddress:
+class DestinationNodeAddress(msgspec.Struct, frozen=True, kw_only=True):
     """The node a probe is meant for: a probe that reached another one comes back with U set.
 
     Layout: 4 bytes of IPv4 or 16 of IPv6. A sender of this TLV also sends a non-zero SSID.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import PairKey
@@ -42,8 +44,7 @@ _BASE: Final = struct.Struct(">I 12x Q H H 68x")
 _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSpec:
+class ProbeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What stays the same in all probes of one kind.
 
     Attributes:
@@ -89,34 +90,38 @@ def probe_bytes(tlvs: list[Tlv] | tuple[Tlv, ...] = ()) -> int:
 
 
 class ProbeTemplate:
-    """A probe in parts; change what changed, then `seal`."""
+    """A probe in parts; change what changed, then `seal`.
+
+    Only the mould keeps bytes, and the packet is made of it again where something changes: there are thousands.
+    """
 
     __slots__ = (
         "_error",
         "_flags",
         "_key",
+        "_layer",
         "_mac",
         "_mould",
         "_own",
-        "_packet",
-        "_spec",
+        "_path",
         "_ssid",
     )
 
     def __init__(self, spec: ProbeSpec, *, key: PairKey, own: OwnState) -> None:
         assert 0 < spec.ssid <= 0xFFFF, "RFC 9503 section 3: whoever names a destination uses an SSID"
-        self._spec = spec
+        self._layer, self._path = spec.layer, spec.path
         self._key = key
         self._mac = key.send
         self._own = own
         self._flags = spec.flags
-        self._packet = _assemble(spec)
-        assert len(self._packet) <= MAX_PACKET_BYTES
-        self._error, self._ssid = spec.error_estimate.encode(), spec.ssid
-        self._write_mesh(diagnostic=0)
+        packet = _assemble(spec)
+        assert len(packet) <= MAX_PACKET_BYTES
+        self._error, self._ssid = _error_bits(spec.error_estimate), spec.ssid
+        self._mould: Mould
+        self._write_mesh(packet, diagnostic=0)
 
     def __len__(self) -> int:
-        return len(self._packet)
+        return len(self._mould)
 
     def seal(self, sequence: int, timestamp_ntp: int) -> bytes:
         """Number, date and sign the next probe.
@@ -129,17 +134,17 @@ class ProbeTemplate:
     def announce(self, own: OwnState, *, diagnostic: int = 0) -> None:
         """Take over what this node says of itself from here on, and the diagnostic of this session."""
         self._own = own
-        self._write_mesh(diagnostic=diagnostic)
+        self._write_mesh(self._mould.blank(), diagnostic=diagnostic)
 
     def set_flags(self, flags: int) -> None:
         """Change the session's flags, for instance for a confirm burst; those of the node stay."""
         self._flags = flags
-        self._write_mesh(diagnostic=self._packet[MESH_VALUE_OFFSET + 17])
+        self._keep_diagnostic()
 
     def rekey(self, key: PairKey) -> None:
         """Sign with another secret of the same peer from here on."""
         self._key, self._mac = key, key.send
-        self._write_mesh(diagnostic=self._packet[MESH_VALUE_OFFSET + 17])
+        self._keep_diagnostic()
 
     def set_value(self, type_: int, value: bytes) -> None:
         """Replace the value of the first TLV of a type, for instance of a coordination message.
@@ -147,33 +152,45 @@ class ProbeTemplate:
         Raises:
             KeyError: the template has no such TLV of this length.
         """
-        for span in scan(self._packet, MESH_OFFSET).spans:
+        packet = self._mould.blank()
+        for span in scan(packet, MESH_OFFSET).spans:
             if span.type == type_ and span.length == len(value):
-                self._packet[span.value_offset : span.end] = value
-                self._mould = Mould(self._packet)
+                packet[span.value_offset : span.end] = value
+                self._mould = Mould(packet)
                 return
         raise KeyError(type_)
 
-    def _write_mesh(self, *, diagnostic: int) -> None:
-        own, spec = self._own, self._spec
+    def _keep_diagnostic(self) -> None:
+        packet = self._mould.blank()
+        diagnostic: int = packet[MESH_VALUE_OFFSET + 17]
+        self._write_mesh(packet, diagnostic=diagnostic)
+
+    def _write_mesh(self, packet: bytearray, *, diagnostic: int) -> None:
+        own = self._own
         MESH.pack_into(
-            self._packet,
+            packet,
             MESH_VALUE_OFFSET,
             ENTERPRISE,
             MESH_VERSION,
             self._key.key_id,
             self._flags & SESSION_FLAGS | own.flags & NODE_FLAGS,
             own.epoch,
-            spec.layer,
+            self._layer,
             diagnostic,
-            spec.path,
+            self._path,
             own.node_id,
             _NO_BASE_TAG,
             own.heard,
             own.known,
             own.gossip_block,
         )
-        self._mould = Mould(self._packet)
+        self._mould = Mould(packet)
+
+
+@functools.lru_cache(maxsize=16)
+def _error_bits(estimate: ErrorEstimate) -> int:
+    """One number for all templates of one estimate."""
+    return estimate.encode()
 
 
 def _assemble(spec: ProbeSpec) -> bytearray:

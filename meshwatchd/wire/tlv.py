@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from meshwatchd.model.errors import DecodeError
 
@@ -52,8 +53,7 @@ class TlvType(IntEnum):
     COORDINATION = 253
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tlv:
+class Tlv(msgspec.Struct, frozen=True, kw_only=True):
     """One TLV whose value is not interpreted.
 
     Attributes:

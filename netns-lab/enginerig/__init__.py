@@ -9,3 +9,10 @@ import both worlds lives here: `python -m enginerig CONFIG.json` is a process li
 What is replaced is what a mesh would decide: topology, layout and conductors. `engine.RigEngine` gives the loop
 sessions that the configuration lists, judges them in groups, and asks for a prepared rule when a group goes down.
 """
+
+import sys
+
+# typing_extensions comes with mypy, and msgspec loads it where it is installed, with inspect, ast and dis: 0.8 MiB that
+# an installed daemon does not have. While a package is being run its name is "-m"; whoever imports it is left alone.
+if sys.argv[0] == "-m":
+    sys.modules.setdefault("typing_extensions", None)  # type: ignore[arg-type]

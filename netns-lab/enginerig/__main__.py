@@ -102,6 +102,8 @@ def main() -> int:
         notes.tell("not-realtime", time.monotonic_ns())
     rng = random.Random(int.from_bytes(os.urandom(8)))
     engine = RigEngine(config, settings, rng=rng, notes=notes, now=time.monotonic_ns())
+    # What a mesh has no counterpart of must not count as the product's memory.
+    config = msgspec.structs.replace(config, sessions=())
     agent = cast("AgentLink", NoAgent())
     effects = TimedEffects(
         settings=settings,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -46,6 +48,43 @@ MOST_PACKETS = 1_000_000
 """A second, which no bench comes to."""
 
 
+class _Watch:
+    """One path, no standby, nobody to agree with: what a leader's pair comes to that has nowhere to move to."""
+
+    __slots__ = ("_group",)
+
+    is_decider = True
+    paths = segments = to_deciders = ()
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def group(self, _path: object) -> Group:
+        """The only one."""
+        return self._group
+
+    def replacing(self, _path: object) -> tuple[()]:
+        """No path could take its place."""
+        return ()
+
+    def explaining(self) -> tuple[()]:
+        """No layer is asked why."""
+        return ()
+
+
+class _Context:
+    """What suspicion asks of the pair it belongs to."""
+
+    __slots__ = ("allowance", "schedule", "watch")
+
+    is_enforcing = False
+    mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
+
+    def __init__(self, watch: _Watch, schedule: Schedule) -> None:
+        self.watch, self.schedule = watch, schedule
+        self.allowance = Allowance(MOST_PACKETS)
+
+
 class Leg:
     """One group with the product's suspicion at work on it."""
 
@@ -54,20 +93,7 @@ class Leg:
         known = [session for session in sessions if session.plan.flow is FlowClass.PINNED]
         # A leg of known flows alone is judged by these.
         self.group = Group(fresh or known, known if fresh else (), schedule.timers)
-        # One path, no standby, nobody to agree with: what a leader's pair comes to that has nowhere to move to.
-        watch = SimpleNamespace(
-            group=lambda _path: self.group,
-            is_decider=True,
-            paths=(),
-            segments=(),
-            to_deciders=(),
-            replacing=lambda _path: (),
-            explaining=tuple,
-        )
-        mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
-        context = SimpleNamespace(
-            watch=watch, mover=mover, schedule=schedule, is_enforcing=False, allowance=Allowance(MOST_PACKETS)
-        )
+        context = _Context(_Watch(self.group), schedule)
         self._suspicion = Suspicion(cast("PairContext", context))
         self.is_down = False
 
@@ -122,7 +148,8 @@ class RigEngine:
 
     def __init__(self, config: RigConfig, settings: Settings, *, rng: random.Random, notes: Notes, now: int) -> None:
         self._begin_ns = now
-        self._config, self._notes = config, notes
+        self._notes, self._switched = notes, config.switch
+        self._groups = array("H", (listed.group for listed in config.sessions))
         self.schedule = SteadySchedule(settings, rng, config.node, interval_ns=config.interval_ns)
         self._plans = plans_of(config)
         self._legs: list[Leg] = []
@@ -193,13 +220,11 @@ class RigEngine:
         self._is_started = True
         self.schedule.use_paths({plan.path for plan in self._plans}, now)
         self.schedule.start(self._plans, now)
-        members: list[list[Session]] = [
-            [] for _ in range(1 + max((s.group for s in self._config.sessions), default=-1))
-        ]
-        for session, listed in zip(self.schedule.sessions, self._config.sessions, strict=True):
-            members[listed.group].append(session)
+        members: list[list[Session]] = [[] for _ in range(1 + max(self._groups, default=-1))]
+        for session, group in zip(self.schedule.sessions, self._groups, strict=True):
+            members[group].append(session)
         self._legs = [Leg(self.schedule, sessions) for sessions in members]
-        self._leg_of = [self._legs[listed.group] for listed in self._config.sessions]
+        self._leg_of = [self._legs[group] for group in self._groups]
         self._notes.tell("started", now)
         # An empty table would close the ports that a mere answerer listens on.
         return [ConfigureSessions(sessions=self._plans)] if self._plans else []
@@ -267,6 +292,7 @@ class RigEngine:
         if self._unproven and session.is_proven:
             self._unproven.discard(session.plan.session)
             if not self._unproven:
+                self._unproven = set()  # a set does not shrink
                 self._notes.tell("all-up", now)
         if leg.group.is_down is leg.is_down:
             return []
@@ -283,25 +309,28 @@ class RigEngine:
             self._suspicions += 1
 
     def _switch(self, *, is_on: bool) -> list[Output]:
-        if self._config.switch is None:
+        if self._switched is None:
             return []
-        rule = (Rule(priority=self._config.switch.priority, table=self._config.switch.table),)
+        rule = (Rule(priority=self._switched.priority, table=self._switched.table),)
         self._generation += 1
         switch = Switch(add=rule) if is_on else Switch(delete=rule)
         return [ApplySwitch(pair=0, generation=self._generation, switch=switch)]
 
 
 def plans_of(config: RigConfig) -> tuple[SessionPlan, ...]:
-    """The plans of the listed sessions, their ids in the order of the list."""
+    """The plans of the listed sessions, their ids in the order of the list.
+
+    JSON has each name as often as it is used; in a mesh the plans share those of its nodes.
+    """
     return tuple(
         SessionPlan(
             session=SessionId(index),
-            peer=NodeName(listed.peer),
+            peer=NodeName(sys.intern(listed.peer)),
             layer=Layer.RELAY,
             path=listed.path,
             flow=FlowClass.PINNED if listed.is_pinned else FlowClass.FRESH,
-            source=listed.source,
-            destination=listed.destination,
+            source=sys.intern(listed.source),
+            destination=sys.intern(listed.destination),
             port=listed.port,
         )
         for index, listed in enumerate(config.sessions)

@@ -36,6 +36,16 @@ def test_engine_process_loads_nothing_that_blocks_or_swells():
     assert [] == sorted(loaded.intersection({*BANNED, *ONLY_READ}))
 
 
+def test_engine_process_generates_no_code():
+    """Dataclasses compile methods for each class, and load inspect, ast and dis for it; those of Structs are in C.
+
+    typing_extensions, which msgspec loads where something has installed it, does the same.
+    """
+    loaded = _modules_loaded_by('sys.modules["typing_extensions"] = None\nimport meshwatchd.runtime.engine_process')
+
+    assert [] == sorted(loaded.intersection({"dataclasses", "inspect", "ast", "dis", "tokenize"}))
+
+
 @pytest.mark.parametrize("package", ["model", "core", "wire", "profiles"])
 def test_pure_packages_load_nothing_of_the_world(package):
     """Importing all of a pure package loads no module that waits, opens or logs."""

@@ -11,9 +11,10 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from meshwatchd import wire
 from meshwatchd.adapters.packet.address import unpack_name
@@ -67,8 +68,7 @@ Ancillary = tuple[tuple[int, int, bytes], ...]
 """Level, type and value of each message, as sendmsg() of Python's sockets takes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """One way by which requests come.
 
     Attributes:

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import socket
 import struct
@@ -78,7 +79,10 @@ class _Slots:
         self.stride = self.packet_at + _aligned(packet_bytes)
         self.headers = ctypes.create_string_buffer(count * _HEADER.size)
         self.vectors = ctypes.create_string_buffer(count * _VECTOR.size)
-        self.contents = ctypes.create_string_buffer(count * self.stride)
+        # Of a mapping only those pages weigh anything in which something ever lay: most datagrams are far shorter than
+        # the longest, and few batches are full. A buffer of ctypes is zeroed, and so all there.
+        self.contents = mmap.mmap(-1, count * self.stride)
+        self._contents_at = ctypes.addressof(ctypes.c_char.from_buffer(self.contents))
         self.address = ctypes.addressof(self.headers)
         # Nearly all datagrams are as long as those before them, and one call takes all their parts out or puts them in.
         self._layouts: dict[_Lengths, struct.Struct] = {}
@@ -88,7 +92,7 @@ class _Slots:
     def shape(self, slot: int, name_bytes: int, control_bytes: int, packet_bytes: int) -> None:
         """Let a header point to its parts and say how long they are."""
         vector = ctypes.addressof(self.vectors) + slot * _VECTOR.size
-        name = ctypes.addressof(self.contents) + slot * self.stride
+        name = self._contents_at + slot * self.stride
         control = name + self.control_at if control_bytes else 0
         _VECTOR.pack_into(self.vectors, slot * _VECTOR.size, name + self.packet_at, packet_bytes)
         fields = (name, name_bytes, vector, 1, control, control_bytes, 0, 0)

@@ -40,6 +40,7 @@ from meshwatchd.wire import (
     check_tags,
     cut,
     is_signed,
+    shared,
     verify_and_parse,
 )
 
@@ -347,8 +348,8 @@ class Prober:
             del self._outstanding[key]
             familiar = FamiliarAnswer(
                 key=signer,
-                head=b"" if pieces is None else pieces[2],
-                tail=b"" if pieces is None else pieces[4],
+                head=b"" if pieces is None else shared(pieces[2]),
+                tail=b"" if pieces is None else shared(pieces[4]),
                 epoch=answer.mesh.epoch,
                 banner=translate.banner_of(answer.mesh),
                 guard=self._peers.peer(session.plan.peer).guard,

@@ -13,7 +13,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -277,7 +276,7 @@ class Reflector:
         is_fresh = verdict is ReplayVerdict.FRESH
         delivery = read_delivery(control[STAMP_BYTES:])
         if delivery.interface in self._external:
-            delivery = replace(delivery, answer=delivery.routed_answer)
+            delivery = msgspec.structs.replace(delivery, answer=delivery.routed_answer)
         own = self._own_to(peer)
         reply = self._answer(
             listener, datagram, delivery, now._replace(tx_ntp=tx_ntp), peer=peer, key=key, own=own, request=request

@@ -55,7 +55,6 @@ class ProbeSession:
 
     __slots__ = (
         "_coordinated",
-        "_destination",
         "_flags",
         "_is_confirm",
         "_own",
@@ -84,8 +83,7 @@ class ProbeSession:
         self.control: Ancillary = ()
         self.find_device()
         self._own = own
-        self._destination = pack_address(plan.destination)
-        if len(pack_address(plan.source)) != len(self._destination):
+        if len(pack_address(plan.source)) != len(pack_address(plan.destination)):
             raise DecodeError("address", f"{plan.source} and {plan.destination} are not of one family")
         self._flags = translate.session_flags(plan.layer, plan.flow)
         self._is_confirm = False
@@ -150,6 +148,6 @@ class ProbeSession:
             path=self.plan.path,
             layer=self.plan.layer,
             flags=self._flags,
-            destination=self._destination,
+            destination=pack_address(self.plan.destination),
             coordination=encoded,
         )

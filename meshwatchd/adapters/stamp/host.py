@@ -8,9 +8,10 @@ import fcntl
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from meshwatchd.wire.ntp import UNSYNCHRONIZED, ErrorEstimate
 from meshwatchd.wire.report_tlv import SyncSource
@@ -35,8 +36,7 @@ class _Timex(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockState:
+class ClockState(msgspec.Struct, frozen=True, kw_only=True):
     """How far this node's wall clock can be trusted.
 
     Attributes:

@@ -11,9 +11,10 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
+
+import msgspec
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.peers import TokenBucket
@@ -55,8 +56,7 @@ _MULTICAST6: Final = 0xFF
 Address = tuple[str, int] | tuple[str, int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Headers:
+class _Headers(msgspec.Struct, frozen=True, kw_only=True):
     """What the kernel tells of a request beside its bytes."""
 
     local: bytes

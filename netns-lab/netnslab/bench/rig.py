@@ -19,6 +19,8 @@ PORT = 18618
 """Base of the probe ports: +2 belongs to the first path."""
 SECRET_HEX = bytes(range(32)).hex()
 PROBER, ANSWERER = "a1", "b1"
+OPTIONS = ("-X", "no_debug_ranges")
+"""As the daemon starts its engine."""
 MEMBERS = 4
 """Sessions that share a leg."""
 UP_TIMEOUT_S = 60.0
@@ -102,7 +104,7 @@ class Rig:
         document |= {"events": str(self._events), "samples": str(self._samples)}
         path = self.world.directory / f"{self.name}-rig.json"
         path.write_text(json.dumps(document), encoding="ascii")
-        self.child = self.world.start(self.name, [*self.prefix, sys.executable, "-m", "enginerig", str(path)])
+        self.child = self.world.start(self.name, [*self.prefix, sys.executable, *OPTIONS, "-m", "enginerig", str(path)])
 
     @property
     def pid(self) -> int:

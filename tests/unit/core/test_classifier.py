@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from meshwatchd.core.classifier import Evidence, Leg, classify, explains
 from meshwatchd.core.evidence import Beside, BulkPlaces
@@ -16,7 +16,7 @@ from meshwatchd.model.ids import Layer
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
-LEGS: dict[str, Any] = {field.name: ALIVE for field in fields(Evidence) if field.type == "Leg"}
+LEGS: dict[str, Any] = {field.name: ALIVE for field in fields(Evidence) if field.type is Leg}
 HEALTHY = Evidence(
     pair=0,
     is_leader=False,

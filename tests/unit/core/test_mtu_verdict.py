@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from meshwatchd.core.layout import lay_out
 from meshwatchd.core.mtu import SizeWatch

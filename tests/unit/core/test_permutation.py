@@ -51,6 +51,27 @@ def test_neighbouring_rounds_lie_far_apart():
     assert min(abs(one - other) for one, other in itertools.pairwise(ports)) > 1_000
 
 
+def test_flows_that_begin_together_share_where_they_began():
+    """Of thousands each keeps two indices; one that begins in another round has its own beginning."""
+    walk = PortWalk(_band(10_000, 10_999), "a1")
+    lane = walk.lane(NOW, is_apart=False)
+
+    assert lane is walk.lane(NOW + 1, is_apart=False)
+    assert lane is not walk.lane(NOW, is_apart=True)
+    assert lane is not walk.lane(NOW + 50 * MS, is_apart=False)
+    assert ("_at_burst", "_at_regular", "_burst", "_regular") == FreshPorts.__slots__
+
+
+def test_flows_that_share_a_beginning_keep_places_of_their_own():
+    """What one takes leaves the other where it is."""
+    walks = PortWalk(_band(10_000, 10_999), "a1"), PortWalk(_band(20_000, 20_099), "a1")
+    one, other = FreshPorts(*walks, NOW), FreshPorts(*walks, NOW)
+    ports = [one.take(NOW, is_burst=False) for _ in range(3)]
+
+    assert ports == [other.take(NOW, is_burst=False) for _ in range(3)]
+    assert one.take(NOW, is_burst=True) == other.take(NOW, is_burst=True)
+
+
 def test_nodes_walk_differently():
     """Each derives its own start and stride from its name, and the same ones each time."""
     band = _band(10_000, 29_999)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from meshwatchd.core.damping import Damper
 from meshwatchd.core.policy import Move, Situation, Stay, decide, is_restored

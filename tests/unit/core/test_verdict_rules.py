@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from meshwatchd.core.classifier import Leg, classify
 from meshwatchd.core.verdict_rules import TABLE

@@ -1,6 +1,6 @@
 import pytest
 
-from meshwatchd.wire.mould import LONGEST_ALIKE_BYTES, Mould, Pieces, cut, is_signed
+from meshwatchd.wire.mould import LONGEST_ALIKE_BYTES, Mould, Pieces, cut, is_signed, shared
 from meshwatchd.wire.parse import check_tags
 from meshwatchd.wire.seal import MIN_PACKET_BYTES, sign
 from meshwatchd.wire.stamp import HMAC_OFFSET
@@ -28,6 +28,22 @@ def test_a_mould_does_not_keep_the_tags_it_was_made_with():
     blank[-16:] = bytes(16)
 
     assert packet == Mould(blank).cast(bytes(packet[:HMAC_OFFSET]), TO_B1.send)
+
+
+def test_a_mould_can_be_taken_apart_again():
+    """The packet comes back without base packet and tags, and makes the same mould."""
+    packet = request()
+    blank = Mould(packet).blank()
+
+    assert len(packet) == len(blank) == len(Mould(packet))
+    assert Mould(packet).cast(bytes(96), TO_B1.send) == Mould(blank).cast(bytes(96), TO_B1.send)
+
+
+def test_pieces_that_say_the_same_are_one_object():
+    """Thousands of sessions keep them."""
+    head = _cut(request(sequence=1))[2]
+
+    assert shared(head) is shared(_cut(request(sequence=2))[2])
 
 
 def _cut(packet: bytes) -> Pieces:

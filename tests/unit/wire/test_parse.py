@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 
+import msgspec
 import pytest
 
 from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, RejectReason, verify_and_parse
@@ -28,7 +28,7 @@ from tests.support.wire_pair import (
     request,
 )
 
-FULL = request(dataclasses.replace(SPEC, coordination=COORDINATION, payload_bytes=290))
+FULL = request(msgspec.structs.replace(SPEC, coordination=COORDINATION, payload_bytes=290))
 
 
 @pytest.mark.parametrize("packet", [FULL, answer(FULL)], ids=["request", "answer"])
@@ -71,7 +71,7 @@ def test_packets_of_another_mesh_do_not_verify():
 
 def test_base_and_tlvs_of_two_packets_cannot_be_joined():
     """Both parts are signed by the peer and have the same sequence number, but belong to different sessions."""
-    one, other = request(SPEC, sequence=5), request(dataclasses.replace(SPEC, ssid=10, path=2), sequence=5)
+    one, other = request(SPEC, sequence=5), request(msgspec.structs.replace(SPEC, ssid=10, path=2), sequence=5)
 
     assert RejectReason.SPLICED is verify_and_parse(one[:112] + other[112:], TO_A1)
 
@@ -128,7 +128,7 @@ def test_a_malformed_mark_in_an_answer_ends_the_reading():
 
 def test_a_refused_destination_is_seen_in_answers_only():
     """In requests the U flag is what every sender must set."""
-    packet = request(dataclasses.replace(SPEC, destination=bytes(4)))
+    packet = request(msgspec.structs.replace(SPEC, destination=bytes(4)))
 
     assert not received(packet).is_destination_refused
     assert answered(answer(packet)).is_destination_refused
@@ -138,7 +138,7 @@ def test_a_refused_destination_is_seen_in_answers_only():
 def test_gossip_of_eight_pairs_is_read():
     """The whole area is used."""
     gossip = tuple(GossipEntry(pair, 1, pair) for pair in range(8))
-    own = dataclasses.replace(A1_STATE, gossip_block=encode_gossip(gossip))
+    own = msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(gossip))
 
     assert gossip == received(bytes(ProbeTemplate(SPEC, key=TO_B1, own=own).seal(1, 2))).mesh.gossip
 
@@ -165,11 +165,11 @@ def test_reasons_are_labels_of_a_counter():
     ("spec", "expected"),
     [
         (SPEC, False),
-        (dataclasses.replace(SPEC, destination=None), False),
-        (dataclasses.replace(SPEC, coordination=COORDINATION), False),
-        (dataclasses.replace(SPEC, extra_tlvs=(ClassOfService(dscp1=1).to_tlv(),)), True),
-        (dataclasses.replace(SPEC, coordination=COORDINATION, extra_tlvs=(Location.request().to_tlv(),)), True),
-        (dataclasses.replace(SPEC, extra_tlvs=(Tlv(type=251, value=b""),)), True),
+        (msgspec.structs.replace(SPEC, destination=None), False),
+        (msgspec.structs.replace(SPEC, coordination=COORDINATION), False),
+        (msgspec.structs.replace(SPEC, extra_tlvs=(ClassOfService(dscp1=1).to_tlv(),)), True),
+        (msgspec.structs.replace(SPEC, coordination=COORDINATION, extra_tlvs=(Location.request().to_tlv(),)), True),
+        (msgspec.structs.replace(SPEC, extra_tlvs=(Tlv(type=251, value=b""),)), True),
     ],
     ids=["destination", "nothing", "message", "class-of-service", "location", "unknown"],
 )

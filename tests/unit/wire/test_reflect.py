@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Mould, Reflector, cut, read_asked, reflect, reflect_again
@@ -33,7 +32,7 @@ ESTIMATE = ErrorEstimate(is_synchronized=True, scale=10, multiplier=3)
 
 def test_an_answer_carries_the_request_and_the_reflectors_own_words():
     """RFC 8762 section 4.3.2, and the mesh TLV overwritten."""
-    parsed = answered(answer(request(dataclasses.replace(SPEC, coordination=COORDINATION), sequence=41)))
+    parsed = answered(answer(request(msgspec.structs.replace(SPEC, coordination=COORDINATION), sequence=41)))
 
     assert parsed.is_reply
     assert (1000, 41, 0xEC00_0000_0000_0001, 9, 63) == (
@@ -64,7 +63,7 @@ def test_an_answer_carries_the_request_and_the_reflectors_own_words():
 @pytest.mark.parametrize("payload_bytes", [0, 244, 1392])
 def test_an_answer_has_the_length_of_its_request(payload_bytes):
     """No amplification, and the same size is tried on the way back."""
-    packet = request(dataclasses.replace(SPEC, payload_bytes=payload_bytes))
+    packet = request(msgspec.structs.replace(SPEC, payload_bytes=payload_bytes))
 
     assert len(packet) == len(answer(packet))
 
@@ -72,7 +71,7 @@ def test_an_answer_has_the_length_of_its_request(payload_bytes):
 def test_flags_of_an_answer_tell_what_was_understood():
     """U, set by the sender, is cleared but for the unknown type; padding and tag included."""
     extra = (Tlv(type=200, value=b"??"), Location.request().to_tlv(), ClassOfService(dscp1=0).to_tlv())
-    spec = dataclasses.replace(SPEC, extra_tlvs=extra, coordination=COORDINATION, payload_bytes=400)
+    spec = msgspec.structs.replace(SPEC, extra_tlvs=extra, coordination=COORDINATION, payload_bytes=400)
 
     tlvs = decode_tlvs(answer(request(spec)), 112)
 
@@ -83,7 +82,7 @@ def test_flags_of_an_answer_tell_what_was_understood():
 
 def test_a_peers_malformed_value_is_answered_with_m():
     """A newer or broken peer is told, and the answer still verifies."""
-    packet = request(dataclasses.replace(SPEC, extra_tlvs=(Tlv(type=5, value=b"short"),)))
+    packet = request(msgspec.structs.replace(SPEC, extra_tlvs=(Tlv(type=5, value=b"short"),)))
 
     reply = answer(packet)
 
@@ -110,7 +109,7 @@ def test_an_answer_is_never_answered():
 
 def test_plain_requests_are_answered_by_each_node_for_itself():
     """What is remembered of the answer to one node's request says nothing for a node of another address."""
-    packet = request(dataclasses.replace(SPEC, coordination=COORDINATION))
+    packet = request(msgspec.structs.replace(SPEC, coordination=COORDINATION))
     elsewhere = Reflector(addresses=frozenset({bytes(4)}))
     refused = [answered(answer(packet, reflector=each)).is_destination_refused for each in (REFLECTOR, elsewhere) * 2]
 

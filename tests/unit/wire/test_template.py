@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from meshwatchd.wire import (
@@ -38,7 +37,7 @@ from tests.support.wire_pair import (
 
 def test_everything_in_the_spec_and_the_own_state_arrives():
     """One probe with all fields set."""
-    template = ProbeTemplate(dataclasses.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
+    template = ProbeTemplate(msgspec.structs.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
 
     parsed = received(bytes(template.seal(2**32 - 1, 2**64 - 1)))
 
@@ -71,11 +70,11 @@ def test_everything_in_the_spec_and_the_own_state_arrives():
     [
         (ProbeSpec(ssid=1, path=0, layer=1), 232),
         (SPEC, 240),
-        (dataclasses.replace(SPEC, destination=bytes(16)), 252),
-        (dataclasses.replace(SPEC, coordination=COORDINATION), 276),
-        (dataclasses.replace(SPEC, extra_tlvs=(Location.request().to_tlv(),)), 288),
-        (dataclasses.replace(SPEC, payload_bytes=1392), 1392),
-        (dataclasses.replace(SPEC, payload_bytes=244), 244),
+        (msgspec.structs.replace(SPEC, destination=bytes(16)), 252),
+        (msgspec.structs.replace(SPEC, coordination=COORDINATION), 276),
+        (msgspec.structs.replace(SPEC, extra_tlvs=(Location.request().to_tlv(),)), 288),
+        (msgspec.structs.replace(SPEC, payload_bytes=1392), 1392),
+        (msgspec.structs.replace(SPEC, payload_bytes=244), 244),
     ],
 )
 def test_sizes_are_as_documented(spec, length):
@@ -85,16 +84,18 @@ def test_sizes_are_as_documented(spec, length):
 
 def test_the_tag_comes_last_even_behind_padding():
     """So that padding is signed too."""
-    types = [tlv.type for tlv in decode_tlvs(request(dataclasses.replace(SPEC, payload_bytes=300)), 112)]
+    types = [tlv.type for tlv in decode_tlvs(request(msgspec.structs.replace(SPEC, payload_bytes=300)), 112)]
 
     assert [252, 9, 1, 8] == types
 
 
 def test_patches_arrive_with_the_next_probe():
     """State, diagnostic, flags and values change; the rest stays."""
-    template = ProbeTemplate(dataclasses.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
-    state = dataclasses.replace(A1_STATE, heard=6, known=7, flags=FLAG_ADMIN_DOWN, gossip_block=encode_gossip(GOSSIP))
-    message = dataclasses.replace(COORDINATION, generation=78)
+    template = ProbeTemplate(msgspec.structs.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
+    state = msgspec.structs.replace(
+        A1_STATE, heard=6, known=7, flags=FLAG_ADMIN_DOWN, gossip_block=encode_gossip(GOSSIP)
+    )
+    message = msgspec.structs.replace(COORDINATION, generation=78)
 
     template.announce(state, diagnostic=7)
     template.set_flags(FLAG_CONFIRM_BURST | FLAG_REPLY)
@@ -115,7 +116,7 @@ def test_patches_arrive_with_the_next_probe():
 def test_a_value_of_another_length_is_not_patched():
     """It would move the tag."""
     template = ProbeTemplate(
-        dataclasses.replace(SPEC, extra_tlvs=(DirectMeasurement(sender_tx=1).to_tlv(),)), key=TO_B1, own=A1_STATE
+        msgspec.structs.replace(SPEC, extra_tlvs=(DirectMeasurement(sender_tx=1).to_tlv(),)), key=TO_B1, own=A1_STATE
     )
 
     template.set_value(TlvType.DIRECT_MEASUREMENT, DirectMeasurement(sender_tx=2).to_tlv().value)
