@@ -37,6 +37,7 @@ _OVERLAY_LOST = frozenset(
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
+_CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
 EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
@@ -58,10 +59,17 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.MTU_MISCONFIGURED: _TOO_BIG,
         FaultCode.PROBE_PORT_BLOCKED: frozenset((FaultCode.NODE_UNREACHABLE,)),
         FaultCode.PROBES_ONLY: frozenset((FaultCode.PROBES_ONLY, FaultCode.POD_UNREACHABLE)),
+        FaultCode.NEIGHBOUR_MISSING: _CUT_OFF,
+        FaultCode.NEIGHBOUR_WRONG_MAC: _CUT_OFF,
+        FaultCode.FDB_ENTRY_MISSING: _CUT_OFF,
+        FaultCode.FDB_ENTRY_WRONG: _CUT_OFF,
     }
 )
 """What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
-tunnel. That one entry of one peer is missing concerns nobody else."""
+tunnel. That one entry of one peer is missing concerns nobody else, but where that peer is the own leader: by its
+gateway go the answers to all other locations."""
+
+_OF_ONE_PEER = frozenset(fault for fault, verdicts in EXPLAINS.items() if verdicts is _CUT_OFF)
 
 _OF_SELF = frozenset(
     (
@@ -83,7 +91,7 @@ def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...
         status: of this node.
         hellos: by name; this node's own may be among them.
     """
-    every = dict.fromkeys((*_found(status), *_passed_on(status.node, hellos)))
+    every = dict.fromkeys((*_found(status, hellos), *_passed_on(status.node, hellos)))
     told: list[ToldFault] = []
     for each in every:
         letters = sum(len(other.fault) + len(other.culprit) for other in (*told, each))
@@ -92,15 +100,21 @@ def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...
     return tuple(told)
 
 
-def _found(status: Status) -> Iterator[ToldFault]:
+def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
     for finding in status.findings:
-        if finding.fault in EXPLAINS and finding.culprit:
+        is_wide = finding.fault not in _OF_ONE_PEER or _is_own_leader(finding.peer, status.node, hellos)
+        if finding.fault in EXPLAINS and finding.culprit and is_wide:
             yield ToldFault(finding.fault, NodeName(finding.culprit))
     for pair in status.pairs:
         fault, culprit = pair.verdict.fault, pair.verdict.culprit
         is_seen_here = fault in _OF_LEADERS and status.role == "leader" and bool(culprit)
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
+
+
+def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:
+    own, other = hellos.get(node), hellos.get(peer)
+    return own is not None and other is not None and bool(own.home) and other.home == own.home and other.view.is_leader
 
 
 def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:

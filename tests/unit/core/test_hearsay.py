@@ -32,7 +32,7 @@ GONE = _told(FaultCode.OVERLAY_DEVICE_MISSING, "b3")
 MAC = _told(FaultCode.VTEP_MAC_CHANGED, "b1")
 
 
-def _finding(fault, culprit):
+def _finding(fault, culprit, peer=""):
     entry = CATALOGUE[fault]
     return FindingStatus(
         fault=fault,
@@ -40,7 +40,7 @@ def _finding(fault, culprit):
         severity=entry.severity,
         device="",
         subject="x",
-        peer="",
+        peer=peer,
         culprit=culprit,
         since_ns=0,
         because=(),
@@ -76,6 +76,29 @@ def test_a_node_tells_what_it_has_found_in_its_kernel():
     status = _status("b1", _finding(FaultCode.FORWARDING_OFF, "b1"), _finding(FaultCode.FDB_ENTRY_MISSING, "b1"))
 
     assert (FORWARDING,) == confess(status, _mesh())
+
+
+ENTRIES = (
+    *(FaultCode.NEIGHBOUR_MISSING, FaultCode.NEIGHBOUR_WRONG_MAC),
+    *(FaultCode.FDB_ENTRY_MISSING, FaultCode.FDB_ENTRY_WRONG),
+)
+
+
+@pytest.mark.parametrize("fault", ENTRIES)
+def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
+    """By its gateway go the answers to them: they see a node that is silent. One of another neighbour stays at home."""
+    (told,) = confess(_status("b3", _finding(fault, "b3", "b1"), _finding(fault, "b3", "b2")), _mesh())
+    assert _told(fault, "b3") == told
+    assert () == confess(_status("b3", _finding(fault, "b3", "b2")), _mesh())
+    assert () == confess(_status("b1", _finding(fault, "b1", "b3")), _mesh())
+
+    mesh = _mesh(b3=(told,))
+    assert (told,) == confess(_status("b1"), mesh)
+    word = (_word(fault=fault, culprit="b3", source="b1"),)
+    assert word == tuple(each for each in believe(_mesh(b1=(told,)), "a2") if each.source == "b1")
+    assert fault is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
+    assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
+    assert FaultCode.LEADER_DEAD is explain(_verdict(FaultCode.LEADER_DEAD, "b3"), word).fault
 
 
 @pytest.mark.parametrize(
