@@ -176,6 +176,9 @@ class FindingBook:
         if is_own_reflector and finding.subject == finding.device and entry.layer is Layer.OVERLAY:
             # The address at which it asks itself was on the device, or on the one below that went with it.
             return entry.severity is Severity.CRITICAL and finding.culprit == self._node
+        if is_own_reflector and finding.code is FaultCode.CONNTRACK_FULL:
+            # What it sends to itself is a new flow as well.
+            return finding.culprit == self._node
         if verdict.fault not in _EXPLAINABLE:
             return False
         if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:

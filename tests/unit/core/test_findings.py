@@ -115,6 +115,18 @@ def test_an_endpoint_that_moved_is_why_the_tunnel_to_that_peer_is_silent(peer, f
     assert expected is book.explain(_verdict(fault, "b1")).fault
 
 
+@pytest.mark.parametrize(
+    ("culprit", "expected"), [("b3", FaultCode.CONNTRACK_FULL), ("b1", FaultCode.PROBE_PORT_BLOCKED)]
+)
+def test_a_full_table_of_connections_is_why_a_node_does_not_hear_itself(culprit, expected):
+    """Its probes to itself are new flows as well; the port is not what is wrong."""
+    book, _ = _book(
+        AuditFinding(code=FaultCode.CONNTRACK_FULL, device="", subject="nf_conntrack", culprit="b3", because=("full",))
+    )
+
+    assert expected is book.explain(_verdict(FaultCode.PROBE_PORT_BLOCKED, culprit)).fault
+
+
 def test_a_finding_of_the_whole_device_explains_whatever_dies():
     """Nobody is reached by a device that is empty."""
     book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=FDB.device, peer=""))
