@@ -98,9 +98,13 @@ class Engine:
         self.rng = rng
         self._banner = ev.Banner()
         self._is_told = True
+        # Whether a peer may be among the doubters of any pair: nearly every packet is without doubt, and none asks all.
+        self._is_doubted = False
         self.in_use: tuple[int, ...] = ()
         self.by_path: dict[int, tuple[Conductor, ...]] = {}
         self.shared_pairs: Mapping[NodeName, int] = {}
+        # What peers said last in each window, and what of it this node understands; void with its own pairs.
+        self.readings: dict[tuple[NodeName, int], tuple[ev.Banner, ev.Banner]] = {}
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
@@ -354,12 +358,20 @@ class Engine:
         elif self.unrest.has_hearsay:
             self.unrest.unsaid(peer)
         is_doubtful = bool(banner.view_known & ~banner.view_up)
+        if is_doubtful or self._is_doubted:
+            self._hear_doubts(peer, now, is_doubtful=is_doubtful)
+        return self._follow(peer, banner, now) if is_other else []
+
+    def _hear_doubts(self, peer: NodeName, now: int, *, is_doubtful: bool) -> None:
+        """Let every pair know of a peer's doubts, or that it spoke without any."""
+        is_doubted = False
         for conductor in self.conductors.values():
             if is_doubtful or conductor.suspicion.has_doubters:
                 conductor.suspicion.heard(peer, now)
             if is_doubtful:
                 conductor.watch.hear_doubt(peer, self.views, now)
-        return self._follow(peer, banner, now) if is_other else []
+            is_doubted = is_doubted or conductor.suspicion.has_doubters
+        self._is_doubted = is_doubted
 
     def _is_own_leader(self, peer: NodeName) -> bool:
         topology = self.topology
@@ -396,14 +408,22 @@ class Engine:
         self._is_told = False
 
     def _readable(self, peer: NodeName, banner: ev.Banner) -> ev.Banner:
-        """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others."""
+        """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others.
+
+        In a mesh of many locations nearly every banner is one, and a peer's packets repeat the same: each is read once.
+        """
+        kept = self.readings.get((peer, banner.window))
+        if kept is not None and kept[0] is banner:
+            return kept[1]
         strange = [
             active.pair
             for active in banner.active
             if active.pair in self.conductors
             and not (self._is_shared(peer, active.pair) and self.conductors[active.pair].is_same_pair(active.relays))
         ]
-        return views.without(banner, strange) if strange else banner
+        readable = views.without(banner, strange) if strange else banner
+        self.readings[peer, banner.window] = banner, readable
+        return readable
 
     def _is_shared(self, peer: NodeName, pair: int) -> bool:
         """Whether a peer means this node's pair by a number."""

@@ -157,7 +157,7 @@ class Takeover:
                 begun=len(plans) - len(kept),
                 ended=len(known) - len(kept),
             )
-        engine.shared_pairs = shared_pairs(topology)
+        engine.shared_pairs, engine.readings = shared_pairs(topology), {}
         yield ConfigureSessions(
             sessions=plans,
             nodes=tuple(node.name for node in topology.mesh.nodes),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import BETWEEN_PATHS
 from meshwatchd.core.parting import LINGER_NS, PATIENCE_NS, RETRY_NS
+from meshwatchd.core.views import View, encode
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer, LocationName, NodeName
@@ -139,3 +141,22 @@ def test_ranks_of_another_mesh_are_not_followed():
     bench.run(100 * MS)
 
     assert 1 == bench.conductor.mover.active.rank
+
+
+def test_the_same_words_mean_more_once_the_mesh_has_changed():
+    """Who hears of a new leader late takes no word about it; the next packet says the same, and counts."""
+    bench, later = ready("a3"), ready("a3")
+    _b2_leads(later)
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    shared = ev.ActivePath(pair=0, rank=0, generation=0, relays=later.conductor.watch.relays_print)
+    said = ev.Banner(
+        view_up=up, view_known=known, active=(shared, ev.ActivePath(pair=5, rank=0, generation=0, relays=1))
+    )
+    understood = []
+    for _ in range(2):
+        bench.hear("b3", None, said)
+        bench.hear("b3", None, said)
+        understood.append(bench.engine.views.read("b3", 0, View.RELAY_PATH, since=0))
+        _b2_leads(bench)
+
+    assert [Leg.UNKNOWN, Leg.DEAD] == understood

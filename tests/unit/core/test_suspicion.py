@@ -146,6 +146,22 @@ def test_a_peer_that_doubts_the_path_starts_a_burst_here():
     assert [] == bench.said(SessionSuspected, since=since)
 
 
+def test_a_doubt_counts_until_its_peer_takes_it_back():
+    """However many packets of others come in between, and once more when it begins to doubt anew."""
+    bench = ready("a2")
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    doubt = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+    calm = Banner(active=(bench.conductor.active,))
+    suspicion = bench.conductor.suspicion
+    counted = []
+    for peer, banner in (("b2", doubt), ("b3", calm), ("b3", doubt), ("b2", calm), ("b3", calm), ("b2", doubt)):
+        bench.hear(peer, None, banner)
+        counted.append(bool(suspicion.doubted_since(bench.now, besides="")))
+        assert counted[-1] is suspicion.has_doubters
+
+    assert [True, True, True, True, False, True] == counted
+
+
 def test_who_decides_nothing_does_not_burst_for_another():
     """A member follows its relays: its own misses are reason enough, a peer's are not."""
     bench = ready("a3")
