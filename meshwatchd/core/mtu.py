@@ -246,7 +246,8 @@ class SizeWatch:
 
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
-        if session.is_blocked and session.failed_at == now and self.is_settled(now) and not session.is_measured:
+        is_first = now >= self.settled_at + LATE_NS
+        if session.is_blocked and session.failed_at == now and is_first and not session.is_measured:
             self.settled_at = now + SETTLE_NS
             self._hasten(self.sessions, now)
         if session.is_changed and session.healed_at == now:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.layout import lay_out
-from meshwatchd.core.mtu import LATE_NS, MAX_TRIALS, SETTLE_NS, SizeWatch
+from meshwatchd.core.mtu import BUSY_NS, LATE_NS, MAX_TRIALS, SETTLE_NS, SizeWatch
 from meshwatchd.model.events import Banner, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mtu import SMALL_BYTES, SendSizeProbe, SizeAnswered, SizeMeasured, SizeState
@@ -150,6 +150,26 @@ def test_who_has_not_looked_in_a_second_is_waited_for_a_little_longer():
     last.state = SizeState.ERROR
     assert desk.watch.is_settled(settled_at)
     assert not desk.watch.is_settled(settled_at - 1)
+
+
+def test_a_black_hole_that_is_found_late_belongs_to_the_first_and_delays_nobody():
+    """Else each session that had to wait for a CPU would put the verdict off by another second."""
+    desk = Desk().run(8 * SECOND)
+    last = desk.sessions(Layer.UNDERLAY)[-1]
+    for session in desk.watch.sessions:
+        if session is not last:
+            desk.limits[session.plan.session] = 1300
+    desk.run(3 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
+    settled_at = desk.watch.settled_at
+    desk.run(settled_at - desk.now)
+    desk.limits[last.plan.session] = 1300
+    last.hasten(desk.now)
+    desk.watch.wait(desk.now - BUSY_NS)
+    desk.run(LATE_NS, lambda: last.is_blocked)
+
+    assert settled_at < desk.now < settled_at + LATE_NS
+    assert settled_at == desk.watch.settled_at
+    assert desk.watch.is_settled(desk.now)
 
 
 def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():
