@@ -320,7 +320,8 @@ def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRout
     dead_ends = present.dead_ends.get(wanted.dst, ())
     exact = sorted((*present.rivals.get(wanted.dst, ()), *dead_ends), key=lambda each: each.metric)
     if exact and exact[0].dev == wanted.dev:
-        if peer.node and exact[0].via != wanted.via:
+        first = {each.via for each in exact if (each.dev, each.metric) == (wanted.dev, exact[0].metric)}
+        if peer.node and wanted.via not in first:
             yield _misled(view, peer, exact[0], wanted)
         return
     if exact and exact[0].kind:

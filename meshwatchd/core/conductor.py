@@ -97,6 +97,12 @@ class Conductor:
         return self.suspicion.is_raised or self.mover.state in (MoveState.PROPOSING, MoveState.APPLYING)
 
     @property
+    def blames_own_sizes(self) -> bool:
+        """Whether the verdict is that devices of this node do not fit each other: nothing worse is known here."""
+        verdict = self.verdicts.current
+        return verdict.fault is FaultCode.MTU_MISCONFIGURED and verdict.culprit == self.context.local_node
+
+    @property
     def active(self) -> ActivePath:
         """What the banner says of this pair."""
         return ActivePath(

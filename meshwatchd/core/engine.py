@@ -442,7 +442,7 @@ class Engine:
             view_known=known,
             active=active,
             is_admin_down=self.memory.orders.is_draining,
-            has_misfit=bool(self.sizes.stack.misfits),
+            has_misfit=any(conductor.blames_own_sizes for conductor in self.conductors.values()),
         )
         if banner != self._banner:
             self._banner = banner

@@ -107,6 +107,11 @@ class FindingBook:
             self.misfits.pop(peer, None)
         self._hear(now)
 
+    def forget_misfits(self, now: int) -> None:
+        """Another mesh may have other leaders: the next packets say it again."""
+        self.misfits.clear()
+        self._hear(now)
+
     def _hear(self, now: int) -> None:
         told = (*self._in_hellos, *self.misfits.values())
         taken_back = [each for each in self._told if each not in told]

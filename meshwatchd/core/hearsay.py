@@ -148,7 +148,7 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         for name, hello in sorted(hellos.items())
         if name != node
         for told in hello.faults
-        if told.fault in EXPLAINS and _is_to_be_heard(told, node)
+        if told.fault in EXPLAINS and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
     )
 
 
@@ -200,6 +200,11 @@ def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
     return is_told and is_of_size and verdict.layer is Layer.WIREGUARD
 
 
-def _is_to_be_heard(told: ToldFault, node: str) -> bool:
-    """Of itself a node hears only what it cannot find in its own kernel: that others know another MAC of it."""
+def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
+    """Of itself a node hears only what it cannot find in its own kernel: that others know another MAC of it.
+
+    An entry of the leader is why other locations hear nothing. Neighbours are answered without it.
+    """
+    if is_neighbour and told.fault in _OF_ONE_PEER:
+        return False
     return told.culprit != node or told.fault == FaultCode.VTEP_MAC_CHANGED

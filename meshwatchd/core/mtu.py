@@ -58,6 +58,11 @@ VERIFY_PAIRS = 5
 """Of the trial after a move: 40 ms, and half of its small ones have to be answered."""
 
 
+def _is_accusing(plan: SizePlan) -> bool:
+    """Whether a session's black hole names a layer; the others look seldom."""
+    return not plan.may_fragment and plan.layer is not Layer.EFFECTIVE
+
+
 class SizeWatch:
     """All size sessions of one node.
 
@@ -211,7 +216,8 @@ class SizeWatch:
             return False
         if now >= self.settled_at + LATE_NS:
             return True
-        return all(session.has_looked_since(self.settled_at - SETTLE_NS) for session in self.sessions)
+        first = self.settled_at - SETTLE_NS
+        return all(session.has_looked_since(first) for session in self.sessions if _is_accusing(session.plan))
 
     def is_known_limit(self, size_bytes: int) -> bool:
         """Whether a size was measured as a limit: then a kernel that has learned it was told the truth."""
@@ -236,7 +242,7 @@ class SizeWatch:
     def _session(self, plan: SizePlan, before: SizeSession | None, interval_ns: int, now: int) -> SizeSession:
         if before is not None and before.plan == plan:
             return before
-        is_slow = plan.may_fragment or plan.layer is Layer.EFFECTIVE
+        is_slow = not _is_accusing(plan)
         return SizeSession(
             plan,
             interval_ns=interval_ns * (SLOW_ROUNDS if is_slow else 1),

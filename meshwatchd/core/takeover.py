@@ -158,6 +158,7 @@ class Takeover:
                 ended=len(known) - len(kept),
             )
         engine.shared_pairs, engine.readings = shared_pairs(topology), {}
+        engine.findings.forget_misfits(now)
         yield ConfigureSessions(
             sessions=plans,
             nodes=tuple(node.name for node in topology.mesh.nodes),

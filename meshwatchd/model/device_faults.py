@@ -125,7 +125,9 @@ _OVERLAY_FAULTS = (
         remedy="ip route replace PODS via GATEWAY dev flannel.1 onlink, or [repair] route",
         depends_on=(*_NO_ENTRIES,),
         confirm_ns=100 * _MS,
-        about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster.",
+        about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster. Or the"
+        " route leads to another peer's gateway, and they pass if that node forwards them: somebody made it, and"
+        " [repair] route does not replace it.",
     ),
     Fault(
         code=FaultCode.POD_ROUTE_ESCAPED,

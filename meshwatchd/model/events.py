@@ -39,7 +39,7 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
         active: the path in use, for each pair of locations.
         is_admin_down: the node is taken out of service on purpose (RFC 5880's AdminDown): nobody's traffic is to rely
             on it, and its silence is no fault.
-        has_misfit: a device of the node has a greater MTU than what is below it carries.
+        has_misfit: the node's verdict on itself is that a device has a greater MTU than what is below it carries.
         window: 0 where it is all that there is to say; else one more than the place of the six pairs it is about.
     """
 

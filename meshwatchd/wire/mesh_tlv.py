@@ -74,7 +74,7 @@ FLAG_SIZE: Final = 0x0020
 FLAG_FRAGMENTS: Final = 0x0040
 """The answer may be fragmented, as the probe was; that of every other probe has DF set."""
 FLAG_MISFIT: Final = 0x0080
-"""A device of the sending node has a greater MTU than what is below it carries: large packets die of that there."""
+"""The sending node's verdict on itself: a device has a greater MTU than what is below it carries."""
 
 SESSION_FLAGS: Final = FLAG_CONFIRM_BURST | FLAG_FRESH | FLAG_EFFECTIVE | FLAG_SIZE | FLAG_FRAGMENTS
 """Flags that describe the probe; a reflector repeats them. The others describe the sender of a packet."""

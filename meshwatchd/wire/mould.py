@@ -63,8 +63,10 @@ class Mould:
     __slots__ = ("_head", "_signed", "_tail", "_whole")
 
     def __init__(self, packet: bytes | bytearray) -> None:
-        self._head = shared(bytes(packet[MESH_OFFSET:BASE_TAG_OFFSET]))
-        self._tail = shared(bytes(packet[BASE_TAG_END:-HMAC_BYTES]))
+        # Probes that measure sizes are long, and each is made once.
+        keep = shared if len(packet) <= LONGEST_ALIKE_BYTES else _as_it_is
+        self._head = keep(bytes(packet[MESH_OFFSET:BASE_TAG_OFFSET]))
+        self._tail = keep(bytes(packet[BASE_TAG_END:-HMAC_BYTES]))
         self._signed, self._whole = _layouts(len(self._tail))
 
     def __len__(self) -> int:
@@ -79,6 +81,10 @@ class Mould:
         head, tail, digest = self._head, self._tail, key.digest
         tag = digest(base)
         return self._whole.pack(base, tag, head, tag, tail, digest(self._signed.pack(base, head, tag, tail)))
+
+
+def _as_it_is(piece: bytes) -> bytes:
+    return piece
 
 
 @functools.lru_cache(maxsize=1024)

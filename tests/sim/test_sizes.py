@@ -128,7 +128,7 @@ def test_whoever_loses_large_packets_by_its_own_devices_says_so_before_it_is_bla
     world = _watched(seed)
     began, b3 = world.now, world.nodes["b3"]
     world.faults += [faults.size_limit("underlay", "b3", 1400), faults.size_limit("overlay", "b3", 1350)]
-    world._feed(b3, ev.SnapshotReceived(snapshot=_with_underlay("b3", 1400)))
+    world._feed(b3, ev.SnapshotReceived(snapshot=_with_mtu("b3", "eth0", 1400)))
     world.run(EXACT_NS)
 
     assert {"mtu-misconfigured@b3"} == set(world.verdicts().values())
@@ -136,16 +136,32 @@ def test_whoever_loses_large_packets_by_its_own_devices_says_so_before_it_is_bla
 
     healed = world.now
     world.faults.clear()
-    world._feed(b3, ev.SnapshotReceived(snapshot=_with_underlay("b3", 1500)))
+    world._feed(b3, ev.SnapshotReceived(snapshot=_with_mtu("b3", "eth0", 1500)))
     assert world.run_until(lambda: set(world.verdicts().values()) == {"none"}, limit_ns=5 * SECOND), world.story()
     assert {("mtu-misconfigured", "b3")} >= world.accusations(since=healed)
     assert not b3.engine.sizes.stack.misfits
 
 
-def _with_underlay(name, mtu_bytes):
+def test_a_device_that_is_a_little_too_large_does_not_hide_what_is_worse():
+    """b1 warns of its overlay device for long; then its network loses large packets, and it takes its word back."""
+    world = _watched()
+    b1 = world.nodes["b1"]
+    world._feed(b1, ev.SnapshotReceived(snapshot=_with_mtu("b1", "flannel.1", 1470)))
+    world.run(EXACT_NS)
+    assert {"b1": "mtu-misconfigured@b1"} == {name: word for name, word in world.verdicts().items() if word != "none"}
+    assert all(node.engine.findings.misfits for name, node in world.nodes.items() if name != "b1")
+
+    world.faults.append(faults.size_limit("underlay", "b1", 1300))
+    world.run(EXACT_NS)
+    words = world.verdicts()
+    assert {"mtu-black-hole@b1"} == {words[name] for name in ("b1", "b2", "b3")}
+    assert not any(node.engine.findings.misfits for node in world.nodes.values())
+
+
+def _with_mtu(name, device, mtu_bytes):
     snapshot = snapshot_of(name)
     links = (
-        msgspec.structs.replace(link, mtu_bytes=mtu_bytes) if link.name == "eth0" else link for link in snapshot.links
+        msgspec.structs.replace(link, mtu_bytes=mtu_bytes) if link.name == device else link for link in snapshot.links
     )
     return msgspec.structs.replace(snapshot, links=tuple(links))
 

@@ -81,7 +81,7 @@ class _Slots:
         self.vectors = ctypes.create_string_buffer(count * _VECTOR.size)
         # Of a mapping only those pages weigh anything in which something ever lay: most datagrams are far shorter than
         # the longest, and few batches are full. A buffer of ctypes is zeroed, and so all there.
-        self.contents = mmap.mmap(-1, count * self.stride)
+        self.contents = mmap.mmap(-1, count * self.stride, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._contents_at = ctypes.addressof(ctypes.c_char.from_buffer(self.contents))
         self.address = ctypes.addressof(self.headers)
         # Nearly all datagrams are as long as those before them, and one call takes all their parts out or puts them in.

@@ -90,6 +90,15 @@ def test_a_route_to_another_nodes_gateway_is_told_and_not_fought_over(known, via
     assert "10.42.1.0" in found.because[0]
 
 
+def test_a_second_route_of_the_same_rank_is_nobodys_to_judge():
+    """One for another TOS: which of them a packet follows is not told by their order."""
+    other = msgspec.structs.replace(HELD.routes[0], via="10.42.2.0")
+
+    assert () == look(snapshot(changed(HELD, routes=(other, *HELD.routes))))
+    weighed = msgspec.structs.replace(other, metric=100)
+    assert () == look(snapshot(changed(HELD, routes=(weighed, *HELD.routes))))
+
+
 def test_a_route_of_a_peer_that_no_mesh_knows_is_nobodys_to_judge():
     """Only the mesh tells which pods are behind which gateway."""
     strange = msgspec.structs.replace(HELD.routes[0], dst="10.42.77.0/24", via="10.42.77.0")

@@ -268,6 +268,17 @@ def test_a_hello_does_not_take_back_what_packets_say():
     assert FaultCode.MTU_MISCONFIGURED is book.explain(_verdict(FaultCode.MTU_BLACK_HOLE)).fault
 
 
+def test_in_another_mesh_peers_say_it_again():
+    """Who leads there is another question; until then it lingers."""
+    book, _ = _book()
+    book.hear_of_misfit(NodeName("b1"), NOW, has_misfit=True, is_own_leader=True)
+    book.forget_misfits(NOW + SECOND)
+
+    assert {} == book.misfits
+    book.hear((), NOW + SECOND + LINGER_NS)
+    assert FaultCode.MTU_BLACK_HOLE is book.explain(_verdict(FaultCode.MTU_BLACK_HOLE)).fault
+
+
 def test_the_word_of_a_node_that_has_fallen_silent_does_not_count():
     """Whoever puts its devices right while its daemon is down is not heard of."""
     bench: Bench = ready("b3")

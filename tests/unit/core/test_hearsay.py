@@ -95,7 +95,8 @@ def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
     mesh = _mesh(b3=(told,))
     assert (told,) == confess(_status("b1"), mesh)
     word = (_word(fault=fault, culprit="b3", source="b1"),)
-    assert word == tuple(each for each in believe(_mesh(b1=(told,)), "a2") if each.source == "b1")
+    assert word == believe(_mesh(b1=(told,)), "a2")
+    assert () == believe(_mesh(b1=(told,), b3=(told,)), "b2"), "a neighbour is answered without that entry"
     assert fault is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
     assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
     assert FaultCode.LEADER_DEAD is explain(_verdict(FaultCode.LEADER_DEAD, "b3"), word).fault

@@ -39,6 +39,16 @@ def test_a_mould_can_be_taken_apart_again():
     assert Mould(packet).cast(bytes(96), TO_B1.send) == Mould(blank).cast(bytes(96), TO_B1.send)
 
 
+def test_a_long_packet_is_not_kept_for_others():
+    """Size probes are made once each: a thousand of nine kilobytes would stay, and push out what thousands share."""
+    before = shared.cache_info().currsize, shared.cache_info().misses
+    Mould(bytes(LONGEST_ALIKE_BYTES + 1))
+
+    assert before == (shared.cache_info().currsize, shared.cache_info().misses)
+    Mould(bytes(LONGEST_ALIKE_BYTES))
+    assert before != (shared.cache_info().currsize, shared.cache_info().misses)
+
+
 def test_pieces_that_say_the_same_are_one_object():
     """Thousands of sessions keep them."""
     head = _cut(request(sequence=1))[2]
