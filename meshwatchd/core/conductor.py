@@ -458,7 +458,7 @@ class Conductor:
             is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
             shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
             is_cramped=context.is_cramped,
-            moves_for_size=context.settings.mtu.move and context.sizes.is_settled(now),
+            moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
             pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
             storm_since=context.storm.began(now),
         )

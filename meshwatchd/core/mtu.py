@@ -51,16 +51,8 @@ BUSY_NS = 50 * MS
 SETTLE_NS = SECOND
 """After the first black hole: by then all other sessions have looked, and been tried where they missed."""
 
-LATE_NS = 600 * MS
-"""So much longer is waited for those that have not, as on a node whose CPUs others take."""
-
 VERIFY_PAIRS = 5
 """Of the trial after a move: 40 ms, and half of its small ones have to be answered."""
-
-
-def _is_accusing(plan: SizePlan) -> bool:
-    """Whether a session's black hole names a layer; the others look seldom."""
-    return not plan.may_fragment and plan.layer is not Layer.EFFECTIVE
 
 
 class SizeWatch:
@@ -73,7 +65,7 @@ class SizeWatch:
     Attributes:
         sessions: in the order of their plans.
         stack: what the own devices promise.
-        settled_at: until then a black hole is not spoken of, see `is_settled`.
+        settled_at: until then a black hole is not spoken of, since a lower layer may be to blame.
     """
 
     def __init__(self, settings: Settings, allowance: Allowance | None = None) -> None:
@@ -210,15 +202,6 @@ class SizeWatch:
             return False
         return True if any(session.is_measured for session in sessions) else None
 
-    def is_settled(self, now: int) -> bool:
-        """Whether all have looked since a first black hole was found: before, a lower layer may be to blame."""
-        if now < self.settled_at:
-            return False
-        if now >= self.settled_at + LATE_NS:
-            return True
-        first = self.settled_at - SETTLE_NS
-        return all(session.has_looked_since(first) for session in self.sessions if _is_accusing(session.plan))
-
     def is_known_limit(self, size_bytes: int) -> bool:
         """Whether a size was measured as a limit: then a kernel that has learned it was told the truth."""
         return size_bytes in self._limits
@@ -242,7 +225,7 @@ class SizeWatch:
     def _session(self, plan: SizePlan, before: SizeSession | None, interval_ns: int, now: int) -> SizeSession:
         if before is not None and before.plan == plan:
             return before
-        is_slow = not _is_accusing(plan)
+        is_slow = plan.may_fragment or plan.layer is Layer.EFFECTIVE
         return SizeSession(
             plan,
             interval_ns=interval_ns * (SLOW_ROUNDS if is_slow else 1),
@@ -252,8 +235,7 @@ class SizeWatch:
 
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
-        is_first = now >= self.settled_at + LATE_NS
-        if session.is_blocked and session.failed_at == now and is_first and not session.is_measured:
+        if session.is_blocked and session.failed_at == now and now >= self.settled_at and not session.is_measured:
             self.settled_at = now + SETTLE_NS
             self._hasten(self.sessions, now)
         if session.is_changed and session.healed_at == now:

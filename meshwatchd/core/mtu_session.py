@@ -91,10 +91,6 @@ class SizeSession:
         """Whether a limit is known."""
         return self.state is SizeState.COMPLETE
 
-    def has_looked_since(self, at: int) -> bool:
-        """Whether the full size was asked for since then with a clear result; a path that is down gives none."""
-        return self.is_blocked or self.passed_at >= at or self.state in (SizeState.BASE, SizeState.ERROR)
-
     @property
     def is_busy(self) -> bool:
         """Whether more than a look is under way."""

@@ -84,7 +84,7 @@ def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeF
     if not (watch.sessions or watch.stack.misfits):
         return None
     court = _Court(watch, topology, active, now)
-    return next(court.findings() if watch.is_settled(now) else court.misconfigured(), None)
+    return next(court.misconfigured() if now < watch.settled_at else court.findings(), None)
 
 
 class _Court:

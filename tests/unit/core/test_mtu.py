@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.layout import lay_out
-from meshwatchd.core.mtu import BUSY_NS, LATE_NS, MAX_TRIALS, SETTLE_NS, SizeWatch
+from meshwatchd.core.mtu import MAX_TRIALS, SizeWatch
 from meshwatchd.model.events import Banner, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.mtu import SMALL_BYTES, SendSizeProbe, SizeAnswered, SizeMeasured, SizeState
+from meshwatchd.model.mtu import SMALL_BYTES, SendSizeProbe, SizeAnswered, SizeMeasured
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.lab_mesh import planner_of, settings_for, snapshot_of
 
@@ -127,49 +127,6 @@ def test_nobody_is_named_before_all_others_were_tried_where_answers_take_ten_mil
     desk.run(3 * SECOND, lambda: all(session.is_blocked for session in desk.watch.sessions))
 
     assert desk.now < settled_at
-
-
-def test_who_has_not_looked_in_a_second_is_waited_for_a_little_longer():
-    """All but one session lose large packets; the answers of that one take long, as where its peer waits for a CPU."""
-    desk = Desk().run(8 * SECOND)
-    last = desk.sessions(Layer.UNDERLAY)[-1]
-    for session in desk.watch.sessions:
-        desk.limits[session.plan.session] = 1300
-    desk.run(3 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
-    desk.run(3 * SECOND, lambda: all(session.is_blocked for session in desk.watch.sessions))
-    settled_at = desk.watch.settled_at
-
-    assert desk.watch.is_settled(settled_at)
-    last.is_blocked = False
-    assert not desk.watch.is_settled(settled_at + LATE_NS - 1)
-    assert desk.watch.is_settled(settled_at + LATE_NS)
-    last.passed_at = settled_at - SETTLE_NS
-    assert desk.watch.is_settled(settled_at)
-    last.passed_at -= 1
-    assert not desk.watch.is_settled(settled_at)
-    last.state = SizeState.ERROR
-    assert desk.watch.is_settled(settled_at)
-    assert not desk.watch.is_settled(settled_at - 1)
-
-
-def test_a_black_hole_that_is_found_late_belongs_to_the_first_and_delays_nobody():
-    """Else each session that had to wait for a CPU would put the verdict off by another second."""
-    desk = Desk().run(8 * SECOND)
-    last = desk.sessions(Layer.UNDERLAY)[-1]
-    for session in desk.watch.sessions:
-        if session is not last:
-            desk.limits[session.plan.session] = 1300
-    desk.run(3 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
-    settled_at = desk.watch.settled_at
-    desk.run(settled_at - desk.now)
-    desk.limits[last.plan.session] = 1300
-    last.hasten(desk.now)
-    desk.watch.wait(desk.now - BUSY_NS)
-    desk.run(LATE_NS, lambda: last.is_blocked)
-
-    assert settled_at < desk.now < settled_at + LATE_NS
-    assert settled_at == desk.watch.settled_at
-    assert desk.watch.is_settled(desk.now)
 
 
 def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():
