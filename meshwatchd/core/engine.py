@@ -290,10 +290,11 @@ class Engine:
 
     def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
         """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
-        self.sizes.stalled(now)
         if event.late_ns < LONG_STALL_NS:
             self.schedule.postpone(event.late_ns)
+            self.sizes.wait_longer(event.late_ns)
         else:
+            self.sizes.void(now)
             for session in self.schedule.sessions:
                 session.forget_outstanding()
             for conductor in self.conductors.values():
@@ -310,7 +311,7 @@ class Engine:
     def _dropped(self, event: AnswersDropped, now: int) -> None:
         """All sessions leave by one port at one time, so that any answer may have been among what was lost."""
         self.load.dropped(event.packets)
-        self.sizes.stalled(now)
+        self.sizes.void(now)
         for session in self.schedule.sessions:
             session.void()
 

@@ -175,10 +175,16 @@ class SizeWatch:
         if session is not None:
             session.heard(event.size_bytes, now)
 
-    def stalled(self, now: int) -> None:
-        """This process was not running for a while."""
+    def wait_longer(self, late_ns: int) -> None:
+        """This process was not running for a moment: what it is told of that moment it is told late."""
         for session in self.sessions:
-            session.stalled(now)
+            session.wait_longer(late_ns)
+        self._reckon()
+
+    def void(self, now: int) -> None:
+        """This process was not running for long, or answers were dropped before it read them."""
+        for session in self.sessions:
+            session.void(now)
         self._reckon()
 
     # -- moves -------------------------------------------------------------------------------------------------

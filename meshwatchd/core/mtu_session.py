@@ -147,8 +147,13 @@ class SizeSession:
         """Not yet: others are at it."""
         self.due = now + 5 * GAP_NS
 
-    def stalled(self, now: int) -> None:
-        """Whoever slept has heard nothing meanwhile: what is under way proves nothing."""
+    def wait_longer(self, late_ns: int) -> None:
+        """Whoever slept for that long has read nothing meanwhile; large and small probes wait alike."""
+        if self.trial is not None and self.trial.is_sent:
+            self.due += late_ns
+
+    def void(self, now: int) -> None:
+        """Answers may be lost: what is under way proves nothing and is begun anew."""
         if self.trial is not None:
             self._abandon_trial()
             self.due = now + GAP_NS

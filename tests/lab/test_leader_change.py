@@ -131,7 +131,8 @@ def test_a_leader_whose_agent_has_died_is_replaced(mesh, agents, capsys):
         _tell(capsys, "b2 leads instead of b1, whose agent is dead", _follow(mesh, began_ns, "b2", nodes=others))
         pause_until(began_ns + AFTERWARDS_NS)
         assert [] == [each for each in accusations(mesh.events(began_ns)) if not each.endswith(" at b1")]
-        assert [] == moves(mesh.events(began_ns))
+        # To b1 its tunnel is dead indeed, and its detector may say so before anybody tells it why. More it may not do.
+        assert set() == set(moves(mesh.events(began_ns))) - {"b1: failover.proposed"}
         assert {"b2"} == {_relays(mesh, node)[0][1] for node in others}
     finally:
         agents.revive("b1", leader="b1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 
@@ -10,7 +12,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeMeasured
-from meshwatchd.model.settings import SECOND, Mode, Settings
+from meshwatchd.model.settings import MS, SECOND, Mode, Settings
 from tests.sim import faults
 from tests.sim.clones import made_once
 from tests.sim.healthy import healthy_world
@@ -77,6 +79,23 @@ def test_a_black_hole_below_the_overlay_is_named_by_all_and_measured_to_the_byte
     world.faults.clear()
     assert world.run_until(lambda: set(world.verdicts().values()) == {"none"}, limit_ns=5 * SECOND), world.story()
     assert {1450} == _sizes(world, "b2", Layer.OVERLAY)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_black_hole_is_named_as_soon_by_nodes_that_are_held_up(seed):
+    """Each node sleeps for 40 to 90 ms, half of the time in all, as where processors are scarce."""
+    world, rng = _watched(), random.Random(seed)
+    began, due = world.now, {name: world.now + rng.randrange(300) * MS for name in NAMES}
+    world.faults.append(faults.size_limit("overlay", "b1", 1337))
+
+    while set(world.verdicts().values()) != {"mtu-black-hole@b1"}:
+        for name in (name for name in NAMES if due[name] <= world.now):
+            slept_ns = rng.randrange(40, 90) * MS
+            world.stall(name, slept_ns)
+            due[name] = world.now + slept_ns + rng.randrange(40, 120) * MS
+        world.run(5 * MS)
+        assert world.now < began + VERDICT_NS, world.story(since=began)
+    assert {("mtu-black-hole", "b1")} == world.accusations(since=began)
 
 
 def _is(session, peer, layer):

@@ -224,10 +224,10 @@ def test_real_traffic_is_tried_at_once_when_asked_for():
     assert () == desk.watch.is_cramped(path)
 
 
-def test_a_stall_voids_what_is_under_way():
+def test_lost_answers_void_what_is_under_way():
     """Nobody is accused by a sleeper."""
     desk = Desk().run(5 * SECOND)
     desk.run(SECOND, lambda: any(session.trial for session in desk.watch.sessions))
-    desk.watch.stalled(desk.now)
+    desk.watch.void(desk.now)
 
     assert not any(session.trial for session in desk.watch.sessions)

@@ -246,13 +246,41 @@ def test_the_peers_probes_tell_the_way_back():
 
 
 def test_a_sleeper_accuses_nobody():
-    """After a stall what was under way is begun again."""
+    """After a long stall what was under way is begun again."""
     line = _watched()
     line.run(SECOND, lambda: line.session.trial is not None)
-    line.session.stalled(line.now)
+    line.session.void(line.now)
 
     assert line.session.trial is None
     assert line.session.due > line.now
+
+
+def test_a_short_sleep_is_waited_out():
+    """What was answered meanwhile waits in the socket: the look that it belongs to is no miss."""
+    line = _watched()
+    line.run(2 * SECOND, lambda: line.session.trial is not None)
+    seq = len(line.sent) - 1
+    line.now = line.session.due + 10 * MS
+    line.session.wait_longer(70 * MS)
+    assert line.session.due > line.now
+    line.session.answered(SizeAnswered(session=0, seq=seq, rtt_ns=RTT_NS, count=99), line.now)
+
+    assert line.session.trial is None
+    assert line.session.due > line.now + SECOND // 2
+
+
+def test_who_sleeps_again_and_again_proves_a_black_hole_all_the_same():
+    """For 80 ms in every 100: a trial goes on where it was, and is not begun anew each time."""
+    line = _watched()
+    line.there = 1400
+    began = line.now
+    while not line.session.is_blocked and line.now < began + 3 * SECOND:
+        line.run(20 * MS, lambda: line.session.is_blocked)
+        line.now += 80 * MS
+        line.session.wait_longer(80 * MS)
+
+    assert line.session.is_blocked
+    assert line.now < began + 3 * SECOND
 
 
 def test_a_long_line_is_given_its_time():
