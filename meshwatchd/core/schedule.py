@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
@@ -330,7 +329,7 @@ class Schedule:
         """Wait longer for everything outstanding: whoever slept for that long has heard nothing meanwhile."""
         for waits in {id(waits): waits for waits in self._waits.values()}.values():
             waits.outrun.clear()
-            waits.queue = deque((at + late_ns, session, seq) for at, session, seq in waits.queue)
+            waits.queue = [(at + late_ns, session, seq) for at, session, seq in waits.queue]
 
     def look_closely(self, session: Session, now: int) -> None:
         """Ask this session, and those of its kind, more often for a while: something about it is new."""
@@ -394,7 +393,7 @@ class Schedule:
     def _expire(self, waits: Waits, now: int, missed: Missed, heard: int) -> None:
         queue = waits.queue
         while (end := waits.end(self._widening_ns)) is not None and end <= heard:
-            _, session, seq = queue.popleft()
+            _, session, seq = queue.pop(0)
             before = session.state
             if session.expired(seq, now) is Outcome.MISS:
                 missed(session, before)

@@ -80,20 +80,19 @@ class _Context:
     is_enforcing = False
     mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
 
-    def __init__(self, watch: _Watch, schedule: Schedule) -> None:
-        self.watch, self.schedule = watch, schedule
-        self.allowance = Allowance(MOST_PACKETS)
+    def __init__(self, watch: _Watch, schedule: Schedule, allowance: Allowance) -> None:
+        self.watch, self.schedule, self.allowance = watch, schedule, allowance
 
 
 class Leg:
     """One group with the product's suspicion at work on it."""
 
-    def __init__(self, schedule: Schedule, sessions: list[Session]) -> None:
+    def __init__(self, schedule: Schedule, sessions: list[Session], allowance: Allowance) -> None:
         fresh = [session for session in sessions if session.plan.flow is FlowClass.FRESH]
         known = [session for session in sessions if session.plan.flow is FlowClass.PINNED]
         # A leg of known flows alone is judged by these.
         self.group = Group(fresh or known, known if fresh else (), schedule.timers)
-        context = _Context(_Watch(self.group), schedule)
+        context = _Context(_Watch(self.group), schedule, allowance)
         self._suspicion = Suspicion(cast("PairContext", context))
         self.is_down = False
 
@@ -223,7 +222,8 @@ class RigEngine:
         members: list[list[Session]] = [[] for _ in range(1 + max(self._groups, default=-1))]
         for session, group in zip(self.schedule.sessions, self._groups, strict=True):
             members[group].append(session)
-        self._legs = [Leg(self.schedule, sessions) for sessions in members]
+        allowance = Allowance(MOST_PACKETS)
+        self._legs = [Leg(self.schedule, sessions, allowance) for sessions in members]
         self._leg_of = [self._legs[group] for group in self._groups]
         self._notes.tell("started", now)
         # An empty table would close the ports that a mere answerer listens on.
