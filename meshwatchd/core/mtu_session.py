@@ -26,7 +26,7 @@ LEAST_WAIT_NS, MOST_WAIT_NS, FIRST_WAIT_NS = 60 * MS, SECOND, 300 * MS
 """For an answer: three round trips within these bounds, and something before the first is known."""
 
 RETRY_NS = 200 * MS
-"""Before a step of a search is repeated whose small probes were lost."""
+"""Before a trial is repeated whose small probes were lost: once for the one that accuses, more often for a search."""
 
 MAX_RETRIES = 5
 
@@ -243,7 +243,10 @@ class SizeSession:
         elif outcome is not None:
             self._failed(trial.size_bytes, outcome, now)
         elif not trial.pairs:
-            self.trial, self.due = Trial(trial.size_bytes, CONFIRM_PAIRS), now
+            self.trial, self.due, self._retries = Trial(trial.size_bytes, CONFIRM_PAIRS), now, 0
+        elif not self._retries:
+            # Was it the path, or a moment in which the peer did not run? The next look would ask an interval later.
+            self.trial, self.due, self._retries = Trial(trial.size_bytes, CONFIRM_PAIRS), now + RETRY_NS, 1
         else:
             self.state = SizeState.ERROR
 

@@ -269,6 +269,20 @@ def test_a_short_sleep_is_waited_out():
     assert line.session.due > line.now + SECOND // 2
 
 
+def test_a_trial_that_fell_into_a_moment_of_silence_is_repeated_soon():
+    """The peer does not run for 150 ms: the look that missed is followed up then, and not an interval later."""
+    line = _watched()
+    line.there = 1400
+    line.run(2 * SECOND, lambda: line.session.is_busy)
+    began, line.there = line.now, 0
+    line.run(150 * MS)
+    assert not line.session.is_blocked
+    line.there = 1400
+
+    assert line.run(2 * SECOND, lambda: line.session.is_blocked) < 500 * MS, line.now - began
+    assert SizeState.ERROR is not line.session.state
+
+
 def test_who_sleeps_again_and_again_proves_a_black_hole_all_the_same():
     """For 80 ms in every 100: a trial goes on where it was, and is not begun anew each time."""
     line = _watched()
