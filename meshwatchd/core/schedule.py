@@ -12,6 +12,7 @@ has one entry in the heap; what was answered meanwhile is skipped and wakes nobo
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
@@ -36,13 +37,17 @@ CANARY_WAIT_NS = 500 * MS
 GRID_NS = 1 * MS
 """Regular probes leave on multiples of this, early rather than late: a wake-up costs more than a probe."""
 
-MAX_GRID_NS = 8 * MS
-GRID_SHARE = 8
 GRID_PROBES = 160
-"""Where more than one probe falls on each place, the grid is made coarser: until so many fall on each, or to an eighth
-of the interval. With the jitter that keeps within the quarter that RFC 5880 allows. A wake-up at either end costs as
-much as half a dozen probes, and the caches it finds cold as much again: 25 probes a wake-up instead of 4 at 200
-sessions of 50 ms. But no more than a hundred and some at 4 000 of 100 ms: the last of them would leave late."""
+GRID_PARTS = 8
+LEAST_GRID_PARTS = 2
+"""Nodes that send more than one probe a millisecond have a coarser grid: the more they send, the fewer places to an
+interval, from eight at one a millisecond to two at four. A wake-up at either end costs as much as half a dozen probes,
+and the caches it finds cold as much again: 100 probes a wake-up instead of 4 at 200 sessions of 50 ms. But no more than
+a hundred and some, also at 4 000 of 100 ms: the last of them would leave late."""
+
+SCATTER = 0x9E3779B1
+"""A prime near 2**32 divided by the golden ratio: multiples of it, modulo 2**32, lie evenly and in no order that is
+easily met (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
 MAX_TRIES = 8
 """Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
@@ -88,7 +93,7 @@ class Schedule:
         self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
         self._widening_ns = 0
-        self._grid_ns = GRID_NS
+        self._grid_ns, self._grid_jitter_ns = GRID_NS, 0
 
     def start(
         self,
@@ -168,13 +173,26 @@ class Schedule:
         self._lay_grid()
 
     def _lay_grid(self) -> None:
-        probes_per_ns = sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
-        if probes_per_ns * GRID_NS > 1:
+        probes_per_grid = GRID_NS * sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
+        self._grid_ns = GRID_NS
+        if probes_per_grid > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
-            full_ns = int(GRID_PROBES / probes_per_ns)
-            self._grid_ns = max(GRID_NS, min(MAX_GRID_NS, shortest_ns // GRID_SHARE, full_ns))
-        else:
-            self._grid_ns = GRID_NS
+            full_ns = GRID_PROBES * GRID_NS / probes_per_grid
+            parts = max(LEAST_GRID_PARTS, GRID_PARTS / probes_per_grid, shortest_ns / full_ns)
+            self._grid_ns = max(GRID_NS, shortest_ns // math.ceil(parts))
+            self._grid_jitter_ns = min(self._grid_ns // 2, shortest_ns // 10)
+
+    def _departure(self, turn: Turn) -> int:
+        """When the next probe leaves: a little earlier than its turn, and on the grid.
+
+        Jitter of single probes would be lost between the places of a coarse grid, or take a probe from one to the
+        other. There it is the places that lie a little early, each by an amount of its own.
+        """
+        if self._grid_ns == GRID_NS:
+            early = turn.grid - int(self._rng.random() * turn.jitter_ns)
+            return early - early % GRID_NS
+        place = turn.grid // self._grid_ns
+        return place * self._grid_ns - (place * SCATTER % 2**32 * self._grid_jitter_ns >> 32)
 
     def _clear_heap(self) -> None:
         """Drop what belongs to sessions and rounds that are gone."""
@@ -380,8 +398,7 @@ class Schedule:
                 if not turn.close_left:
                     turn.rest(now)
             turn.grid += turn.step_ns
-            early = turn.grid - int(self._rng.random() * turn.jitter_ns)
-            turn.at = early - early % self._grid_ns
+            turn.at = self._departure(turn)
         self._push(turn.at, turn)
 
     def _hasten(self, turn: Turn, now: int) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from meshwatchd.core.schedule import GRID_PROBES, GRID_SHARE, Schedule
+from meshwatchd.core.schedule import GRID_PROBES, Schedule
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.settings import MS, SECOND, ProbeSettings, Settings
@@ -63,8 +63,8 @@ def _plan(number):
 
 @pytest.mark.parametrize(
     ("count", "interval_ms", "least", "most"),
-    [(20, 50, 1, 4), (200, 50, 24, 40), (4000, 100, 120, 200)],
-    ids=["few", "two hundred", "four thousand"],
+    [(20, 50, 1, 4), (60, 50, 8, 16), (200, 50, 90, 110), (4000, 100, 120, 200)],
+    ids=["few", "sixty", "two hundred", "four thousand"],
 )
 def test_a_wake_up_serves_enough_probes_and_not_too_many(count, interval_ms, least, most):
     """Few sessions keep the fine grid; many share wake-ups, but the last probe of one waits for no hundreds."""
@@ -86,14 +86,27 @@ def test_no_probe_leaves_more_than_a_quarter_of_its_interval_early(count):
         assert max(early) - min(early) <= interval_ns // 4
 
 
-def test_sessions_of_a_leg_stay_phased_apart():
-    """The grid must not push the probes of one leg together: it is watched as often as all of them."""
+@pytest.mark.parametrize(
+    ("count", "places"), [(20, 50), (60, 7), (100, 4), (200, 2)], ids=["few", "sixty", "hundred", "two hundred"]
+)
+def test_sessions_of_a_leg_stay_phased_apart(count, places):
+    """The leg is watched as often as all its sessions together, as far as an interval has places for them."""
     by_leg: dict[int, set[int]] = {}
-    for session, times in _departures(200, INTERVAL_NS).items():
+    for session, times in _departures(count, INTERVAL_NS).items():
         by_leg.setdefault(session // 4, set()).update(times)
 
     for instants in by_leg.values():
         ordered = sorted(instants)
         gaps = [after - before for before, after in itertools.pairwise(ordered)]
-        assert max(gaps) <= STEP_NS + INTERVAL_NS // 10 + INTERVAL_NS // GRID_SHARE
-        assert len(ordered) >= 70, "80 probes a second, and hardly two of them at one instant"
+        assert max(gaps) <= max(STEP_NS, INTERVAL_NS // places) + INTERVAL_NS // places + INTERVAL_NS // 10
+        assert len(ordered) >= 0.9 * 20 * min(4, places)
+
+
+def test_wake_ups_of_a_coarse_grid_do_not_keep_step():
+    """Else all nodes that once fell into step would stay in it."""
+    instants = sorted({at for times in _departures(200, INTERVAL_NS).values() for at in times})
+    gaps = {after - before for before, after in itertools.pairwise(instants)}
+
+    assert max(gaps) - min(gaps) > 2 * MS
+    assert min(gaps) >= 20 * MS
+    assert max(gaps) <= 30 * MS
