@@ -39,11 +39,11 @@ GRID_NS = 1 * MS
 
 GRID_PROBES = 160
 GRID_PARTS = 8
-LEAST_GRID_PARTS = 2
+LEAST_GRID_PARTS = 4
 """Nodes that send more than one probe a millisecond have a coarser grid: the more they send, the fewer places to an
-interval, from eight at one a millisecond to two at four. A wake-up at either end costs as much as half a dozen probes,
-and the caches it finds cold as much again: 100 probes a wake-up instead of 4 at 200 sessions of 50 ms. But no more than
-a hundred and some, also at 4 000 of 100 ms: the last of them would leave late."""
+interval, from eight at one a millisecond to four at two, so that the four sessions of a leg stay apart. A wake-up at
+either end costs as much as half a dozen probes, and the caches it finds cold as much again: 50 probes a wake-up instead
+of 4 at 200 sessions of 50 ms. But a hundred and some at most, also at 4 000 of 100 ms: the last would leave late."""
 
 SCATTER = 0x9E3779B1
 """A prime near 2**32 divided by the golden ratio: multiples of it, modulo 2**32, lie evenly and in no order that is

@@ -63,7 +63,7 @@ def _plan(number):
 
 @pytest.mark.parametrize(
     ("count", "interval_ms", "least", "most"),
-    [(20, 50, 1, 4), (60, 50, 8, 16), (200, 50, 90, 110), (4000, 100, 120, 200)],
+    [(20, 50, 1, 4), (60, 50, 8, 16), (200, 50, 45, 60), (4000, 100, 120, 200)],
     ids=["few", "sixty", "two hundred", "four thousand"],
 )
 def test_a_wake_up_serves_enough_probes_and_not_too_many(count, interval_ms, least, most):
@@ -86,11 +86,9 @@ def test_no_probe_leaves_more_than_a_quarter_of_its_interval_early(count):
         assert max(early) - min(early) <= interval_ns // 4
 
 
-@pytest.mark.parametrize(
-    ("count", "places"), [(20, 50), (60, 7), (100, 4), (200, 2)], ids=["few", "sixty", "hundred", "two hundred"]
-)
-def test_sessions_of_a_leg_stay_phased_apart(count, places):
-    """The leg is watched as often as all its sessions together, as far as an interval has places for them."""
+@pytest.mark.parametrize("count", [20, 60, 100, 200])
+def test_sessions_of_a_leg_stay_phased_apart(count):
+    """The grid must not push the probes of one leg together: it is watched as often as all of them."""
     by_leg: dict[int, set[int]] = {}
     for session, times in _departures(count, INTERVAL_NS).items():
         by_leg.setdefault(session // 4, set()).update(times)
@@ -98,8 +96,8 @@ def test_sessions_of_a_leg_stay_phased_apart(count, places):
     for instants in by_leg.values():
         ordered = sorted(instants)
         gaps = [after - before for before, after in itertools.pairwise(ordered)]
-        assert max(gaps) <= max(STEP_NS, INTERVAL_NS // places) + INTERVAL_NS // places + INTERVAL_NS // 10
-        assert len(ordered) >= 0.9 * 20 * min(4, places)
+        assert max(gaps) <= STEP_NS + INTERVAL_NS // 10 + INTERVAL_NS // 8
+        assert len(ordered) >= 70, "80 probes a second, and hardly two of them at one instant"
 
 
 def test_wake_ups_of_a_coarse_grid_do_not_keep_step():
@@ -108,5 +106,5 @@ def test_wake_ups_of_a_coarse_grid_do_not_keep_step():
     gaps = {after - before for before, after in itertools.pairwise(instants)}
 
     assert max(gaps) - min(gaps) > 2 * MS
-    assert min(gaps) >= 20 * MS
-    assert max(gaps) <= 30 * MS
+    assert min(gaps) >= 7 * MS
+    assert max(gaps) <= 18 * MS
