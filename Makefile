@@ -22,6 +22,8 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab
 
 # Tests that need neither root nor a lab, in the order in which a failure is cheapest to understand.
 QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim tests/meta
+# Tests that build namespaces: the lab's own, and those beside the unit that they test.
+LAB_TESTS   := tests/unit tests/lab
 CODE        := meshwatchd netns-lab scripts tests
 TOPOLOGIES   = $(sort $(basename $(notdir $(wildcard netns-lab/netnslab/topologies/*.toml))))
 
@@ -46,7 +48,7 @@ demo: need-root venv tools ## watch a silent fault being found and healed (root)
 .PHONY: test
 test: need-root venv tools check worlds ## everything: check, random worlds, then the lab suite (root)
 	@echo '==> lab suite'
-	@$(PYTHON) scripts/lab-suite -m lab --require-passes tests/lab $(ARGS)
+	@$(PYTHON) scripts/lab-suite -m lab --require-passes $(LAB_TESTS) $(ARGS)
 
 .PHONY: check
 check: format lint types imports unit ## format, ruff, mypy, import-linter, quick tests (no root)
