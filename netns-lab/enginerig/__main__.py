@@ -7,12 +7,11 @@ import random
 import sys
 import time
 from collections import Counter, deque
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from enginerig.config import RigConfig
+from enginerig.config import RigConfig, read_config
 from enginerig.engine import RigEngine
 from enginerig.notes import Lateness, Notes, write_sample
 from meshwatchd.adapters.packet import peers as peers_module
@@ -91,7 +90,7 @@ class TimedEffects(Effects):
 
 def main() -> int:
     """Put the parts together as runtime.engine_process does, and run."""
-    config = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RigConfig, dec_hook=_path)
+    config = read_config(sys.argv[1])
     if config.answers_per_s:
         _allow(config.answers_per_s)
     settings = _settings(config)
@@ -138,11 +137,6 @@ def main() -> int:
     lock_memory()
     loop.run()
     return 0
-
-
-def _path(kind: type, value: object) -> object:
-    """File names are strings in JSON."""
-    return kind(value)
 
 
 def _settings(config: RigConfig) -> Settings:

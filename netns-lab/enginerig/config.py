@@ -62,3 +62,12 @@ class RigConfig(msgspec.Struct, frozen=True, kw_only=True):
     answers_per_s: int = 0
     is_realtime: bool = True
     switch: RigSwitch | None = None
+
+
+def read_config(path: str) -> RigConfig:
+    """The configuration in a file of JSON; file names are strings there."""
+    return msgspec.json.decode(Path(path).read_bytes(), type=RigConfig, dec_hook=_path)
+
+
+def _path(kind: type, value: object) -> object:
+    return kind(value)

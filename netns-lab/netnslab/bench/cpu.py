@@ -1,5 +1,7 @@
 """Processor time and memory of both ends with many sessions up: BIRD, FRR, ours with fresh flows, ours with known ones.
 
+And the floor under ours: the same packets in Python without an engine (enginerig.floor).
+
 A session is one pair of addresses on one veth. BFD's ends both send; ours probe from one end and are answered by the
 other, so that every session costs one packet in each direction an interval in all of them.
 """
@@ -25,7 +27,7 @@ from netnslab.bench.world import World
 from netnslab.waiting import pause_until
 
 NAME = "cpu"
-TOOLS = ("bird", "frr", "ours-fresh", "ours-known")
+TOOLS = ("bird", "frr", "ours-fresh", "ours-known", "floor")
 SIZES = ("50x50", "200x50")
 MULTIPLIER = 3
 COLUMNS = (
@@ -38,7 +40,8 @@ METHOD = (
     " taken in turn within a round. Ratio: median of the rounds' ratios to BIRD. RSS: VmRSS at the end. packets_per_s:"
     " probes and answers that ours really exchanged; BFD sends sessions x 2 / interval, less jitter. Ours go from one"
     " address to as many as there are sessions, as a node's do; BIRD and FRR tell sessions apart by the remote address"
-    " alone, so theirs have a pair of addresses each."
+    " alone, so theirs have a pair of addresses each. floor: as many known flows, whose packets are signed, sent,"
+    " received and verified by the product's functions at both ends, and nothing else."
 )
 LANE = Lane(kind=LinkKind.VETH)
 _SETTLE_S = 2.0
@@ -144,17 +147,17 @@ def _frr(sessions: int, interval_ms: int, seconds: float) -> Round:
         return Round(near=found["near"], far=found["far"], up=min(len(end.sessions_up()) for end in ends))
 
 
-def _ours(sessions: int, interval_ms: int, seconds: float, *, is_pinned: bool) -> Round:
+def _ours(sessions: int, interval_ms: int, seconds: float, *, is_pinned: bool, module: str = "enginerig") -> Round:
     with World(["a", "b"]) as world:
         near, far = _addressed(world, sessions)
-        answering = Rig(world, "b", answerer(interval_ms * MS, answers_per_s=_UNLIMITED))
+        answering = Rig(world, "b", answerer(interval_ms * MS, answers_per_s=_UNLIMITED), module=module)
         plan = RigPlan(
             node=PROBER,
             peers=(ANSWERER,),
             sessions=legs(near[:1] * sessions, far, is_pinned=is_pinned),
             interval_ns=interval_ms * MS,
         )
-        probing = Rig(world, "a", plan)
+        probing = Rig(world, "a", plan, module=module)
         probing.wait_up()
         pause_until(time.monotonic_ns() + round(_SETTLE_S * 1e9))
         before = probing.sample()
@@ -177,6 +180,7 @@ _TAKERS: Mapping[str, Callable[[int, int, float], Round]] = {
     "frr": _frr,
     "ours-fresh": lambda *size: _ours(*size, is_pinned=False),
     "ours-known": lambda *size: _ours(*size, is_pinned=True),
+    "floor": lambda *size: _ours(*size, is_pinned=True, module="enginerig.floor"),
 }
 
 

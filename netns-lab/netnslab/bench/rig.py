@@ -90,12 +90,14 @@ class Rig:
 
     Args:
         prefix: put before the command, such as `taskset -c 0`.
+        module: what runs: the engine, or `enginerig.floor`.
     """
 
     world: World
     name: str
     plan: RigPlan
     prefix: Sequence[str] = ()
+    module: str = "enginerig"
     child: Child = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +106,8 @@ class Rig:
         document |= {"events": str(self._events), "samples": str(self._samples)}
         path = self.world.directory / f"{self.name}-rig.json"
         path.write_text(json.dumps(document), encoding="ascii")
-        self.child = self.world.start(self.name, [*self.prefix, sys.executable, *OPTIONS, "-m", "enginerig", str(path)])
+        command = [*self.prefix, sys.executable, *OPTIONS, "-m", self.module, str(path)]
+        self.child = self.world.start(self.name, command)
 
     @property
     def pid(self) -> int:
