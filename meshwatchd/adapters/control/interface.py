@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from meshwatchd.adapters.control.bisection import BISECTION
@@ -16,6 +18,10 @@ CONTROL = "io.meshwatch.Control"
 NOT_READY = f"{CONTROL}.NotReady"
 NOT_ANSWERED = f"{CONTROL}.NotAnswered"
 TOO_MANY_CLIENTS = f"{CONTROL}.TooManyClients"
+
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What Varlink's `int` holds, and what can be told to the engine; JSON has no such limit."""
 
 
 class DescriptionParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +42,7 @@ class EventsParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         follow: keep telling; needs `more`.
     """
 
-    since_ns: int | None = None
+    since_ns: Number | None = None
     follow: bool | None = None
 
 
@@ -44,9 +50,9 @@ class FailoverParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Of Failover; without location the only one, without rank the best standby path."""
 
     location: str | None = None
-    rank: int | None = None
+    rank: Number | None = None
     dry_run: bool | None = None
-    confirm_within_ns: int | None = None
+    confirm_within_ns: Number | None = None
 
 
 class OrderParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,10 +66,10 @@ class OrderParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """
 
     location: str | None = None
-    rank: int | None = None
+    rank: Number | None = None
     name: str | None = None
     reason: str | None = None
-    duration_ns: int | None = None
+    duration_ns: Number | None = None
     dry_run: bool | None = None
 
 

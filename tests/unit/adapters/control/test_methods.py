@@ -82,6 +82,11 @@ def test_every_interface_is_described(name):
             {"rank": "best"},
             ("org.varlink.service.InvalidParameter", {"parameter": "rank"}),
         ),
+        (
+            "io.meshwatch.Control.Pause",
+            {"duration_ns": 10**20, "dry_run": True},
+            ("org.varlink.service.InvalidParameter", {"parameter": "duration_ns"}),
+        ),
         ("io.meshwatch.Control.Failback", {"rank": 1}, ("org.varlink.service.InvalidParameter", {"parameter": "rank"})),
         ("io.meshwatch.Control.Events", {"follow": True}, ("org.varlink.service.ExpectedMore", {})),
     ],
