@@ -11,7 +11,15 @@ from meshwatchd.core.side import is_silent
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import Canary
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
+from meshwatchd.model.status import (
+    UNWATCHED,
+    CanaryStatus,
+    PairStatus,
+    PathStatus,
+    RateStatus,
+    SessionStatus,
+    Status,
+)
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
@@ -19,9 +27,6 @@ if TYPE_CHECKING:
     from meshwatchd.core.group import Group
     from meshwatchd.core.rates import Rate
     from meshwatchd.core.session import Session
-
-UNWATCHED = "unwatched"
-"""The state of a path that this node has no business on; redundancy is about the others."""
 
 _ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 
@@ -91,6 +96,7 @@ def _pair(engine: Engine, conductor: Conductor, now: int) -> PairStatus:
         generation=conductor.mover.generation,
         verdict=conductor.verdicts.current,
         redundancy="none" if not good else "full" if good == len(standbys) else "reduced",
+        is_chosen=conductor.mover.is_pinned,
         paths=tuple(
             PathStatus(
                 number=path.number,

@@ -9,6 +9,9 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.policy_state import Order
 
+UNWATCHED = "unwatched"
+"""The state of a path that this node has no business on; redundancy is about the others."""
+
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One session.
@@ -68,7 +71,7 @@ class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One path as seen from this node: `good`, `suspect`, `down` or `unknown`.
+    """One path as seen from this node: `good`, `suspect`, `down`, `unknown` or `unwatched`.
 
     Attributes:
         penalty: 1000 for each time it was condemned, halving with `policy.half_life`.
@@ -90,6 +93,7 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         redundancy: of the standbys this node watches: "full", "reduced" (some are not good) or "none".
+        is_chosen: an operator has moved traffic to the path in use: there is no coming back by itself.
     """
 
     pair: int
@@ -100,6 +104,7 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     redundancy: str
     paths: tuple[PathStatus, ...]
+    is_chosen: bool = False
 
 
 class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):

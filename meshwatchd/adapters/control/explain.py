@@ -6,13 +6,14 @@ the socket read the same sentences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from meshwatchd.model.faults import CATALOGUE, Severity
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
-from meshwatchd.model.status import PairStatus, PathStatus, Status
+from meshwatchd.model.status import UNWATCHED, PairStatus, PathStatus, Status
 
 MAX_DEEDS = 12
 """The latest are told; the whole story is in `meshwatchctl events`."""
@@ -201,29 +202,91 @@ def name_relays(relays: Iterable[object]) -> str:
     return "-".join(str(relay) for relay in relays)
 
 
-def best_standby(pair: PairStatus) -> PathStatus | None:
-    """The path that traffic would move to: the lowest good rank among those not in use."""
+def best_standby(pair: PairStatus, drained: Collection[str] = ()) -> PathStatus | None:
+    """The path that traffic would move to: the lowest good rank among those not in use.
+
+    What flaps, and before that what a drained node relays, is taken only where nothing else answers (core.policy).
+    """
     good = [path for path in pair.paths if path.state == "good" and not path.is_active and path.rank > 0]
-    return min(good, key=lambda path: path.rank, default=None)
+    return min(good, key=lambda path: (_is_drained(path, drained), path.is_suppressed, path.rank), default=None)
+
+
+def _is_drained(path: PathStatus, drained: Collection[str]) -> bool:
+    return any(relay in drained for relay in path.relays)
 
 
 def _foretell(status: Status, pair: PairStatus) -> Iterator[str]:
-    """What comes next, by the state the pair is in."""
-    standby = best_standby(pair)
-    if pair.active_rank:
-        yield "when the mesh's own path has been good long enough, traffic moves back (policy.wait_to_restore)"
-    broken = any(path.is_active and path.state == "down" for path in pair.paths)
+    """What comes next, by the state the pair is in and by what operators have ordered."""
+    drained = {*status.drained, *(status.node for order in status.orders if order.kind is OrderKind.DRAIN)}
+    if pair.active_rank or _order(status, pair, OrderKind.PIN) is not None:
+        yield _return(status, pair, drained)
+    pause = _order(status, pair, OrderKind.PAUSE)
+    if pause is not None:
+        why = f" ({pause.reason})" if pause.reason else ""
+        yield f"paused{f' by {pause.name}' if pause.name else ''}{why}: nothing moves by itself, whatever breaks"
+    standby = best_standby(pair, drained)
     if standby is None:
-        yield "no standby path is good: routes stay as they are whatever happens"
+        yield _last_resort(pair)
         return
+    if pause is None:
+        yield _escape(status, pair, standby)
+    yield _rehearsal(pair, standby)
+
+
+def _last_resort(pair: PairStatus) -> str:
+    """What is left where no standby is good. A leader does not watch the paths that go around it, but follows there."""
+    others = [path for path in pair.paths if path.state == UNWATCHED and not path.is_active]
+    if not others:
+        return "no standby path is good: routes stay as they are whatever happens"
+    names = " or ".join(name_path(path) for path in others)
+    return f"no standby path that this node watches is good; the relays of {names} may still move traffic there"
+
+
+def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
+    """How traffic comes back to the mesh's own path, or why it does not."""
+    confirm, pin = (_order(status, pair, kind) for kind in (OrderKind.CONFIRM, OrderKind.PIN))
+    home = next((path for path in pair.paths if path.rank == 0), None)
+    if confirm is not None:
+        return f"traffic goes back to rank {confirm.rank} unless somebody runs `meshwatchctl confirm` in time"
+    if pin is not None and pair.active_rank != pin.rank:
+        return f"rank {pin.rank} is pinned: when that path has been good long enough, traffic moves there"
+    if pin is not None:
+        return f"rank {pin.rank} is pinned: traffic comes home after `meshwatchctl unpin`, or when the pin expires"
+    active = next((path for path in pair.paths if path.is_active), None)
+    if active is not None and not active.is_local_relay:
+        return f"{' and '.join(active.relays)} relay this path and say when traffic moves back: ask `explain` there"
+    if pair.is_chosen:
+        return "an operator has moved traffic here: this node does not move it back by itself, `failback` does"
+    if home is not None and _is_drained(home, drained):
+        away = " and ".join(relay for relay in home.relays if relay in drained)
+        return f"{away} is drained: traffic does not move back before `meshwatchctl undrain` there"
+    return (
+        "when the mesh's own path has been good long enough, traffic moves back "
+        "(policy.wait_to_restore; not with policy.revertive = false)"
+    )
+
+
+def _escape(status: Status, pair: PairStatus, standby: PathStatus) -> str:
+    """Where traffic would go, or goes, when the path in use breaks."""
     path = name_path(standby)
-    if not broken:
-        yield f"if the path in use broke, traffic would move to path {path}{_consent(status.mode)}"
-    elif status.mode == Mode.ENFORCE.value:
-        yield f"path {path} is good; traffic moves there as soon as both relays agree"
-    else:
-        yield f"path {path} is good, but mode {status.mode} moves nothing: set daemon.mode to enforce"
-    yield f"`meshwatchctl failover {pair.remote_location} --dry-run` shows the operations on this node"
+    if not any(each.is_active and each.state == "down" for each in pair.paths):
+        return f"if the path in use broke, traffic would move to path {path}{_consent(status.mode)}"
+    if status.mode == Mode.ENFORCE.value:
+        return f"path {path} is good; traffic moves there as soon as both relays agree"
+    return f"path {path} is good, but mode {status.mode} moves nothing: set daemon.mode to enforce"
+
+
+def _rehearsal(pair: PairStatus, standby: PathStatus) -> str:
+    """The command that shows a move; a node that does not relay the path has none to show."""
+    command = f"`meshwatchctl failover {pair.remote_location} --rank {standby.rank} --dry-run`"
+    if standby.is_local_relay:
+        return f"{command} shows the operations on this node"
+    return f"{command} on {' or '.join(standby.relays)} shows the operations there"
+
+
+def _order(status: Status, pair: PairStatus, kind: OrderKind) -> Order | None:
+    """A standing order about a pair."""
+    return next((o for o in status.orders if o.kind is kind and o.location in {"", pair.remote_location}), None)
 
 
 def _consent(mode: str) -> str:

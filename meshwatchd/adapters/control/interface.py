@@ -204,7 +204,7 @@ type Rate (
   stretch: float
 )
 
-# One path between two locations. States: good, suspect, down, unknown.
+# One path between two locations. States: good, suspect, down, unknown, unwatched (nobody probes it from here).
 # penalty: 1000 for each time it was condemned, halving with policy.half_life; is_suppressed: not come back to for it.
 type Path (
   number: int,
@@ -240,6 +240,7 @@ type Verdict (
 )
 
 # The traffic between this node's location and one other. Redundancy: full, reduced, none.
+# is_chosen: an operator has moved traffic to the path in use; it does not come back by itself.
 type Pair (
   pair: int,
   location: string,
@@ -248,7 +249,8 @@ type Pair (
   generation: int,
   verdict: Verdict,
   redundancy: string,
-  paths: []Path
+  paths: []Path,
+  is_chosen: bool
 )
 
 # One peer of a WireGuard device, by its public key; no age before the first handshake.

@@ -7,7 +7,9 @@ import pytest
 
 from meshwatchd.adapters.control.explain import best_standby, explain
 from meshwatchd.model.faults import FaultCode
-from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, STUCK, event, status, verdict
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.policy_state import Order, OrderKind
+from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, STUCK, event, status, verdict
 
 
 def _only(shown, events=()):
@@ -99,13 +101,93 @@ def test_a_healthy_mesh_says_what_would_be_done():
     """An operator wants to know before the fault."""
     assert (
         "if the path in use broke, traffic would move to path b2-a1",
-        "`meshwatchctl failover onprem --dry-run` shows the operations on this node",
+        "`meshwatchctl failover onprem --rank 1 --dry-run` on b2 or a1 shows the operations there",
     ) == _only(HEALTHY).next
+
+
+def _relayed(shown, **more):
+    """The same as b2 sees it, which relays two of the paths."""
+    (pair,) = shown.pairs
+    paths = tuple(msgspec.structs.replace(path, is_local_relay="b2" in path.relays) for path in pair.paths)
+    return msgspec.structs.replace(shown, pairs=(msgspec.structs.replace(pair, paths=paths, **more),))
+
+
+def test_a_relay_is_told_that_it_can_show_the_operations():
+    """Elsewhere the command would be refused."""
+    shows = "`meshwatchctl failover onprem --rank 1 --dry-run` shows the operations on this node"
+    assert shows == _only(_relayed(HEALTHY)).next[1]
+
+
+def _ordered(kind, *, active=0, rank=None, **more):
+    """All is well but for an order of an operator."""
+    order = Order(kind=kind, name="ann", until_ns=NOW_NS, location="onprem", rank=rank, reason="switch work")
+    shown = status(verdict(FaultCode.NONE), active=active)
+    return _only(msgspec.structs.replace(shown, orders=(order,), **more)).next
+
+
+def test_a_pause_promises_no_move():
+    """Whoever reads this at night must not wait for one."""
+    assert (
+        "paused by ann (switch work): nothing moves by itself, whatever breaks",
+        "`meshwatchctl failover onprem --rank 1 --dry-run` on b2 or a1 shows the operations there",
+    ) == _ordered(OrderKind.PAUSE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "active", "rank", "sentence"),
+    [
+        (OrderKind.CONFIRM, 1, 0, "traffic goes back to rank 0 unless somebody runs `meshwatchctl confirm` in time"),
+        (
+            OrderKind.PIN,
+            2,
+            2,
+            "rank 2 is pinned: traffic comes home after `meshwatchctl unpin`, or when the pin expires",
+        ),
+        (OrderKind.PIN, 0, 2, "rank 2 is pinned: when that path has been good long enough, traffic moves there"),
+    ],
+)
+def test_an_order_says_where_traffic_comes_back_to(kind, active, rank, sentence):
+    """Not the mesh's own path."""
+    assert sentence == _ordered(kind, active=active, rank=rank)[0]
+
+
+def test_drained_nodes_are_avoided_and_not_come_back_to():
+    """As the policy does: what they relay is taken where nothing else answers."""
+    shown = msgspec.structs.replace(status(verdict(FaultCode.NONE), active=2), drained=(NodeName("b2"),))
+    assert "if the path in use broke, traffic would move to path b2-a1" == _only(shown).next[1]
+    shown = _relayed(msgspec.structs.replace(status(verdict(FaultCode.NONE), active=1), drained=(NodeName("b1"),)))
+    assert (
+        "b1 is drained: traffic does not move back before `meshwatchctl undrain` there",
+        "if the path in use broke, traffic would move to path b2-a2",
+    ) == _only(shown).next[:2]
+
+
+def test_a_move_of_an_operator_stays():
+    """What `meshwatchctl failover` has promised."""
+    assert (
+        "an operator has moved traffic here: this node does not move it back by itself, `failback` does"
+        == _only(_relayed(status(verdict(FaultCode.NONE), active=1), is_chosen=True)).next[0]
+    )
+
+
+def test_who_only_follows_does_not_foretell_the_way_back():
+    """Orders and the wait to restore are those of the relays."""
+    assert "b2 and a1 relay this path and say when traffic moves back: ask `explain` there" == _only(MOVED).next[0]
+    assert _only(_relayed(MOVED)).next[0].startswith("when the mesh's own path has been good long enough, traffic")
 
 
 def test_with_no_good_standby_nothing_is_promised():
     """Routes stay, and it says so."""
     assert ("no standby path is good: routes stay as they are whatever happens",) == _only(STUCK).next
+
+
+def test_a_leader_does_not_speak_for_the_paths_around_it():
+    """It follows where the relays of those move traffic."""
+    shown = status(verdict(FaultCode.NONE), states="good good unwatched unwatched", active=1)
+    assert (
+        "no standby path that this node watches is good; the relays of b1-a2 or b2-a2 may still move traffic there"
+        == _only(shown).next[1]
+    )
 
 
 def test_a_mode_that_does_not_act_says_so():
