@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +56,6 @@ class Client:
             ControlError: as for `call`.
         """
         with self._connect() as connection:
-            connection.settimeout(self._timeout_s)
             try:
                 connection.sendall(encode_call(method, parameters, more=more))
                 connection.settimeout(None if is_patient else self._timeout_s)
@@ -74,6 +74,8 @@ class Client:
 
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Before connecting as well: where nobody takes calls off a full queue, connect(2) would wait for ever.
+        connection.settimeout(self._timeout_s)
         try:
             connection.connect(str(self._path))
         except OSError as error:
@@ -96,7 +98,16 @@ class Client:
         if isinstance(error, FileNotFoundError):
             problem = f"there is no socket {path}; is meshwatchd running? look at: systemctl status meshwatchd"
             return ControlError(EXIT_UNREACHABLE, f"{problem} (another place: --socket or MESHWATCH_SOCKET)")
+        if isinstance(error, BlockingIOError):
+            return ControlError(
+                EXIT_UNREACHABLE,
+                f"meshwatchd takes no calls on {path}, and others wait already; look at: journalctl -u meshwatchd",
+            )
         if isinstance(error, ConnectionRefusedError):
+            if not stat.S_ISSOCK(path.stat().st_mode):
+                return ControlError(
+                    EXIT_UNREACHABLE, f"{path} is no socket; another place: --socket or MESHWATCH_SOCKET"
+                )
             return ControlError(
                 EXIT_UNREACHABLE, f"nobody listens on {path}; meshwatchd has died: systemctl status meshwatchd"
             )

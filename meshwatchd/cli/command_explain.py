@@ -9,10 +9,12 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import ExplainReply
+from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_findings import explain_code
 from meshwatchd.cli.render_story import render_explanations
+from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 
 
@@ -23,7 +25,7 @@ def explain(terminal: Terminal, code: str | None) -> int:
     """Say why: the evidence, the remedy, what was done about it, and what comes next.
 
     With the CODE of a fault: what that fault is, whether or not it is there, from any machine. Otherwise the exit
-    status is that of the worst verdict: 0 ok, 1 degraded, 2 critical.
+    status is that of the worst verdict: 0 ok, 1 degraded, 2 critical, 3 unknown.
     """
     if code is not None:
         entry = CATALOGUE[FaultCode(code)]
@@ -31,9 +33,13 @@ def explain(terminal: Terminal, code: str | None) -> int:
         sys.stdout.write(text)
         return 0
     reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Explain"), type=ExplainReply)
+    now_ns = time.monotonic_ns()
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:
-        sys.stdout.write(render_explanations(reply, now_ns=time.monotonic_ns(), paint=terminal.paint))
+        sys.stdout.write("".join(f"{line}\n" for line in warn_if_stale(reply.at_ns, now_ns, terminal.paint)))
+        sys.stdout.write(render_explanations(reply, now_ns=now_ns, paint=terminal.paint))
+    if is_stale(reply.at_ns, now_ns):
+        return EXIT_UNREACHABLE
     severities = [one.severity for one in reply.explanations] + [one.severity for one in reply.findings]
     return max((EXIT_CODES[Severity(severity)] for severity in severities), default=0)

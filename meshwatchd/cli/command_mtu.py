@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import MtuReply
+from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_mtu import render_sizes
+from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.errors import ControlError
 
 EXIT_LESS, EXIT_BLACK_HOLE = 1, 2
@@ -24,15 +27,19 @@ def mtu(terminal: Terminal, *, node: str, is_json: bool) -> int:
     """Show what size each layer of each path carries, towards NODE or towards all.
 
     The exit status is 0 where everything carries what it should, 1 where something is to be done, 2 where large packets
-    are lost.
+    are lost, 3 where the daemon does not know.
     """
     reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Mtu", {"node": node}), type=MtuReply)
     if node and not reply.sizes:
         raise ControlError(64, f"no size is measured towards {node}; `meshwatchctl mtu` has the nodes that are")
+    now_ns = time.monotonic_ns()
     if is_json or terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:
+        sys.stdout.write("".join(f"{line}\n" for line in warn_if_stale(reply.at_ns, now_ns, terminal.paint)))
         sys.stdout.write(render_sizes(reply, paint=terminal.paint))
+    if is_stale(reply.at_ns, now_ns):
+        return EXIT_UNREACHABLE
     states = {line.state for line in reply.sizes}
     if "black-hole" in states:
         return EXIT_BLACK_HOLE

@@ -11,7 +11,8 @@ import msgspec
 from meshwatchd.adapters.control.interface import StatusReply
 from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
-from meshwatchd.cli.render import is_stale, render_status
+from meshwatchd.cli.render import render_status
+from meshwatchd.cli.text import is_stale
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.status import Status
 
@@ -35,7 +36,7 @@ def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
         sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
     else:
         sys.stdout.write(_render(terminal, status, is_verbose=is_verbose))
-    return EXIT_UNREACHABLE if is_stale(status, time.monotonic_ns()) else EXIT_CODES[status.severity]
+    return EXIT_UNREACHABLE if is_stale(status.at_ns, time.monotonic_ns()) else EXIT_CODES[status.severity]
 
 
 def fetch_status(terminal: Terminal) -> Status:

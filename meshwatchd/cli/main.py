@@ -6,6 +6,7 @@ Commands are imported when they are used: an operator in a hurry waits for nothi
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 
-from meshwatchd.cli.client import Client
+from meshwatchd.cli.client import EXIT_UNREACHABLE, Client
 from meshwatchd.cli.text import Paint, paint_ansi, paint_nothing
 from meshwatchd.model.errors import ControlError
 
 EXIT_USAGE = 64
+EXIT_UNWRITTEN = 74
+"""EX_IOERR of sysexits.h."""
 EXIT_INTERRUPTED = 130
 DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
 
@@ -111,6 +115,10 @@ def cli(context: click.Context, *, is_json: bool, socket: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    if sys.stdout is None:
+        # Closed by whoever started us (>&-): nobody reads, and the exit status still tells.
+        sys.stdout = io.StringIO()
+    stdout = sys.stdout
     try:
         status = cli.main(args=arguments, prog_name="meshwatchctl", standalone_mode=False)
         sys.stdout.flush()
@@ -123,13 +131,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ControlError as error:
         print(f"meshwatchctl: {error}", file=sys.stderr)
         return error.code
+    except (msgspec.DecodeError, RecursionError) as error:
+        # Never 1 or 2, which are states of the mesh.
+        remedy = "after an upgrade: systemctl restart meshwatchd (meshwatchctl version shows both)"
+        print(f"meshwatchctl: meshwatchd's answer is not understood ({error}); {remedy}", file=sys.stderr)
+        return EXIT_UNREACHABLE
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough; nothing may be written on the way out either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _be_quiet(0)
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise  # the end of shell completion
+        # click has met the broken pipe first, and wrapped the stream.
+        sys.stdout = stdout
+        return _be_quiet(0)
+    except OSError as error:
+        what = error.filename or "the answer cannot be written"
+        print(f"meshwatchctl: {what}: {error.strerror or error}", file=sys.stderr)
+        return _be_quiet(EXIT_UNWRITTEN)
     return status if isinstance(status, int) else 0
+
+
+def _be_quiet(status: int) -> int:
+    """Whoever read us has seen enough or has no room: what is buffered is not written on the way out either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
 
 
 if __name__ == "__main__":

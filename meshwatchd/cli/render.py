@@ -12,7 +12,7 @@ from meshwatchd.adapters.control.explain import name_path
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
 from meshwatchd.cli.render_knowledge import render_knowledge
 from meshwatchd.cli.render_orders import render_orders
-from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
+from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
@@ -23,14 +23,6 @@ MAX_SUMMARISED = 4
 
 KEY_CHARACTERS = 8
 """Of a public key: enough to tell peers apart."""
-
-STALE_NS = 5_000_000_000
-"""The engine reports each second; after five it has a reason not to."""
-
-
-def is_stale(status: Status, now_ns: int) -> bool:
-    """Whether the engine has stopped reporting, so that nothing of this is known to be true any more."""
-    return now_ns - status.at_ns > STALE_NS
 
 
 def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool = False) -> str:
@@ -66,10 +58,7 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
 
 def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     """The lines that have to be enough at three in the morning."""
-    if is_stale(status, now_ns):
-        age = render_age(now_ns - status.at_ns)
-        yield f"{paint('UNKNOWN', 'critical')}  the engine last reported {age}; below is what was true then"
-        yield "         look at: journalctl -u meshwatchd"
+    yield from warn_if_stale(status.at_ns, now_ns, paint)
     if not status.pairs:
         word = paint(status.severity.value.upper(), status.severity.value)
         yield f"{word}  nothing to watch: {status.node} knows no other location (meshwatchctl events says why)"

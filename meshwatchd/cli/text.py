@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Paint = Callable[[str, str], str]
 """Gives a text the colour of a role: a severity, a state, or "dim"."""
+
+STALE_NS = 5_000_000_000
+"""The engine reports each second; after five it has a reason not to."""
 
 _COLOURS = {
     "ok": "32",
@@ -35,6 +38,24 @@ def paint_ansi(text: str, role: str) -> str:
     """For terminals: the role's colour."""
     colour = _COLOURS.get(role, "")
     return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
+
+
+def is_stale(at_ns: int, now_ns: int) -> bool:
+    """Whether the engine has stopped reporting, so that nothing it said is known to be true any more.
+
+    Args:
+        at_ns: CLOCK_MONOTONIC of its last report.
+        now_ns: the same clock.
+    """
+    return now_ns - at_ns > STALE_NS
+
+
+def warn_if_stale(at_ns: int, now_ns: int, paint: Paint) -> Iterator[str]:
+    """What stands above a report that is too old; nothing above a fresh one. Arguments as for `is_stale`."""
+    if is_stale(at_ns, now_ns):
+        age = render_age(now_ns - at_ns)
+        yield f"{paint('UNKNOWN', 'critical')}  the engine last reported {age}; below is what was true then"
+        yield "         look at: journalctl -u meshwatchd"
 
 
 def render_age(age_ns: int) -> str:

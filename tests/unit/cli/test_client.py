@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 
@@ -38,6 +39,21 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(tmp_path, listener):
     """It took the call, so it is there, and wedged."""
     code, text = _refusal(tmp_path / "control.sock", timeout_s=0.05)
     assert (3, True) == (code, text.startswith("meshwatchd took the call and does not answer; look at: journalctl"))
+
+
+def test_a_daemon_that_takes_no_calls_is_not_waited_for(tmp_path, listener):
+    """Its queue is full of callers that gave up; one more would hang without ever being in it."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            caller = stack.enter_context(socket.socket(socket.AF_UNIX))
+            caller.connect(str(tmp_path / "control.sock"))
+        code, text = _refusal(tmp_path / "control.sock", timeout_s=0.05)
+    assert (3, True) == (code, text.startswith("meshwatchd takes no calls on "))
+
+
+def test_what_is_no_socket_is_not_called_a_dead_daemon(tmp_path):
+    """connect(2) refuses both in the same way."""
+    assert (3, f"{tmp_path} is no socket; another place: --socket or MESHWATCH_SOCKET") == _refusal(tmp_path)
 
 
 @pytest.mark.parametrize(("answer", "why"), [(b"", "it closed the connection"), (b"nonsense\0", "varlink: ")])

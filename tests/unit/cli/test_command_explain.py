@@ -6,10 +6,11 @@ import time
 
 import msgspec
 
-from tests.support.example_status import BECAUSE, INCIDENT, NOW_NS
+from tests.support.example_status import BECAUSE, HEALTHY, INCIDENT, MOVED, NOW_NS
 
 
 def _fill(room) -> None:
+    room.backend.current = msgspec.structs.replace(MOVED, at_ns=time.monotonic_ns())
     shift_ns = time.monotonic_ns() - NOW_NS
     for line in INCIDENT:
         room.backend.store.append({**line, "at_ns": line["at_ns"] + shift_ns})
@@ -23,6 +24,14 @@ def test_every_piece_of_evidence_and_every_deed_is_told(room, run):
     for sentence in (*BECAUSE, "moved traffic to path b2-a1", "verified path b2-a1: 8 of 8 probes arrived"):
         assert sentence in out
     assert "remedy  drain the leader" in out
+
+
+def test_a_stale_report_explains_nothing(room, run):
+    """An engine that does not run any more says that all is well for ever."""
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=time.monotonic_ns() - 60_000_000_000)
+    code, out, _ = run("explain")
+    assert (3, True) == (code, out.startswith("UNKNOWN  the engine last reported 60"))
+    assert 3 == run("--json", "explain")[0]
 
 
 def test_json_is_the_reply_of_the_daemon(room, run):

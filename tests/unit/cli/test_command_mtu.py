@@ -27,6 +27,13 @@ def test_the_exit_status_is_the_worst_state(room, run, sizes, code):
     assert code == run("mtu")[0]
 
 
+def test_a_stale_report_is_no_measurement(room, run):
+    """What was carried a minute ago may be lost at present."""
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=1, sizes=HEALTHY_SIZES)
+    code, out, _ = run("mtu")
+    assert (3, True) == (code, out.startswith("UNKNOWN  the engine last reported "))
+
+
 def test_one_node_can_be_asked_about(room, run):
     """Only the lines towards it."""
     room.backend.current = _shown(BLACK_HOLE_SIZES)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 
 import click
 import pytest
@@ -74,3 +76,42 @@ def test_a_reader_that_has_seen_enough_is_no_error(room):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
     assert "test.happened" in done.stdout
     assert "" == done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "explain", "events", "topology"])
+def test_the_answer_of_another_version_is_no_state_of_the_mesh(command, tmp_path, capsys):
+    """After an upgrade the old daemon runs until it is restarted; 1 and 2 would say that the mesh is degraded."""
+    path = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b'{"parameters":{"answer":42}}\0')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert 3 == main(["--socket", str(path), command])
+        thread.join(10)
+    captured = capsys.readouterr()
+    assert "" == captured.out
+    assert "is not understood" in captured.err
+    assert "systemctl restart meshwatchd" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "complaint"),
+    [
+        (">/dev/full", 74, "meshwatchctl: the answer cannot be written: No space left on device\n"),
+        (">&-", 0, ""),
+        ("| true; exit ${PIPESTATUS[0]}", 0, ""),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_no_state_of_the_mesh(where, status, complaint):
+    """1 would be read as degraded; and nobody is shown a traceback."""
+    command = f"{sys.executable} -m meshwatchd.cli.main explain leader-dead {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=30)
+    assert (status, complaint) == (done.returncode, done.stderr)

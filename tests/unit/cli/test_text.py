@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.cli.text import columns, paint_ansi, paint_nothing, render_age, render_rtt
+from meshwatchd.cli.text import columns, is_stale, paint_ansi, paint_nothing, render_age, render_rtt
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,9 @@ def test_colour_does_not_change_the_width():
 def test_an_unknown_role_has_no_colour():
     """A new state of the engine is shown plainly."""
     assert "text" == paint_ansi("text", "unwatched")
+
+
+def test_staleness_begins_after_five_reports_were_missed():
+    """One a second is promised."""
+    assert not is_stale(7, 7 + 5_000_000_000)
+    assert is_stale(7, 7 + 5_000_000_001)
