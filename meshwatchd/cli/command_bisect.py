@@ -20,9 +20,8 @@ PATIENCE_S = 90.0
 
 @click.command("bisect")
 @click.argument("node")
-@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, as with the option of meshwatchctl itself.")
 @click.pass_obj
-def bisect(terminal: Terminal, *, node: str, is_json: bool) -> int:
+def bisect(terminal: Terminal, *, node: str) -> int:
     """Tell where exactly packets to NODE die: which table, device, filter or queue, the wire, or the peer.
 
     Taps two devices and sends some forty packets, for a second or two; changes nothing. Root only.
@@ -32,7 +31,7 @@ def bisect(terminal: Terminal, *, node: str, is_json: bool) -> int:
     client = Client(terminal.socket, timeout_s=PATIENCE_S)
     reply = client.call("io.meshwatch.Control.Bisect", BisectParameters(node=node))
     result = msgspec.json.decode(reply, type=BisectReply).result
-    if is_json or terminal.is_json:
+    if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
         sys.stdout.write(render_bisection(result, terminal.paint))

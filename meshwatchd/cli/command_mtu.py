@@ -21,9 +21,8 @@ CALM = ("ok", "searching", "unknown")
 
 @click.command("mtu")
 @click.argument("node", default="")
-@click.option("--json", "is_json", is_flag=True, help="Answer in JSON.")
 @click.pass_obj
-def mtu(terminal: Terminal, *, node: str, is_json: bool) -> int:
+def mtu(terminal: Terminal, *, node: str) -> int:
     """Show what size each layer of each path carries, towards NODE or towards all.
 
     The exit status is 0 where everything carries what it should, 1 where something is to be done, 2 where large packets
@@ -33,7 +32,7 @@ def mtu(terminal: Terminal, *, node: str, is_json: bool) -> int:
     if node and not reply.sizes:
         raise ControlError(64, f"no size is measured towards {node}; `meshwatchctl mtu` has the nodes that are")
     now_ns = time.monotonic_ns()
-    if is_json or terminal.is_json:
+    if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:
         sys.stdout.write("".join(f"{line}\n" for line in warn_if_stale(reply.at_ns, now_ns, terminal.paint)))

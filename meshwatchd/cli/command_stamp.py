@@ -63,7 +63,6 @@ class _Duration(click.ParamType[int]):
 @click.option("--ssid", type=click.IntRange(0, 65_535), help="Session identifier; drawn by default, 0 for none.")
 @click.option("--tlv", "questions", multiple=True, metavar="TLV", help="Ask a question; may be given several times.")
 @click.option("--fresh/--pinned", "is_fresh", default=False, help="A new source port for each packet, or one for all.")
-@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, as with the option of meshwatchctl itself.")
 @click.pass_obj
 def stamp(
     terminal: Terminal,
@@ -80,7 +79,6 @@ def stamp(
     ssid: int | None,
     questions: tuple[str, ...],
     is_fresh: bool,
-    is_json: bool,
 ) -> int:
     """Measure loss, delay and order of packets to ADDRESS and back, by STAMP (RFC 8762); needs no daemon.
 
@@ -111,19 +109,19 @@ def stamp(
         is_fresh=is_fresh,
     )
 
-    return _measure(terminal, series, is_json=is_json or terminal.is_json)
+    return _measure(terminal, series)
 
 
-def _measure(terminal: Terminal, series: Series, *, is_json: bool) -> int:
+def _measure(terminal: Terminal, series: Series) -> int:
     def show(sample: Sample) -> None:
-        if not is_json:
+        if not terminal.is_json:
             click.echo(render_sample(sample))
 
     try:
         result = measure(series, show)
     except OSError as error:
         raise click.UsageError(f"{series.address} port {series.port}: {error.strerror or error}") from error
-    if is_json:
+    if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
         sys.stdout.write(render_measurement(result, terminal.paint))

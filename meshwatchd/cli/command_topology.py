@@ -16,15 +16,14 @@ EXIT_UNRECOGNISED = 1
 
 @click.command("topology")
 @click.option("--why", "is_reasoned", is_flag=True, help="Also what was read where, and what it was taken for.")
-@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, as with the option of meshwatchctl itself.")
 @click.pass_obj
-def topology(terminal: Terminal, *, is_reasoned: bool, is_json: bool) -> int:
+def topology(terminal: Terminal, *, is_reasoned: bool) -> int:
     """Show which mesh this node is in: its location, role, addresses, layers and paths.
 
     Exit status: 0 a mesh was recognised, 1 none was.
     """
     reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Topology"), type=TopologyReply)
-    if is_json or terminal.is_json:
+    if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:
         sys.stdout.write(render_topology(reply, paint=terminal.paint, is_reasoned=is_reasoned))

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -83,6 +83,8 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"meshwatchd.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
+        if not any("--json" in option.opts for option in command.params):
+            command.params.append(_json_option())
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -92,8 +94,20 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, purpose) for name, (_, purpose) in _COMMANDS.items()])
 
 
+def _json_option() -> click.Option:
+    """Behind each command as well, which is where hands put it."""
+
+    def answer_in_json(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+        if is_wanted and not context.resilient_parsing:
+            context.obj = replace(context.obj, is_json=True)
+
+    return click.Option(
+        ["--json"], is_flag=True, expose_value=False, callback=answer_in_json, help="Answer in JSON, for programs."
+    )
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--json", "is_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "is_json", is_flag=True, help="Answer in JSON, for programs; may follow the command as well.")
 @click.option(
     "--socket",
     type=click.Path(path_type=Path),

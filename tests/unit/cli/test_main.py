@@ -102,6 +102,14 @@ def test_the_answer_of_another_version_is_no_state_of_the_mesh(command, tmp_path
     assert "systemctl restart meshwatchd" in captured.err
 
 
+@pytest.mark.parametrize("command", ["status", "explain", "topology", "mtu", "failover --dry-run", "version", "events"])
+def test_json_may_be_asked_for_before_or_behind_the_command(command, run):
+    """README promises it of every command, and hands put it last."""
+    before, behind = run("--json", *command.split()), run(*command.split(), "--json")
+    assert before == behind
+    assert all(line.startswith("{") for line in before[1].splitlines())
+
+
 @pytest.mark.parametrize(
     ("where", "status", "complaint"),
     [
