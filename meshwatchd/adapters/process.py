@@ -15,6 +15,8 @@ from typing import Final
 WANTED_FILES: Final = 8192
 """Each outstanding fresh probe is an open socket, and the usual soft limit is 1024."""
 
+LOCK_NAME: Final = "engine.lock"
+"""In the runtime directory."""
 _LOCK_MODE: Final = 0o640
 
 _MADV_DONTNEED: Final = 4
@@ -149,6 +151,21 @@ class InstanceLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of an `InstanceLock` at that path; nothing is made or changed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def next_epoch(path: Path) -> tuple[int, bool]:

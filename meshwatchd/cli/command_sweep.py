@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from meshwatchd.adapters.process import LOCK_NAME, is_locked
 from meshwatchd.cli.client import Client
 from meshwatchd.cli.main import Terminal
 from meshwatchd.config.load import DEFAULT_PATH, load
@@ -37,8 +38,7 @@ def sweep(terminal: Terminal, *, is_dry_run: bool, config: Path | None) -> int:
     except ConfigError as error:
         click.echo(f"meshwatchctl: {error}", err=True)
         return EXIT_CONFIG
-    socket = Path(settings.daemon.runtime_dir) / "control.sock"
-    if not is_dry_run and _is_running(socket):
+    if not is_dry_run and _is_running(Path(settings.daemon.runtime_dir), terminal.socket):
         click.echo("meshwatchctl: meshwatchd is running and would put all of it back; stop it first", err=True)
         return EXIT_FAILED
     try:
@@ -57,7 +57,16 @@ def _load(config: Path | None) -> Settings:
     return load(config or DEFAULT_PATH)
 
 
-def _is_running(socket: Path) -> bool:
+def _is_running(folder: Path, socket: Path) -> bool:
+    """Whether an engine has the lock of a runtime directory, or a daemon answers.
+
+    The lock tells more: an agent that is wedged, being restarted or has too many clients answers nobody, and the engine
+    beside it would still put everything back.
+    """
+    return is_locked(folder / LOCK_NAME) or any(_answers(each) for each in (folder / "control.sock", socket))
+
+
+def _answers(socket: Path) -> bool:
     try:
         Client(socket).call("org.varlink.service.GetInfo")
     except ControlError:

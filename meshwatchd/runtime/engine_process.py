@@ -13,6 +13,7 @@ from meshwatchd.adapters import sdnotify
 from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import (
+    LOCK_NAME,
     InstanceLock,
     go_realtime,
     lock_memory,
@@ -59,7 +60,7 @@ def run(boot: Boot) -> int:
     Raises:
         ConfigError: a rule, table or device that the configuration claims belongs to somebody else.
     """
-    lock = InstanceLock(Path(boot.settings.daemon.runtime_dir) / "engine.lock")
+    lock = InstanceLock(Path(boot.settings.daemon.runtime_dir) / LOCK_NAME)
     holder = lock.acquire()
     if holder is not None:
         reason = f"process {holder} is the meshwatchd of this node"

@@ -17,6 +17,7 @@ from meshwatchd.adapters.process import (
     _clean_file_mappings,
     collect_young,
     go_realtime,
+    is_locked,
     lock_memory,
     next_epoch,
     raise_file_limit,
@@ -46,6 +47,19 @@ def test_lock_of_a_dead_process_is_free(tmp_path):
     assert lock.acquire() is None
     assert f"{os.getpid()}\n" == path.read_text()
     lock.release()
+
+
+def test_a_lock_can_be_looked_at_without_taking_it(tmp_path):
+    """Nothing is made for it, and the holder stays named."""
+    path = tmp_path / "engine.lock"
+    assert not is_locked(path)
+    assert not path.exists()
+    lock = InstanceLock(path)
+    lock.acquire()
+    assert is_locked(path)
+    assert f"{os.getpid()}\n" == path.read_text()
+    lock.release()
+    assert not is_locked(path)
 
 
 def test_epoch_is_the_time_of_day_and_recorded(tmp_path):

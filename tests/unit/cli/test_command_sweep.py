@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.adapters.process import InstanceLock
 from meshwatchd.cli import command_sweep
 from meshwatchd.cli.main import main
 from meshwatchd.model.errors import KernelError
@@ -55,6 +56,27 @@ def test_under_a_running_daemon_nothing_is_swept(tmp_path, config, swept, capsys
         assert "meshwatchd is running and would put all of it back; stop it first" in capsys.readouterr().err
         assert 0 == main(["sweep", "--dry-run", "--config", str(config)])
     assert [(7600, True)] == swept
+
+
+def test_under_an_engine_whose_agent_does_not_answer_nothing_is_swept(tmp_path, config, swept, capsys):
+    """The agent may be wedged or between two lives; the engine puts its rules back by itself."""
+    lock = InstanceLock(tmp_path / "engine.lock")
+    lock.acquire()
+    try:
+        assert 1 == main(["sweep", "--config", str(config)])
+    finally:
+        lock.release()
+    assert "meshwatchd is running" in capsys.readouterr().err
+    assert 0 == main(["sweep", "--config", str(config)])
+    assert [(7600, False)] == swept
+
+
+def test_under_a_daemon_at_another_socket_nothing_is_swept(tmp_path, config, swept):
+    """One that was started with --config has its own runtime directory; whoever sweeps names its socket."""
+    path = tmp_path / "elsewhere.sock"
+    with control_room(path, Backend()):
+        assert 1 == main(["--socket", str(path), "sweep", "--config", str(config)])
+    assert [] == swept
 
 
 def test_a_configuration_that_cannot_be_used_sweeps_nothing(tmp_path, swept, capsys):
