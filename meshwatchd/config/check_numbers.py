@@ -33,6 +33,9 @@ PROBE_BAND_PORTS = RESERVED_PORTS
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
 
+MOST_RUNTIME_DIR_BYTES = 107 - len("/control.sock")
+"""sun_path has 108 bytes with its closing NUL (linux/un.h)."""
+
 MOST_JOURNAL_MIB = 1024
 """It lies in memory."""
 
@@ -100,6 +103,12 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
     yield from check_name("daemon.node", settings.daemon.node)
     yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
     yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
+    if len(settings.daemon.runtime_dir.encode()) > MOST_RUNTIME_DIR_BYTES:
+        yield Finding(
+            key="daemon.runtime_dir",
+            problem="is too long for a socket to be in it",
+            remedy=f"write at most {MOST_RUNTIME_DIR_BYTES} bytes",
+        )
     yield from check_number("daemon.journal_mib", settings.daemon.journal_mib, least=0, most=MOST_JOURNAL_MIB)
     yield from _check_keys(settings)
     yield from check_directory("standby.private_key_file", settings.standby.private_key_file)

@@ -39,7 +39,7 @@ def read_private_key(path: Path, *, key: str = "standby.private_key_file") -> by
     Raises:
         ConfigError: as for `read_mesh_key`, but for a missing file.
     """
-    if not path.exists():
+    if is_missing(path):
         return None
     make = f"umask 077; wg genkey > {path}"
     text = _read_secret(path, key, missing=make)
@@ -65,6 +65,17 @@ def read_stamp_key(path: Path, *, key: str = "stamp.key_file", least_bytes: int 
         )
         raise ConfigError(str(path), key, problem, f"a key has {least_bytes} bytes or more: {make}")
     return secret
+
+
+def is_missing(path: Path) -> bool:
+    """Whether there is no such file; of one that cannot be looked at, reading it tells why."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _read_secret(path: Path, key: str, *, missing: str) -> str:

@@ -24,6 +24,8 @@ DEFAULT_PATH = Path("/etc/meshwatchd/meshwatchd.toml")
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 _SHOWN_CHARACTERS = 60
+_MAX_BYTES = 4 * 1024 * 1024
+"""Ten times a mesh of a thousand declared nodes; what is longer is some other file."""
 
 _SYNTAX_REMEDY = 'correct it: text stands in quotes, as in mode = "enforce"'
 _SYNTAX_REMEDIES = (
@@ -61,7 +63,8 @@ def _error(path: Path, finding: Finding) -> ConfigError:
 
 def _parse(path: Path) -> Mapping[str, object]:
     try:
-        text = path.read_bytes().decode()
+        # Some editors put a byte order mark in front of UTF-8.
+        text = _read(path).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(
             str(path),
@@ -77,8 +80,20 @@ def _parse(path: Path) -> Mapping[str, object]:
         raise ConfigError(str(path), "", f"byte {error.start} is not UTF-8", "save the file in UTF-8") from error
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(str(path), "", "lists are nested too deeply", "close the brackets of each list") from error
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, text, str(error)) from error
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(
+            str(path), "", f"is longer than {_MAX_BYTES} bytes", "name the configuration file with --config"
+        )
+    return content
 
 
 def _syntax_error(path: Path, text: str, message: str) -> ConfigError:

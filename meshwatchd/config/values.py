@@ -157,7 +157,9 @@ def check_number(key: str, value: int, *, least: int, most: int, why: str = "") 
 
 def check_directory(key: str, text: str) -> Iterator[Finding]:
     """An absolute path: a daemon's working directory is nobody's."""
-    if not text.startswith("/") or "\0" in text:
+    if "\0" in text:
+        yield Finding(key=key, problem=f"{text!r} contains a NUL byte", remedy="write a path without it")
+    elif not text.startswith("/"):
         yield Finding(key=key, problem=f"{text!r} is no absolute path", remedy="start it with /")
 
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 import re
 
 _UNITS_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h)", re.ASCII)
+_PORT_RANGE = re.compile(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", re.ASCII)
+
+LONGEST_NS = 100 * 365 * 24 * _UNITS_NS["h"]
+"""A hundred years: added to any clock it is still a number of 64 bits."""
 
 
 def parse_duration(text: str) -> int:
     """Turn "50ms", "1.5s", "5min" into nanoseconds.
 
     Raises:
-        ValueError: no number with one of the units us, ms, s, min, h.
+        ValueError: no number with one of the units us, ms, s, min, h, or more than a hundred years.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no duration; write a number and a unit (us, ms, s, min, h), as in 50ms")
-    return round(float(match[1]) * _UNITS_NS[match[2]])
+    duration_ns = float(match[1]) * _UNITS_NS[match[2]]
+    if duration_ns > LONGEST_NS:
+        raise ValueError("that is longer than a hundred years; write a shorter duration, as in 30min")
+    return round(duration_ns)
 
 
 def render_duration(duration_ns: int) -> str:
@@ -39,7 +46,7 @@ def parse_port_range(text: str) -> tuple[int, int]:
     Raises:
         ValueError: not two ports in 1..65535 in rising order.
     """
-    first, _, last = text.partition("-")
-    if not (first.strip().isdigit() and last.strip().isdigit() and 0 < int(first) <= int(last) < 65536):
+    match = _PORT_RANGE.fullmatch(text)
+    if match is None or not 0 < int(match[1]) <= int(match[2]) < 65536:
         raise ValueError(f"{text!r} is no port range; write first-last, as in 10000-29999")
-    return int(first), int(last)
+    return int(match[1]), int(match[2])

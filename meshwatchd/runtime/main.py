@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import read_mesh_key, read_stamp_key
+from meshwatchd.config.keys import is_missing, read_mesh_key, read_stamp_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
@@ -92,7 +92,7 @@ def read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
     """
     auth = settings.auth
     is_fresh = not settings.mesh.location and settings.daemon.mode is Mode.OBSERVE
-    if is_fresh and not Path(auth.key_file).exists():
+    if is_fresh and is_missing(Path(auth.key_file)):
         return ()
     signing = MeshSecret(secret=read_mesh_key(Path(auth.key_file)))
     if not auth.accepted_key_file:

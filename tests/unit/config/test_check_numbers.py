@@ -126,6 +126,14 @@ def test_ports_that_repeat_within_flow_memory_are_refused_with_the_arithmetic(sp
     assert line == spoil("port = 18618", bad)
 
 
+def test_a_runtime_directory_has_room_for_the_sockets_name():
+    """The kernel takes 107 bytes of it, and a daemon without its socket could not be asked."""
+    fits, too_long = (Settings(daemon=DaemonSettings(node="b3", runtime_dir="/" + "x" * size)) for size in (93, 94))
+    assert [] == list(check_numbers(fits))
+    (finding,) = check_numbers(too_long)
+    assert ("daemon.runtime_dir", "write at most 94 bytes") == (finding.key, finding.remedy)
+
+
 def test_enforcing_without_a_mesh_is_refused_where_none_may_be_found():
     """Somebody who asked for protection must not believe to have it."""
     enforcing = DaemonSettings(node="b3", mode=Mode.ENFORCE)

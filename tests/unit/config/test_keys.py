@@ -101,6 +101,12 @@ def test_an_absent_private_key_is_no_error(tmp_path):
     assert read_private_key(tmp_path / "none.key") is None
 
 
+def test_a_private_key_that_cannot_be_looked_at_is_not_taken_for_absent(key_file):
+    """Else another one would be made, and the peers would know neither."""
+    with pytest.raises(ConfigError, match="cannot be opened: Not a directory"):
+        read_private_key(key_file / "standby.key")
+
+
 def test_a_private_key_is_held_to_the_same_rules(key_file):
     """The remedy names WireGuard's own tool."""
     assert SECRET == read_private_key(key_file)

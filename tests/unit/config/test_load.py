@@ -62,6 +62,27 @@ def test_a_directory_is_not_read(tmp_path):
     assert f"{tmp_path}: cannot be read: Is a directory" in _refusal(tmp_path)
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path):
+    """Some editors write one, and nobody sees it."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_bytes(b'\xef\xbb\xbf[daemon]\nmode = "advise"\n')
+    assert Mode.ADVISE is load(path).daemon.mode
+
+
+def test_a_file_of_another_kind_is_not_read_through(tmp_path):
+    """Ten megabytes are no configuration, and a message as long would help nobody."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_bytes(b'[daemon]\nnode = "' + b"x" * 10_000_000 + b'"\n')
+    assert f"{path}: is longer than 4194304 bytes; name the configuration file with --config" == _refusal(path)
+
+
+def test_lists_without_end_are_refused(tmp_path):
+    """Not a crash of the parser."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_text("a = " + "[" * 100_000)
+    assert f"{path}: lists are nested too deeply; close the brackets of each list" == _refusal(path)
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     """The offset tells where the editor went wrong."""
     path = tmp_path / "meshwatchd.toml"

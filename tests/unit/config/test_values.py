@@ -42,6 +42,7 @@ def test_a_good_value_passes(check, text):
         (values.check_endpoint, "vpn.example.net:1", "write 'vpn.example.net'; the port follows from standby.port"),
         (values.check_port_range, "1-70000", "write first-last, as in 10000-29999"),
         (values.check_directory, "run", "start it with /"),
+        (values.check_directory, "/run\0", "write a path without it"),
         (values.check_device, "much-too-long-name", "write 1 to 15 characters without space, slash or colon"),
     ],
 )

@@ -22,10 +22,17 @@ def test_a_duration_is_a_number_and_a_unit(text, duration_ns):
     assert duration_ns == parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["50", "ms", "5 m", "-1s", "1s 2ms", "1e3s", ""])
+@pytest.mark.parametrize("text", ["50", "ms", "5 m", "-1s", "1s 2ms", "1e3s", "\N{ARABIC-INDIC DIGIT THREE}s", ""])
 def test_anything_else_is_no_duration(text):
     """A number without a unit is the most expensive mistake of all; the message shows how to write one."""
     with pytest.raises(ValueError, match="write a number and a unit"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["900000h", "9" * 400 + "s"])
+def test_a_duration_of_centuries_is_refused(text):
+    """It would not fit where instants are kept, or in a floating point number."""
+    with pytest.raises(ValueError, match="longer than a hundred years; write"):
         parse_duration(text)
 
 
@@ -50,7 +57,9 @@ def test_a_port_range_is_two_ports_in_order():
     assert (7, 7) == parse_port_range("7 - 7")
 
 
-@pytest.mark.parametrize("text", ["10000", "2-1", "0-5", "1-65536", "a-b", ""])
+@pytest.mark.parametrize(
+    "text", ["10000", "2-1", "0-5", "1-65536", "a-b", "\N{SUPERSCRIPT TWO}-3", "1-" + "9" * 5000, ""]
+)
 def test_anything_else_is_no_port_range(text):
     """Port 0 asks the kernel to choose, which is what a fresh flow must not do."""
     with pytest.raises(ValueError, match="write first-last"):

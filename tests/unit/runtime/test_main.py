@@ -137,6 +137,15 @@ def test_second_key_is_held_to_the_rules_of_the_first(config, capsys, *, mode, s
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "mesh.key/below-a-file"])
+def test_a_key_that_cannot_be_looked_at_is_no_missing_one(config, tmp_path, capsys, name):
+    """A fresh daemon may have no key; one whose name leads nowhere is a mistake, and no crash."""
+    config.write_text(f'[daemon]\nnode = "a1"\n[auth]\nkey_file = "{tmp_path}/{name}"\n')
+
+    assert EXIT_CONFIG == main(["--config", str(config), "--check"])
+    assert "auth.key_file: cannot be opened: " in capsys.readouterr().err
+
+
 def test_missing_key_is_refused_where_there_is_a_mesh(config, capsys):
     """Fail closed: no key, no daemon, and the remedy is a command."""
     with config.open("a") as file:
