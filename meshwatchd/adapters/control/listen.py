@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import socket
@@ -13,7 +14,7 @@ from meshwatchd.model.errors import ControlError
 
 SOCKET_MODE = 0o660
 GROUP = "meshwatch"
-"""Members may read; where the group does not exist only root may connect."""
+"""Members may read; where the group does not exist, or the daemon is not in it, only root may connect."""
 
 EXIT_UNREACHABLE = 3
 _UCRED = struct.Struct("3i")
@@ -31,7 +32,9 @@ def open_listener(path: Path) -> socket.socket:
         _clear(path)
         return _bind(path)
     except OSError as error:
-        raise ControlError(EXIT_UNREACHABLE, f"cannot listen on {error.filename or path}: {error.strerror}") from error
+        raise ControlError(
+            EXIT_UNREACHABLE, f"cannot listen on {error.filename or path}: {error.strerror or error}"
+        ) from error
 
 
 def read_peer_uid(connection: socket.socket) -> int:
@@ -94,4 +97,6 @@ def _give_to_group(path: Path) -> None:
         group = grp.getgrnam(GROUP).gr_gid
     except KeyError:
         return
-    os.chown(path, -1, group, follow_symlinks=False)
+    # Without CAP_CHOWN only to a group that the daemon is in; otherwise root alone may connect, as without the group.
+    with contextlib.suppress(PermissionError):
+        os.chown(path, -1, group, follow_symlinks=False)

@@ -24,6 +24,24 @@ def test_the_socket_is_for_owner_and_group(tmp_path):
         assert 0o660 == path.stat().st_mode & 0o777
 
 
+def test_a_group_that_the_daemon_may_not_give_files_to_is_passed_over(tmp_path, monkeypatch):
+    """The unit has no CAP_CHOWN: without the socket nobody could ask anything."""
+
+    def refuse(*_arguments, **_options):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("meshwatchd.adapters.control.listen.GROUP", "root")
+    monkeypatch.setattr(os, "chown", refuse)
+    path = tmp_path / "control.sock"
+    with open_listener(path):
+        assert (0o660, os.getegid()) == (path.stat().st_mode & 0o777, path.stat().st_gid)
+
+
+def test_a_path_that_is_too_long_says_so(tmp_path):
+    """The error of Python itself has no number."""
+    assert "AF_UNIX path too long" in _refusal(tmp_path / ("x" * 120))
+
+
 def test_the_process_keeps_its_umask(tmp_path):
     """The narrow one is for the socket alone."""
     before = os.umask(0o022)
