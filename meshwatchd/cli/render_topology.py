@@ -19,7 +19,9 @@ def render_topology(reply: TopologyReply, *, paint: Paint, is_reasoned: bool = F
         is_reasoned: with every finding.
     """
     view = reply.view
-    lines = [_place(view, paint), *_addresses(view, paint)]
+    # A name that sources do not tell is agreed on by hellos; the mesh that is probed has it.
+    location = view.location or (reply.pairs[0].location if reply.pairs else "")
+    lines = [_place(view, location, paint), *_addresses(view, paint)]
     if view.layers:
         lines += ["", *_layers(view, paint)]
     if reply.pairs:
@@ -33,11 +35,11 @@ def render_topology(reply: TopologyReply, *, paint: Paint, is_reasoned: bool = F
     return "\n".join(lines) + "\n"
 
 
-def _place(view: LocalView, paint: Paint) -> str:
+def _place(view: LocalView, location: str, paint: Paint) -> str:
     if not view.profiles:
         return f"{paint('NO MESH', 'warning')}  nothing on {view.node} looks like one"
     nowhere = "in a location without a name" if view.granularity else "in a mesh without locations"
-    place = f"in {paint(view.location, 'strong')}" if view.location else nowhere
+    place = f"in {paint(location, 'strong')}" if location else nowhere
     role = f", {_role(view)}" if view.granularity else ""
     return f"{view.node} {place}{role}; {' over '.join(view.profiles)}"
 

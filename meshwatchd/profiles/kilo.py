@@ -39,7 +39,9 @@ class KiloProfile:
     def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
         """See `Profile.recognise`."""
         if not declared.location:
-            return Unrecognised(reason="no location is declared under [mesh]; nothing is probed")
+            return Unrecognised(
+                reason="no mesh is known yet, neither found nor declared under [mesh]; nothing is probed"
+            )
         try:
             mesh = build_mesh(declared.location, declared.node)
         except ProfileError as error:
@@ -88,11 +90,11 @@ def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool)
     local = mesh.node(node)
     leader = mesh.location(local.location).leader
     state = "up" if is_up else "down"
-    role = "leads" if leader == node else f"is led by {leader}"
+    role = f"leads {local.location}" if leader == node else f"is in {local.location}, led by {leader}"
     return (
         f"{declared.wireguard_device} exists and is {state}",
         f"{declared.overlay_device} carries the location's overlay",
-        f"the configuration declares {len(mesh.locations)} locations; {node} {role} {local.location}",
+        f"the mesh has {len(mesh.locations)} locations; {node} {role}",
     )
 
 

@@ -10,6 +10,7 @@ from meshwatchd.cli.render_topology import MAX_SHOWN, render_topology
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.discovery import Candidate, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
+from tests.support.example_status import HEALTHY
 
 
 def shown(**fields):
@@ -39,6 +40,13 @@ def shown(**fields):
 def test_the_first_line_is_place_and_role(fields, line):
     """Enough for most questions."""
     assert line == shown(**fields).splitlines()[0]
+
+
+def test_a_location_whose_name_was_agreed_on_is_named():
+    """No source of this node tells it, and `status` says it too."""
+    view = LocalView(profiles=("kilo",), node=NodeName("b3"), granularity="location", leader="10.244.4.0")
+    told = render_topology(TopologyReply(view=view, pairs=HEALTHY.pairs), paint=paint_nothing)
+    assert "b3 in cloud, led by 10.244.4.0; kilo" == told.splitlines()[0]
 
 
 def test_of_many_nodes_a_few_are_shown():

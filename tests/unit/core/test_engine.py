@@ -164,7 +164,11 @@ def test_a_rule_that_is_not_an_override_of_ours_is_not_adopted():
 @pytest.mark.parametrize(
     ("settings", "snapshot", "reason"),
     [
-        (Settings(), snapshot_of("a2"), "no location is declared under [mesh]; nothing is probed"),
+        (
+            Settings(),
+            snapshot_of("a2"),
+            "no mesh is known yet, neither found nor declared under [mesh]; nothing is probed",
+        ),
         (settings_for("a2"), Snapshot(), "no device kilo0 on this node; is Kilo running?"),
         (
             msgspec.structs.replace(

@@ -25,7 +25,7 @@ def test_nothing_declared_and_nothing_found_is_no_mesh():
     answer = _recogniser().recognise(snapshot_of("a3"))
 
     assert isinstance(answer, Unrecognised)
-    assert "no location" in answer.reason
+    assert "neither found nor declared" in answer.reason
 
 
 def test_what_was_found_out_goes_before_what_is_declared():

@@ -55,13 +55,15 @@ def test_it_says_why():
     why = topology_of("a3").why
 
     assert "kilo0 exists and is down" in why
-    assert "the configuration declares 2 locations; a3 is led by a1 onprem" in why
-    assert "the configuration declares 2 locations; b1 leads cloud" in topology_of("b1").why
+    assert "the mesh has 2 locations; a3 is in onprem, led by a1" in why
+    assert "the mesh has 2 locations; b1 leads cloud" in topology_of("b1").why
 
 
 def test_a_mesh_that_nobody_declared_is_not_probed():
     """Discovery belongs to another profile; this one says what is missing."""
-    assert "no location is declared under [mesh]; nothing is probed" == _reason(snapshot_of("a1"), MeshSettings())
+    assert "no mesh is known yet, neither found nor declared under [mesh]; nothing is probed" == _reason(
+        snapshot_of("a1"), MeshSettings()
+    )
 
 
 def test_a_broken_declaration_is_a_reason_not_an_exception():
