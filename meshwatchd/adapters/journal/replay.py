@@ -69,5 +69,5 @@ def _inputs(path: Path, header: Header) -> Iterator[Input]:
         yield from decode(path.read_bytes(), header.at_ns)
     except OSError as error:
         raise JournalError(path, error.strerror or str(error), "keep both files of a segment together") from error
-    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+    except (msgspec.MsgspecError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise JournalError(path, f"it is damaged ({error})", "begin with another segment") from error

@@ -71,3 +71,15 @@ def test_what_is_no_journal_is_refused(tmp_path, run):
     status, _, err = run("replay", str(tmp_path))
     assert 64 == status
     assert "no journal is here" in err
+
+
+@pytest.mark.parametrize("spoil", [b"\x06\0\0\0\0\1\0\0\0\7", b"\x09\0\0\0\0\0\0\0\0"])
+def test_a_damaged_journal_is_told_in_a_line(journal, run, spoil):
+    """Whatever its records are mistaken for."""
+    _, writer, folder = journal
+    writer.close()
+    (events,) = folder.glob("*.events")
+    events.write_bytes(spoil + events.read_bytes())
+    status, _, err = run("replay", str(folder))
+    assert 64 == status
+    assert f"{events}: it is damaged (" in err
