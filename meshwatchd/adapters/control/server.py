@@ -17,6 +17,8 @@ from meshwatchd.adapters.control.varlink import Call, VarlinkError
 __all__ = ["MAX_CLIENTS", "ControlBackend", "ControlServer"]
 
 MAX_CLIENTS = 64
+LOOK_S = 5.0
+"""How often it is seen whether the socket is still there; a tidy program or person may have removed it."""
 
 
 class ControlServer:
@@ -42,7 +44,7 @@ class ControlServer:
         self._tasks: asyncio.TaskGroup | None = None
 
     async def serve(self) -> None:
-        """Answer until cancelled; then close everything and remove the socket.
+        """Answer until cancelled, or until the socket is gone; then close everything and remove the socket.
 
         Raises:
             ControlError: the socket cannot be listened on.
@@ -55,7 +57,7 @@ class ControlServer:
                 server = await loop.create_unix_server(lambda: Connection(self, self._read_uid), sock=listener)
                 try:
                     # Not serve_forever(): from Python 3.12 on it waits for the clients when it is cancelled.
-                    await loop.create_future()
+                    await self._await_removal(inode)
                 finally:
                     server.close()
                     for connection in tuple(self._connections):
@@ -63,10 +65,23 @@ class ControlServer:
                     await asyncio.sleep(0)  # an aborted transport closes its socket in the loop's next turn
         finally:
             listener.close()
-            with contextlib.suppress(OSError):
-                # Only our own: a successor may already listen at the same path.
-                if self._path.stat().st_ino == inode:
+            # Only our own: a successor may already listen at the same path.
+            if self._is_there(inode):
+                with contextlib.suppress(OSError):
                     self._path.unlink()
+
+    async def _await_removal(self, inode: int) -> None:
+        """Return when somebody else has removed the socket: nobody can connect to it, and it is to be made anew."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._is_there(inode):
+                return
+
+    def _is_there(self, inode: int) -> bool:
+        try:
+            return self._path.stat().st_ino == inode
+        except OSError:
+            return False
 
     def admit(self, connection: Connection) -> VarlinkError | None:
         """See `Host.admit`."""

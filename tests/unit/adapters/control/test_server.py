@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import msgspec
@@ -134,3 +135,19 @@ def test_the_socket_is_removed_at_the_end(tmp_path):
     assert not path.exists()
     with client:
         assert b"" == client.recv(10)
+
+
+def test_a_socket_that_somebody_removed_is_given_up(tmp_path, monkeypatch):
+    """Whoever runs the server makes another one; else nobody could ask a daemon that is well."""
+    monkeypatch.setattr(server_module, "LOOK_S", 0.01)
+    path = tmp_path / "control.sock"
+
+    async def story() -> None:
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            tasks.create_task(server_module.ControlServer(path, Backend(HEALTHY)).serve())
+            await asyncio.sleep(0)
+            path.unlink()
+            path.touch()  # whatever is there in its place is not ours to remove
+
+    asyncio.run(story())
+    assert path.exists()
