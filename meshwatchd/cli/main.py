@@ -39,7 +39,7 @@ _COMMANDS = {
     "resume": ("command_orders", "end a pause"),
     "drain": ("command_orders", "take this node out of service without losing a packet"),
     "undrain": ("command_orders", "put this node into service again"),
-    "pin": ("command_orders", "prefer a standby path for a while"),
+    "pin": ("command_orders", "move traffic to a standby path, and come back to that one"),
     "unpin": ("command_orders", "end a pin"),
     "replay": ("command_replay", "decide once more, by the journal of an engine"),
     "mtu": ("command_mtu", "what size each layer of each path carries, and what to configure"),
