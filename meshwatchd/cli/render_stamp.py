@@ -34,6 +34,8 @@ def _lines(result: Measurement, paint: Paint) -> Iterator[str]:
     for count, what in ((result.duplicates, "answered more than once"), (result.reordered, "out of order")):
         if count:
             yield paint(f"{count} {what}", "warning")
+    for reason, count in sorted(result.unsent.items()):
+        yield paint(f"{count} not sent: {reason}", "warning")
     for reason, count in sorted(result.discarded.items()):
         yield paint(f"{count} discarded: {reason}", "warning")
     if not result.received:

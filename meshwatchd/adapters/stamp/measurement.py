@@ -85,6 +85,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         duplicates: answers beyond the first to the same packet.
         reordered: answers that came after one to a later packet.
         discarded: packets that are no answers to ours, by reason.
+        unsent: packets that could not leave this machine and are not among those sent, by reason.
         reflector: stateful, stateless or unknown.
         loss: None where the reflector tells no count.
         rtt: without the time the packet spent in the reflector.
@@ -101,6 +102,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int
     reordered: int
     discarded: dict[str, int]
+    unsent: dict[str, int] = {}
     reflector: str
     loss: Loss | None
     rtt: Spread | None
@@ -126,6 +128,7 @@ def evaluate(
     ssid: int = 0,
     own_error_ns: int | None = None,
     discarded: Mapping[str, int] | None = None,
+    unsent: Mapping[str, int] | None = None,
     is_one_session: bool = True,
 ) -> Measurement:
     """Sum up a series.
@@ -136,6 +139,7 @@ def evaluate(
         ssid: that they carried.
         own_error_ns: how far the sender's clock may be off; None when it is not synchronized.
         discarded: by reason.
+        unsent: by reason.
         is_one_session: all from one port; else every packet is a session of its own to the reflector.
     """
     first: dict[int, Sample] = {}
@@ -156,6 +160,7 @@ def evaluate(
         duplicates=len(samples) - len(unique),
         reordered=reordered,
         discarded=dict(discarded or {}),
+        unsent=dict(unsent or {}),
         reflector=reflector,
         loss=_loss(unique, sent, is_counting=reflector == STATEFUL) if is_one_session else None,
         rtt=_spread([rtt_ns(sample) for sample in unique]),

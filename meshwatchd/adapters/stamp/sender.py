@@ -91,6 +91,7 @@ class _Sender:
         self._samples: list[Sample] = []
         self._answered: set[int] = set()
         self._discarded: Counter[str] = Counter()
+        self._unsent: Counter[str] = Counter()
 
     def run(self) -> None:
         """Send at the interval, listen in between, and for a while afterwards."""
@@ -118,27 +119,43 @@ class _Sender:
             ssid=self._series.probe.ssid,
             own_error_ns=estimate.error_ns if estimate.is_synchronized else None,
             discarded=self._discarded,
+            unsent=self._unsent,
             is_one_session=not self._series.is_fresh,
         )
 
     def _send(self) -> None:
+        """Send the next packet; where the first has left, later ones that cannot are part of the measurement."""
+        try:
+            self._send_one()
+        except OSError as error:
+            if not self._sent:
+                raise
+            self._unsent[error.strerror or str(error)] += 1
+
+    def _send_one(self) -> None:
         opened = self._socket()
         timestamp = self._clock.stamp()
         packet = self._series.probe.encode(len(self._sent), timestamp, self._state.estimate)
-        self._sent.append(_Sent(at_ns=time.monotonic_ns(), timestamp_ntp=timestamp, fd=opened.fileno()))
+        sent = _Sent(at_ns=time.monotonic_ns(), timestamp_ntp=timestamp, fd=opened.fileno())
         try:
             opened.send(packet)
         except ConnectionRefusedError:
-            # Of an earlier packet: nothing listens there. This one was not sent.
+            # Of an earlier packet: nothing listened there. It is told once, in the place of sending this one.
             self._discarded["unreachable"] += 1
+            opened.send(packet)
+        self._sent.append(sent)
 
     def _socket(self) -> socket.socket:
         if self._sockets and not self._series.is_fresh:
             return next(iter(self._sockets.values()))
         opened = socket.socket(self._family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, socket.IPPROTO_UDP)
+        try:
+            _prepare(opened, self._family, self._series.dscp)
+            opened.connect(self._target)
+        except OSError:
+            opened.close()
+            raise
         self._sockets[opened.fileno()] = opened
-        _prepare(opened, self._family, self._series.dscp)
-        opened.connect(self._target)
         self._poll.register(opened, select.POLLIN)
         if self._series.is_fresh:
             self._closing.append((time.monotonic_ns() + self._series.wait_ns, opened.fileno()))

@@ -55,6 +55,7 @@ def test_a_bad_series_says_all_of_it():
         duplicates=1,
         reordered=2,
         discarded={"unexpected": 5},
+        unsent={"Network is unreachable": 6},
         reflector="stateful",
         loss=Loss(forward=1, reverse=0, undetermined=0),
         forward=None,
@@ -70,6 +71,7 @@ def test_a_bad_series_says_all_of_it():
         "lost there 1, lost back 0, undetermined 0\n"
         "1 answered more than once\n"
         "2 out of order\n"
+        "6 not sent: Network is unreachable\n"
         "5 discarded: unexpected\n"
         "round trip  min 1.000 ms  median 1.500 ms  max 2.000 ms  jitter 0.250 ms\n"
         "one-way delays: unknown, the clocks are not both synchronized\n"

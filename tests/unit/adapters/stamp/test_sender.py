@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import socket
+from contextlib import ExitStack, closing
+from pathlib import Path
+
 import pytest
 
 from meshwatchd.adapters.stamp.measurement import STATEFUL, UNKNOWN, Loss, Sample
-from meshwatchd.adapters.stamp.sender import Series, measure
+from meshwatchd.adapters.stamp.sender import Series, _Sender, measure
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import StandardProbe
 from meshwatchd.wire.auth import MacKey
@@ -18,6 +24,7 @@ COS = ClassOfService(dscp1=0).to_tlv()
 OPEN = StandardProbe(ssid=9, tlvs=(COS,), payload_bytes=120)
 SIGNED = StandardProbe(mode=StampMode.AUTHENTICATED, key=MacKey(KEY), ssid=9, tlvs=(COS,), payload_bytes=200)
 MS = 1_000_000
+FEW = 8
 
 
 def _run(peer: PeerReflector, probe: StandardProbe = OPEN, *, is_fresh: bool = False, wait_ns: int = 50 * MS):
@@ -114,6 +121,59 @@ def test_a_port_without_a_reflector_is_said_to_be_unreachable():
     result = measure(series, lambda _sample: None)
 
     assert (0, ["unreachable"], None) == (result.received, list(result.discarded), result.rtt)
+
+
+def test_the_packet_behind_a_refused_one_is_sent():
+    """The kernel tells of an ICMP error in the place of sending; a reflector that has just started misses nothing."""
+    port = free_port()
+    series = Series(address="127.0.0.1", port=port, probe=OPEN, count=2, interval_ns=5 * MS, wait_ns=5 * MS)
+    with closing(_Sender(series, lambda _sample: None)) as sender:
+        sender._send()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as late:
+            late.bind(("127.0.0.1", port))
+            late.settimeout(5)
+            sender._send()
+            sequence = late.recv(512)[:4]
+        result = sender.result()
+
+    assert (1).to_bytes(4, "big") == sequence
+    assert (2, {"unreachable": 1}, {}) == (result.sent, result.discarded, result.unsent)
+
+
+def test_packets_that_cannot_leave_do_not_end_the_series():
+    """Here for want of descriptors; on a machine whose link has gone, for want of a route."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def run_short(_sample):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, before[1]))
+
+    # Descriptors below the limit are taken; poll(2) refuses to look at more than the limit.
+    with ExitStack() as taken, peer_reflector() as peer:
+        for _ in range(FEW):
+            taken.enter_context(Path(os.devnull).open("rb"))
+        series = Series(
+            address="127.0.0.1",
+            port=peer.port,
+            probe=OPEN,
+            count=6,
+            interval_ns=20 * MS,
+            wait_ns=50 * MS,
+            is_fresh=True,
+        )
+        try:
+            result = measure(series, run_short)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    assert (6, result.received) == (result.sent + sum(result.unsent.values()), result.sent)
+    assert ["Too many open files"] == list(result.unsent)
+
+
+def test_an_address_to_which_nothing_can_be_sent_is_said_at_once():
+    """The first packet decides: there is nothing to sum up."""
+    series = Series(address="255.255.255.255", port=9, probe=OPEN, count=2, interval_ns=MS, wait_ns=MS)
+    with pytest.raises(OSError, match="Permission denied"):
+        measure(series, lambda _sample: None)
 
 
 def test_an_interrupt_ends_the_series_and_keeps_what_is_known():
