@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import PurePath
 
-from tests.meta.tree import ROOT, repository_files
+from tests.meta.tree import ROOT, python_files
 
 LAB_ITSELF = "tests/lab"
 """tests/conftest.py marks everything below it."""
@@ -30,7 +30,7 @@ def _is_lab_mark(node: ast.AST) -> bool:
 def test_every_test_belongs_to_a_suite():
     """Those that are marked for the lab to its suite, all others to the quick one."""
     quick, lab = _folders("QUICK_TESTS"), _folders("LAB_TESTS")
-    tests = [path for path in repository_files() if path.match("tests/**/test_*.py")]
+    tests = [path for path in python_files("tests") if path.name.startswith("test_")]
     assert tests
     homeless = []
     for path in tests:
