@@ -303,7 +303,7 @@ SCENARIOS = (
         (),
         open="loss on the path in use is a fault like any other; there is no traffic that loads a link in simulation",
     ),
-    Scenario(51, "spoofed answers", ("lab/test_flood.py::test_forgeries_of_a_peer_change_no_session",)),
+    Scenario(51, "spoofed answers", ("lab/test_flood.py::test_forgeries_of_a_peer_take_no_session_down",)),
     Scenario(
         52,
         "replayed answers",
@@ -335,7 +335,9 @@ SCENARIOS = (
     ),
     Scenario(56, "fuzzed packets", ("property/test_wire.py::test_arbitrary_bytes_never_raise",)),
     Scenario(
-        57, "flood of the probe port", ("lab/test_flood.py::test_noise_as_fast_as_it_can_be_sent_changes_no_session",)
+        57,
+        "flood of the probe port",
+        ("lab/test_flood.py::test_noise_as_fast_as_it_can_be_sent_takes_no_session_down",),
     ),
     Scenario(
         58,
