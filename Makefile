@@ -48,7 +48,7 @@ demo: need-root venv tools ## watch a silent fault being found and healed (root)
 .PHONY: test
 test: need-root venv tools check worlds ## everything: check, random worlds, then the lab suite (root)
 	@echo '==> lab suite'
-	@$(PYTHON) scripts/lab-suite -m lab --require-passes $(LAB_TESTS) $(ARGS)
+	@$(PYTHON) scripts/lab-suite -m lab --require-passes --durations=30 $(LAB_TESTS) $(ARGS)
 
 .PHONY: check
 check: format lint types imports unit ## format, ruff, mypy, import-linter, quick tests (no root)
