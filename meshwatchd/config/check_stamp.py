@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from meshwatchd.config.check_numbers import FOREIGN_PORTS, PROBE_BAND_PORTS
+from meshwatchd.config.check_numbers import FOREIGN_PORTS, link_ports, probe_ports
 from meshwatchd.config.values import Finding, check_directory, check_number
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.model.topology import LINKS_PER_PAIR
 
 MAX_PREFIXES = 64
 """Each is up to 13 instructions of a socket filter, which has room for 4 096."""
@@ -77,11 +76,11 @@ def _check_prefix(key: str, text: str) -> Iterator[Finding]:
 
 
 def _check_port(settings: Settings) -> Iterator[Finding]:
-    port, probe, standby = settings.stamp.listen, settings.probe.port, settings.standby.port
+    port = settings.stamp.listen
     owner = FOREIGN_PORTS.get(port)
-    if probe <= port < probe + PROBE_BAND_PORTS:
+    if port in probe_ports(settings):
         owner = "probes (probe.port)"
-    elif standby <= port < standby + LINKS_PER_PAIR:
+    elif port in link_ports(settings):
         owner = "standby links (standby.port)"
     if owner:
         yield Finding(

@@ -39,11 +39,12 @@ def test_the_probe_band_holds_every_path_beside_the_ports_of_known_flows():
 @pytest.mark.parametrize(
     ("good", "bad", "line"),
     [
-        ("18618", "70000", "probe.port: 70000 is out of range; write 1025 to 65024 (512 ports follow)"),
-        ("18618", "51700", "probe.port: 51699 to 52211 contain 51820, the WireGuard of Kilo; choose ports nobody"),
+        ("18618", "70000", "probe.port: 70000 is out of range; write 1026 to 65024 (512 ports follow)"),
+        ("18618", "51700", "probe.port: 51698 to 52211 contain 51820, the WireGuard of Kilo; choose ports nobody"),
         ("51830", "51815", "standby.port: 51815 to 51821 contain 51820, the WireGuard of Kilo; choose ports"),
         ("51830", "51870", "standby.port: 51870 to 51876 contain 51871, the WireGuard of Cilium; choose ports"),
-        ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18617 to 19129; keep them apart"),
+        ("51830", "18610", "standby.port: 18610 to 18616 overlap the probe ports 18616 to 19129; keep them apart"),
+        ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18616 to 19129; keep them apart"),
         ("port = 51830", "mtu = 100", "standby.mtu: 100 is out of range; write 576 to 65455"),
         ("protocol = 117", "protocol = 3", "kernel.protocol: 3 is out of range; write 5 to 255"),
         ("protocol = 117", "protocol = 12", "kernel.protocol: 12 marks the routes of BIRD; choose a number nobody"),

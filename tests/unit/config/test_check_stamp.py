@@ -77,6 +77,7 @@ def test_a_good_section_is_taken(tmp_path):
         ),
         ("/etc/meshwatchd/stamp.key", "stamp.key", "stamp.key_file: 'stamp.key' is no absolute path; start it with /"),
         ("862", "65536", "stamp.listen: 65536 is out of range; write 0 to 65535 (0 switches it off)"),
+        ("862", "18616", "stamp.listen: 18616 is the port of probes (probe.port); choose another, such as 862"),
         ("862", "18700", "stamp.listen: 18700 is the port of probes (probe.port); choose another, such as 862"),
         (
             "862",
