@@ -1,6 +1,8 @@
 """Bisections as the agent has them: a process for each run, one at a time, and some that nobody has to ask for.
 
 verdict --choose_peer, bisect.pause--> wish --> process --> PathBisected
+                                        ^          |
+                                        +-RETRY_S--+ failed, and the verdict stands
 meshwatchctl bisect NODE ---------------------> process --> PathBisected, result
 """
 
@@ -26,8 +28,11 @@ from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
 
 MODULE: Final = "meshwatchd.bisect"
-SPARE_S: Final = 7.0
+SPARE_S: Final = 17.0
 """Beyond its time limit a run on a loaded machine is still worth waiting for; then it is ended."""
+
+RETRY_S: Final = (5.0, 15.0, 45.0)
+"""A run fails where the node is short of cores or the peer does not answer, and both may pass."""
 
 Spawn = Callable[[str, bytes], Awaitable[bytes]]
 """Runs the process for a peer with a mesh on standard input; returns what it writes, or raises BisectError."""
@@ -60,6 +65,7 @@ class Bisections:
         tell: takes what each run has found.
         log: for runs that nobody waits for and that failed.
         clock: nanoseconds, monotonic.
+        rest: takes seconds, and is asyncio.sleep but in tests.
     """
 
     def __init__(
@@ -71,8 +77,9 @@ class Bisections:
         tell: Callable[[PathBisected], None],
         log: Log,
         clock: Callable[[], int] = time.monotonic_ns,
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._spawn, self._mesh, self._tell, self._log, self._clock = spawn, mesh, tell, log, clock
+        self._spawn, self._mesh, self._tell, self._log, self._clock, self._rest = spawn, mesh, tell, log, clock, rest
         self._node = settings.daemon.node
         self._is_wanted = settings.bisect.on_verdict
         self._pause_ns = parse_duration(settings.bisect.pause)
@@ -82,9 +89,14 @@ class Bisections:
         self._turn = asyncio.Lock()
 
     def consider(self, verdict: Verdict) -> None:
-        """Run soon if a verdict deserves proof and the last one is long enough ago; of several the last counts."""
+        """Run soon if a verdict deserves proof and the last one is long enough ago; of several the last counts.
+
+        What failed and is to be tried again follows the verdict of its pair: to another peer, or not at all.
+        """
         peer = choose_peer(verdict, self._mesh(), self._node) if self._is_wanted else None
-        if peer is not None and self._clock() >= self._next_ns:
+        if self._wish is not None and self._wish.verdict.pair == verdict.pair:
+            self._wish = None if peer is None else _Wish(verdict, peer)
+        elif peer is not None and self._clock() >= self._next_ns:
             self._wish = _Wish(verdict, peer)
             self._wished.set()
 
@@ -93,13 +105,23 @@ class Bisections:
         while True:
             await self._wished.wait()
             self._wished.clear()
-            assert self._wish is not None
-            wish, self._wish = self._wish, None
-            self._next_ns = self._clock() + self._pause_ns
-            try:
-                await self.run(wish.peer, wish.verdict)
-            except BisectError as error:
-                self._log.warning("bisection.failed", peer=wish.peer, error=str(error))
+            for rest_s in (*RETRY_S, None):
+                if self._wish is None or await self._prove(self._wish, rest_s) or rest_s is None:
+                    break
+                await self._rest(rest_s)
+            self._wish = None
+
+    async def _prove(self, wish: _Wish, rest_s: float | None) -> bool:
+        """One run for a verdict; tells whether it gave a result. What gave none is no reason for the whole pause."""
+        self._next_ns = self._clock() + self._pause_ns
+        try:
+            await self.run(wish.peer, wish.verdict)
+        except BisectError as error:
+            self._log.warning("bisection.failed", peer=wish.peer, error=str(error), again_in_s=rest_s)
+            if rest_s is not None:
+                self._next_ns = self._clock() + int(rest_s * SECOND)
+            return False
+        return True
 
     async def run(self, peer: str, verdict: Verdict | None = None) -> BisectResult:
         """One run, told as a fact; a second one waits for the first.

@@ -10,7 +10,7 @@ from netnslab.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
-READY_S, PROVEN_S = 90, 60
+READY_S, PROVEN_S = 90, 120
 
 
 def test_a_black_hole_below_the_nic_is_named_where_it_is(tmp_path):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from meshwatchd.model.bisection import BisectSettings, Place
-from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.outputs import PathBisected
-from meshwatchd.model.settings import MINUTE, Settings
-from meshwatchd.runtime.bisecting import BisectError, Bisections, fact_of, make_spawn, run_process
+from meshwatchd.model.settings import MINUTE, SECOND, Settings
+from meshwatchd.runtime.bisecting import RETRY_S, BisectError, Bisections, fact_of, make_spawn, run_process
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import settings_for
 from tests.unit.core.test_proof import verdict
@@ -30,10 +31,24 @@ class Desk:
         self.busy = 0
         self.most_busy = 0
         self.output = msgspec.json.encode(RESULT) if output is None else output
+        self.rests: list[float] = []
+        self.while_resting: Callable[[], None] = lambda: None
         chosen = settings or settings_for("b3")
         self.bisections = Bisections(
-            self.spawn, chosen, mesh=lambda: chosen.mesh, tell=self.told.append, log=self, clock=lambda: self.now_ns
+            self.spawn,
+            chosen,
+            mesh=lambda: chosen.mesh,
+            tell=self.told.append,
+            log=self,
+            clock=lambda: self.now_ns,
+            rest=self.rest,
         )
+
+    async def rest(self, seconds: float) -> None:
+        """Turn the clock, and let a test do something meanwhile."""
+        self.rests.append(seconds)
+        self.now_ns += int(seconds * SECOND)
+        self.while_resting()
 
     async def spawn(self, peer: str, mesh: bytes) -> bytes:
         """Take two turns of the loop."""
@@ -118,8 +133,33 @@ def test_two_runs_follow_each_other():
     assert (["b1", "b2"], 1) == (desk.asked, desk.most_busy)
 
 
-def test_a_failure_that_nobody_waits_for_is_logged():
-    """And the next verdict gets its chance."""
+def _fail_once(desk: Desk) -> None:
+    """The first run tells nothing, those after a rest tell all."""
+    good, desk.output = desk.output, b"no json"
+
+    def recover() -> None:
+        desk.output = good
+
+    desk.while_resting = recover
+
+
+def test_a_run_that_failed_is_tried_again_while_its_verdict_stands():
+    """A node short of cores ends a run without a result, and the verdict will not change to ask a second time."""
+
+    async def scenario() -> Desk:
+        desk = Desk()
+        _fail_once(desk)
+        desk.bisections.consider(verdict())
+        await desk.settle()
+        return desk
+
+    desk = asyncio.run(scenario())
+    assert (["b1", "b1"], [RETRY_S[0]], 1) == (desk.asked, desk.rests, len(desk.told))
+    assert ["'again_in_s': 5.0" in line for line in desk.warned] == [True]
+
+
+def test_a_run_that_goes_on_failing_is_given_up():
+    """After growing rests, and the next verdict gets its chance after the pause."""
 
     async def scenario() -> Desk:
         desk = Desk(output=b"no json")
@@ -127,11 +167,44 @@ def test_a_failure_that_nobody_waits_for_is_logged():
         await desk.settle()
         with pytest.raises(BisectError, match=r"b1.*no result"):
             await desk.bisections.run("b1")
+        asked = len(desk.asked)
+        desk.bisections.consider(verdict())
+        await desk.settle()
+        assert asked == len(desk.asked)
+        desk.now_ns += MINUTE
+        desk.bisections.consider(verdict())
+        await desk.settle()
+        assert asked < len(desk.asked)
         return desk
 
     desk = asyncio.run(scenario())
     assert [] == desk.told
-    assert 1 == len(desk.warned)
+    assert [*RETRY_S, *RETRY_S] == desk.rests
+    assert 2 * (len(RETRY_S) + 1) == len(desk.warned)
+
+
+def test_a_run_that_failed_is_not_tried_again_for_a_verdict_that_is_gone():
+    """All is well again: nothing is left to be proven; a fault that comes back is, without the whole pause."""
+
+    async def scenario() -> Desk:
+        desk = Desk()
+        _fail_once(desk)
+        recover = desk.while_resting
+
+        def withdraw() -> None:
+            recover()
+            desk.bisections.consider(msgspec.structs.replace(verdict(), severity=Severity.OK))
+
+        desk.while_resting = withdraw
+        desk.bisections.consider(verdict())
+        await desk.settle()
+        assert ["b1"] == desk.asked
+        desk.bisections.consider(verdict())
+        await desk.settle()
+        return desk
+
+    desk = asyncio.run(scenario())
+    assert (["b1", "b1"], 1) == (desk.asked, len(desk.told))
 
 
 def test_a_fact_without_a_verdict_belongs_to_no_pair():
