@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 NTP_EPOCH_S = 2_208_988_800
 U, M, I = 0x80, 0x40, 0x20  # noqa: E741 - the RFC's letters
 PADDING, HMAC_TLV = 1, 8
+LATE_S = 0.005
 
 Tlvs = Sequence[tuple[int, int, bytes]]
 """Flags, type, value."""
@@ -128,6 +129,7 @@ class Habits:
         is_twamp: TWAMP Light: copies no SSID, knows no TLV, sends 41 bytes and the rest of the padding.
         lose_there, lose_back: sequence numbers of requests not seen, of answers not sent.
         repeat: requests answered twice.
+        repeat_late: requests answered a second time some milliseconds later.
         hold: requests answered after the next one.
         spoil: a byte of these answers is changed.
         error: the error estimate, as 16 bits.
@@ -139,6 +141,7 @@ class Habits:
     lose_there: tuple[int, ...] = ()
     lose_back: tuple[int, ...] = ()
     repeat: tuple[int, ...] = ()
+    repeat_late: tuple[int, ...] = ()
     hold: tuple[int, ...] = ()
     spoil: tuple[int, ...] = ()
     error: int = 0x0001
@@ -192,6 +195,9 @@ class PeerReflector:
             self._socket.sendto(reply, source)
         while self._held:
             self._socket.sendto(*self._held.pop())
+        if number in self.habits.repeat_late:
+            time.sleep(LATE_S)
+            self._socket.sendto(reply, source)
         return data
 
     def _answer(self, data: bytes, received: int) -> bytes:

@@ -24,6 +24,9 @@ _INT: Final = struct.Struct("@i")
 _ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(_INT.size)
 _TTL_KINDS: Final = frozenset({(socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)})
 _MILLISECOND_NS: Final = 1_000_000
+LINGER_NS: Final = 50 * _MILLISECOND_NS
+"""With every packet answered, a copy of the last answers may still be on its way: as long as the slowest answer took,
+and this at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,8 @@ class _Sender:
         self._sent: list[_Sent] = []
         self._samples: list[Sample] = []
         self._answered: set[int] = set()
+        self._last_answer_ns = 0
+        self._slowest_ns = LINGER_NS
         self._discarded: Counter[str] = Counter()
         self._unsent: Counter[str] = Counter()
 
@@ -163,8 +168,10 @@ class _Sender:
 
     def _listen_until(self, due_ns: int, *, is_last: bool = False) -> None:
         while True:
+            if is_last and len(self._answered) == len(self._sent):
+                due_ns = min(due_ns, self._last_answer_ns + self._slowest_ns)
             left_ns = due_ns - time.monotonic_ns()
-            if left_ns <= 0 or (is_last and len(self._answered) == len(self._sent)):
+            if left_ns <= 0:
                 return
             for fd, _events in self._poll.poll(-(-left_ns // _MILLISECOND_NS) if left_ns > _MILLISECOND_NS else 0):
                 self._drain(fd)
@@ -211,7 +218,9 @@ class _Sender:
             reply=reply,
         )
         self._samples.append(sample)
-        self._answered.add(number)
+        if number not in self._answered:
+            self._answered.add(number)
+            self._last_answer_ns, self._slowest_ns = now_ns, max(self._slowest_ns, sample.turnaround_ns)
         self._on_sample(sample)
 
 

@@ -97,6 +97,14 @@ def test_copies_and_late_answers_are_noticed():
     assert (6, 1, 1) == (result.received, result.duplicates, result.reordered)
 
 
+def test_a_copy_of_the_last_answer_is_noticed():
+    """When it comes all are answered, and the sender could be gone."""
+    with peer_reflector(Habits(repeat_late=(5,))) as peer:
+        result, _ = _run(peer, wait_ns=2000 * MS)
+
+    assert (6, 1) == (result.received, result.duplicates)
+
+
 def test_answers_that_do_not_verify_are_discarded():
     """Authenticated mode: a byte changed on the way is a loss, and a reason."""
     with peer_reflector(Habits(key=KEY, spoil=(2,))) as peer:
