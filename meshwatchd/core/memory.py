@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from meshwatchd.core.orders import Orders
-from meshwatchd.model.outputs import FailoverApplied, OrderEnded, OrderGiven, PathSuppressed
+from meshwatchd.model.outputs import FailoverApplied, OrderEnded, OrderGiven, OverrideRetired, PathSuppressed
 from meshwatchd.model.policy_state import PairRecord, PolicyState
 
 if TYPE_CHECKING:
     from meshwatchd.core.conductor import Conductor
 
-MEMORABLE = (FailoverApplied, OrderGiven, OrderEnded, PathSuppressed)
+MEMORABLE = (FailoverApplied, OrderGiven, OrderEnded, OverrideRetired, PathSuppressed)
 """Facts after which a crash must not forget: a new process would flap once more, or break an operator's word."""
 
 

@@ -8,6 +8,9 @@ are left as they are until something better is known to work:
     2. the mesh's own path
     3. after PATIENCE_NS, any other path that answers
 
+What an operator chose is kept through 1; wherever else traffic goes nobody has chosen, and it comes home by itself.
+Where nothing may be changed, traffic stays where it is, and that is said.
+
 Each node goes by its own probes and alone. That needs no agreement: delivery out of either path stands on every node
 throughout, so packets arrive whichever way they were sent. Until all is settled the node does not speak of this pair's
 moves and follows nobody: ranks mean different things to nodes that have not heard of the new mesh.
@@ -84,9 +87,12 @@ class Parting:
         """Leave as soon as there is somewhere to go."""
         if self._target is not None or now < self._next_try:
             return
+        if not self._context.is_enforcing:
+            yield from self._complain(now, "this daemon may change nothing")
+            return
         target = self._find(now)
         if target is None:
-            yield from self._complain(now)
+            yield from self._complain(now, "no other answers")
             return
         self._target = target
         switch = self._switch(target)
@@ -104,6 +110,7 @@ class Parting:
         mover = self._context.mover
         mover.active = mover.previous = target
         mover.moved_at = now
+        mover.is_pinned = mover.is_pinned and target.key == self.key
         self.is_over = True
         yield OverrideRetired(
             pair=self._context.watch.index,
@@ -150,10 +157,10 @@ class Parting:
         group = self._context.watch.group(path)
         return group.is_good and not group.is_suspect and group.verified_since(self._began)
 
-    def _complain(self, now: int) -> Iterator[Output]:
+    def _complain(self, now: int, why: str) -> Iterator[Output]:
         if now - self._began >= PATIENCE_NS and not self._has_complained:
             self._has_complained = True
             yield FailoverHeld(
                 pair=self._context.watch.index,
-                reason="the path in use is no part of the mesh any more, and no other answers: traffic stays on it",
+                reason=f"the path in use is no part of the mesh any more, and {why}: traffic stays on it",
             )

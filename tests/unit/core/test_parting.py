@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from meshwatchd.core.classifier import Leg
 from meshwatchd.core.conductor import BETWEEN_PATHS
@@ -12,10 +13,10 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.plan import Route, Rule
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.topology import Location
 from tests.support.bench import Bench, primary_is_silent, ready
-from tests.support.lab_mesh import declared_mesh, snapshot_of
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 LEGACY = Rule(priority=5460, table=7701)
 
@@ -160,3 +161,29 @@ def test_the_same_words_mean_more_once_the_mesh_has_changed():
         _b2_leads(bench)
 
     assert [Leg.UNKNOWN, Leg.DEAD] == understood
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
+def test_who_may_change_nothing_leaves_what_an_earlier_process_left(mode):
+    """An override of a mesh that was: it is told, and the kernel stays as it is."""
+    stale = Rule(priority=5460, table=7719)
+    bench = Bench("a1", settings=settings_for("a1", mode=mode), rules=(stale,))
+    bench.run(PATIENCE_NS + 5 * SECOND)
+
+    assert [] == bench.said(out.ApplySwitch)
+    (held,) = [fact.reason for fact in bench.said(out.FailoverHeld) if "no part of the mesh" in fact.reason]
+    assert "this daemon may change nothing" in held
+
+
+def test_what_an_operator_chose_is_not_what_comes_in_its_place():
+    """He chose a1-b2, which has become the mesh's own path and is silent: where traffic goes instead is no choice."""
+    bench = _on_standby("a3")
+    bench.conductor.mover.is_pinned = True
+    bench.silent = primary_is_silent
+    _b2_leads(bench)
+    bench.run(PATIENCE_NS + SECOND)
+
+    assert 1 == bench.conductor.active.rank
+    assert not bench.conductor.mover.is_pinned
+    states = bench.said(out.SaveState)
+    assert [False] == [record.is_pinned for record in states[-1].state.pairs]
