@@ -250,6 +250,7 @@ class Conductor:
         if self._is_diagnosis_due(now):
             yield from self._diagnose(now)
         yield from self._get_ready(now)
+        yield from self.execution.retry(now)
         if self.parting is not None:
             yield from self.parting.press(now)
             self._settle(now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -24,8 +24,8 @@ from meshwatchd.model.outputs import (
     Output,
     PlanRefused,
 )
-from meshwatchd.model.plan import Switch
-from meshwatchd.model.settings import MINUTE, MS
+from meshwatchd.model.plan import Rule, Switch
+from meshwatchd.model.settings import MINUTE, MS, SECOND
 from meshwatchd.model.topology import Path
 
 VERIFY_NS = 150 * MS
@@ -41,6 +41,9 @@ than the path that was left."""
 
 MAX_REASSERTS = 5
 """In a minute. A fight between two programs is worse for traffic than either of their routes."""
+
+RETRY_NS = 1 * SECOND
+"""After the kernel has refused to take an override back."""
 
 HINT = (
     "somebody else rules here: if systemd-networkd runs, set ManageForeignRoutes=no and "
@@ -62,6 +65,10 @@ class Execution:
         self._attempts = 0
         self._reasserts: deque[int] = deque(maxlen=MAX_REASSERTS)
         self._has_yielded = False
+        # What of the override in use is not in the kernel, as far as known, and when it is put back next.
+        self._lost: tuple[Rule, ...] = ()
+        self._retry_at = 0
+        self._is_refused = False
         self.banned_until: dict[int, int] = {}
 
     def begin(self, intent: Intent, now: int) -> Iterator[Output]:
@@ -79,6 +86,7 @@ class Execution:
         context, mover = self._context, self._context.mover
         intent = mover.intent
         if mover.state is not MoveState.APPLYING or intent is None or intent.generation != generation:
+            self._lost, self._is_refused = (), False
             return
         operations = context.planner.operations(mover.active, intent.target)
         mover.applied(now, VERIFY_NS)
@@ -123,6 +131,7 @@ class Execution:
         """The kernel refused the change."""
         mover, intent = self._context.mover, self._context.mover.intent
         if mover.state is not MoveState.APPLYING or intent is None or intent.generation != generation:
+            yield from self._not_put_back(error)
             return
         mover.failed(now)
         self.ban(intent.target, now)
@@ -162,21 +171,58 @@ class Execution:
         Who removes it again and again does it on purpose: after MAX_REASSERTS within a minute it is left alone until
         the minute is over, and told as refused with the usual culprit's remedy.
         """
+        yield from self._put_back(tuple(rule for rule in self._override() if rule.render() in what), what, now)
+
+    def compare(self, rules: Container[Rule], now: int) -> Iterator[Output]:
+        """What the kernel shows, long enough after the last change: its removal may never have been told."""
+        missing = tuple(rule for rule in self._override() if rule not in rules)
+        yield from self._put_back(missing, _name(missing), now)
+
+    def retry(self, now: int) -> Iterator[Output]:
+        """Put back what the kernel has refused to take, or what was left to somebody for a minute."""
+        if self._lost and now >= self._retry_at:
+            override = self._override()
+            self._lost = tuple(rule for rule in self._lost if rule in override)
+            self._is_refused = self._is_refused and bool(self._lost)
+            yield from self._put_back(self._lost, _name(self._lost), now)
+
+    def _override(self) -> tuple[Rule, ...]:
+        context = self._context
+        return context.planner.override(context.mover.active) if context.is_enforcing else ()
+
+    def _put_back(self, lost: tuple[Rule, ...], what: str, now: int) -> Iterator[Output]:
+        if not lost:
+            return
         context, mover = self._context, self._context.mover
-        lost = tuple(rule for rule in context.planner.override(mover.active) if rule.render() in what)
-        if not lost or not context.is_enforcing:
+        if mover.state is MoveState.APPLYING:
+            # It is about to be left: put back after that, if at all, or it would be left behind.
+            self._lost, self._retry_at = lost, now
             return
         while self._reasserts and now - self._reasserts[0] >= MINUTE:
             self._reasserts.popleft()
             self._has_yielded = False
+        self._lost = lost
         if len(self._reasserts) >= MAX_REASSERTS:
+            self._retry_at = self._reasserts[0] + MINUTE
             if not self._has_yielded:
                 self._has_yielded = True
                 yield PlanRefused(pair=context.watch.index, reason=f"{what} was removed too often and is left; {HINT}")
-        else:
-            self._reasserts.append(now)
+            return
+        self._reasserts.append(now)
+        self._retry_at = now + RETRY_NS
+        if not self._is_refused:
             yield ObjectReasserted(what=what)
-            yield ApplySwitch(pair=context.watch.index, generation=mover.generation, switch=Switch(add=lost))
+        yield ApplySwitch(pair=context.watch.index, generation=mover.generation, switch=Switch(add=lost))
+
+    def _not_put_back(self, error: str) -> Iterator[Output]:
+        """The kernel's refusal is nobody's removal, and no reason to give up; it is told once."""
+        if not self._lost:
+            return
+        if self._reasserts:
+            self._reasserts.pop()
+        if not self._is_refused:
+            self._is_refused = True
+            yield PlanRefused(pair=self._context.watch.index, reason=error)
 
     def verify(self, now: int) -> Iterator[Output]:
         """While VERIFYING: repeat the notice, then look at the probes that follow real traffic."""
@@ -282,3 +328,7 @@ def _tally(sessions: Iterable[Session], instant: int) -> tuple[int, int]:
     counts = [session.since(instant) for session in sessions]
     received = sum(hits for hits, _ in counts)
     return received, received + sum(misses for _, misses in counts)
+
+
+def _name(rules: Iterable[Rule]) -> str:
+    return "; ".join(f"rule {rule.render()}" for rule in rules)

@@ -16,8 +16,8 @@ from meshwatchd.core.context import PairContext
 from meshwatchd.core.damping import Damper
 from meshwatchd.core.layout import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.mover import Mover
+from meshwatchd.core.overrides import by_pair, legacy_of, strays
 from meshwatchd.core.pair import PairWatch
-from meshwatchd.core.parting import Legacy
 from meshwatchd.core.planner import Planner
 from meshwatchd.core.recognise import Recogniser, Surroundings
 from meshwatchd.core.reconfigure import differences, is_same, number
@@ -40,7 +40,7 @@ from meshwatchd.model.outputs import (
     TopologyRejected,
 )
 from meshwatchd.model.plan import Switch
-from meshwatchd.model.settings import Mode
+from meshwatchd.model.settings import SECOND, Mode
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import PathKey, Topology
 
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 
 GONE = -1
-"""The pair of changes that nobody waits for: overrides towards locations that are no part of the mesh."""
+"""The pair of changes that nobody waits for: overrides that are nobody's, or lead to no location of the mesh."""
+
+OLD_NEWS_NS = 5 * SECOND
+"""A snapshot that comes so soon after a change of override may have been taken before it."""
 
 
 class Takeover:
@@ -78,6 +81,7 @@ class Takeover:
         self._surroundings: Surroundings | None = None
         self._waiting: Snapshot | None = None
         self._snapshot: Snapshot | None = None
+        self._switched_at = -OLD_NEWS_NS
 
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
@@ -108,6 +112,7 @@ class Takeover:
             self._engine.sizes.observe(snapshot, now)
             if self.is_agent_new and surroundings.is_acting:
                 yield from self.provide(now, is_due=True)
+            yield from self._compare(snapshot, now)
         self.is_agent_new = False
 
     def _may_act(self, snapshot: Snapshot) -> bool:
@@ -237,6 +242,7 @@ class Takeover:
     def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:
         """The kernel has answered; what had to wait for that goes on."""
         conductor = self._engine.conductors.get(event.pair)
+        self._switched_at = now
         if conductor is None:
             pass  # the pair is gone
         elif isinstance(event, SwitchApplied):
@@ -262,20 +268,33 @@ class Takeover:
     def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Keep the overrides of an earlier process: a restart must not move traffic.
 
-        One that leads over no path of the mesh is left as soon as another path is known to work. Later snapshots say
-        nothing of overrides that is not known here already, and may be older than the last change.
+        One that leads over no path of the mesh is left as soon as another path is known to work.
         """
         assert self.planner is not None, "adoption follows planning"
-        for rule in snapshot.rules:
-            path = self.planner.overridden_by(rule)
-            if path is not None:
-                self._engine.conductors[path.pair].adopt(path, now)
-                yield OverrideAdopted(pair=path.pair, rank=path.rank)
-            elif (pair := self.planner.pair_of_override(rule)) is not None:
-                devices = {route.dev for route in snapshot.routes if route.table == rule.table}
-                prefix = self._engine.settings.kernel.device_prefix
-                links = tuple(sorted(each for each in devices if each.startswith(prefix)))
-                self._engine.conductors[pair].part(None, Legacy((rule,), links, (rule.table,)), now)
+        assert self._surroundings is not None, "a mesh is seen somewhere"
+        for pair, found in by_pair(self.planner, snapshot.rules).items():
+            path = self.planner.overridden_by(found[0])
+            if path is None:
+                legacy = legacy_of(found, snapshot, self._engine.settings.kernel.device_prefix)
+                self._engine.conductors[pair].part(None, legacy, now)
+                continue
+            self._engine.conductors[pair].adopt(path, now)
+            yield OverrideAdopted(pair=path.pair, rank=path.rank)
+            if found[1:] and self._surroundings.is_acting:
+                yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=found[1:]))
+
+    def _compare(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Put right what differs of the overrides: nobody has told of it, as while the agent was away."""
+        if self.planner is None or self._surroundings is None or not self._surroundings.is_acting:
+            return
+        if now - self._switched_at < OLD_NEWS_NS:
+            return
+        conductors = self._engine.conductors.values()
+        for conductor in conductors:
+            yield from conductor.execution.compare(snapshot.rules, now)
+        claimed = [rule for conductor in conductors for rule in conductor.overrides()]
+        if unwanted := strays(self.planner, snapshot.rules, claimed):
+            yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=unwanted))
 
     def _reject(self, reason: str) -> Iterator[Output]:
         if reason != self._rejected:

@@ -157,8 +157,8 @@ class View:
         routes, neighbours, forwarding = self._mesh_routes(), self._neighbours(), self._forwarding()
         return Snapshot(
             links=tuple(self._described_links()),
-            # By text, because selectors that are absent do not compare.
-            rules=tuple(sorted(our_rules, key=lambda rule: (rule.priority, rule.render()))),
+            # Those of one priority stay in the order in which the kernel asks them.
+            rules=tuple(sorted(our_rules, key=lambda rule: rule.priority)),
             routes=tuple(sorted(our_routes, key=lambda route: (route.table, route.render()))),
             collisions=tuple(collisions),
             device_routes=tuple(routes[:MAX_TOLD]),

@@ -252,3 +252,51 @@ def test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it():
     later = bench.now
     bench.feed(lost)
     assert 1 == len(bench.said(ApplySwitch, since=later))
+
+
+def test_an_override_left_to_somebody_is_put_back_when_the_minute_is_over():
+    """Without another word of its removal: it is gone already, and traffic is on the path that was condemned."""
+    bench = ready("a1")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    for _ in range(6):
+        bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
+        bench.run(200 * MS)
+    since = bench.now
+    bench.run(60 * SECOND)
+
+    assert [Switch(add=(RULE,))] == [command.switch for command in bench.said(ApplySwitch, since=since)]
+    bench.run(120 * SECOND)
+    assert 1 == len(bench.said(ApplySwitch, since=since))
+
+
+def test_an_override_that_the_kernel_does_not_take_back_is_tried_again():
+    """Its refusal is told once, and is nobody's removal: it is tried for as long as it takes."""
+    bench = ready("a1")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.kernel = "add rule 5460: No buffer space available"
+    since = bench.now
+    bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
+    bench.run(10 * SECOND)
+    assert 10 <= len(bench.said(ApplySwitch, since=since))
+    assert [bench.kernel] == [fact.reason for fact in bench.said(PlanRefused, since=since)]
+    bench.kernel = ""
+    bench.run(2 * SECOND)
+    since = bench.now
+    bench.run(60 * SECOND)
+
+    assert [] == bench.said(ApplySwitch, since=since)
+    assert 1 == len(bench.said(ObjectReasserted))
+
+
+def test_an_override_that_is_about_to_be_left_is_not_put_back():
+    """Its rule would stay behind the change that has removed it."""
+    bench = ready("b3")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    since = bench.now
+    bench.hear("b2", message(NOTICE, rank=3, target="b3", generation=2))
+    assert MoveState.APPLYING is bench.conductor.mover.state
+    bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
+    bench.run(5 * SECOND)
+
+    moved = Switch(add=(Rule(priority=5460, table=7703),), delete=(RULE,))
+    assert [moved] == [command.switch for command in bench.said(ApplySwitch, since=since)]

@@ -8,7 +8,8 @@ from meshwatchd.core.mover import MoveState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.plan import Rule, Switch
+from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.topology import Location
 from tests.support.bench import Bench, message, ready
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
@@ -124,3 +125,75 @@ def test_a_proposal_under_way_is_given_up_when_its_path_is_gone():
     bench.feed(_without_standby("a1"))
 
     assert (MoveState.IDLE, None) == (bench.conductor.mover.state, bench.conductor.mover.intent)
+
+
+FORMER, LATTER = Rule(priority=5460, table=7702), Rule(priority=5460, table=7703)
+
+
+def test_the_one_override_that_traffic_follows_is_adopted():
+    """The last process was killed between the two messages of a change: both are there, and the first is in effect."""
+    bench = Bench("a3", snapshot=msgspec.structs.replace(snapshot_of("a3"), rules=(LATTER, FORMER)))
+    bench.run(SECOND)
+
+    assert [3] == [fact.rank for fact in bench.said(out.OverrideAdopted)]
+    assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
+    assert (LATTER,) == bench.conductor.overrides()
+
+
+def test_an_unknown_override_before_a_known_one_is_left_together_with_it():
+    """Traffic is on the first; the pair's own stays if it is the path that is gone to, and goes if it is not."""
+    stale = Rule(priority=5460, table=7719)
+    bench = Bench("a3", snapshot=msgspec.structs.replace(snapshot_of("a3"), rules=(stale, FORMER)))
+    bench.run(2 * SECOND)
+
+    assert [Switch(delete=(stale, FORMER))] == [command.switch for command in bench.said(out.ApplySwitch)]
+    assert 0 == bench.conductor.active.rank
+
+
+def test_who_only_observes_removes_no_override():
+    """Not even one of two."""
+    settings = settings_for("a3", mode=Mode.OBSERVE)
+    bench = Bench("a3", settings=settings, rules=(FORMER, LATTER))
+    bench.run(SECOND)
+
+    assert [] == bench.said(out.ApplySwitch)
+
+
+def _seen(name, *rules):
+    return ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of(name), rules=rules))
+
+
+def test_an_override_that_went_while_the_agent_was_away_is_put_back():
+    """Nobody has told of it: the new agent's first look at the kernel does, if it is later than the last change."""
+    bench = ready("a3", rules=(FORMER,))
+    bench.run(5 * SECOND)
+    began = bench.now
+    bench.feed(_seen("a3", FORMER))
+    assert [] == bench.said(out.ApplySwitch, since=began)
+    bench.feed(ev.AgentLost(exit_status=-9))
+    bench.feed(_seen("a3"))
+
+    assert [Switch(add=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch, since=began)]
+    assert 1 == len(bench.said(out.ObjectReasserted, since=began))
+
+
+def test_an_override_that_is_nobody_s_is_removed():
+    """As a change that the kernel carried out without saying so leaves behind."""
+    bench = ready("a3")
+    bench.run(5 * SECOND)
+    bench.feed(_seen("a3", FORMER))
+
+    assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
+
+
+def test_a_snapshot_from_before_a_change_undoes_nothing():
+    """It may have been under way while the kernel was changed."""
+    bench = ready("a3")
+    bench.feed(_seen("a3"))
+    bench.hear("a2", message(ev.CoordinationKind.NOTICE, rank=2, target="a3"))
+    bench.run(SECOND)
+    assert 2 == bench.conductor.active.rank
+    began = bench.now
+    bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), is_bounded=True)))
+
+    assert [] == bench.said(out.ApplySwitch, since=began)

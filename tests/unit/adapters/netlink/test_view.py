@@ -42,6 +42,14 @@ def snapshot(source, *, is_ours=True):
     return asyncio.run(Mirror(source, KernelSettings(), MeshSettings(), judge).snapshot())
 
 
+def test_rules_of_one_priority_are_shown_as_the_kernel_asks_them():
+    """Of two overrides of a pair the first is the one in effect."""
+    source, later = kernel("eth0"), Rule(priority=OVERRIDE.priority, table=OVERRIDE.table - 1)
+    source.rules = [rule_body(OVERRIDE), rule_body(later)]
+
+    assert (OVERRIDE, later) == snapshot(source).rules
+
+
 def test_a_snapshot_has_devices_with_addresses_and_our_own_objects():
     """What is not marked and not in our way is not shown; of IPv6 addresses only the global ones are."""
     source = kernel("eth0")
