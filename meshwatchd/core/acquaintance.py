@@ -11,7 +11,7 @@ node whose clock was set back and whose files are lost is believed again as soon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import StrEnum
 
 from meshwatchd.model.settings import SECOND
@@ -23,7 +23,8 @@ OPEN_NS = 10 * SECOND
 """Longer than any way there and back."""
 
 MAX_KNOWN = 4096
-"""Names remembered; a mesh has a thousand, and whoever signs new names without end has the mesh key."""
+"""Names remembered; a mesh has a thousand, and whoever signs new names without end has the mesh key. Nodes that come
+and go, each with a name of its own, get there in weeks: `retain` makes room for those that come."""
 
 
 Stamp = tuple[int, int]
@@ -92,9 +93,9 @@ class Acquaintances:
         """Take over what an earlier process had proven."""
         self._proven[sender] = (epoch, counter)
 
-    def forget(self, sender: str) -> None:
-        """Drop a node that is no part of the mesh any longer."""
-        self._proven.pop(sender, None)
+    def retain(self, senders: Container[str]) -> None:
+        """Drop all others: whoever comes back is a stranger, who has to answer before a word of it counts."""
+        self._proven = {sender: stamp for sender, stamp in self._proven.items() if sender in senders}
 
     def proven(self) -> Iterator[tuple[str, int, int]]:
         """Name, epoch and highest counter of everybody, to be kept."""

@@ -153,12 +153,20 @@ class Roster:
         if name == self._node or name in self._settings.discovery.forbid:
             return False
         known = self.peers.get(name)
-        if known is None and len(self.peers) >= MAX_NODES:
+        if known is None and len(self.peers) >= MAX_NODES and not self._make_room(now):
             return False
         is_news = known is None or known.hello != hello
         self._is_stale |= is_news or name not in self._alive
         self.peers[name] = Heard(hello=hello, at_ns=now)
         return is_news
+
+    def _make_room(self, now: int) -> bool:
+        """Forget who has been silent for longest, as long as it is nobody who is alive."""
+        name, heard = min(self.peers.items(), key=lambda each: each[1].at_ns)
+        if now - heard.at_ns <= SILENT_NS:
+            return False
+        del self.peers[name]
+        return True
 
     def restore(self, hello: Hello, at_ns: int) -> None:
         """Take in what was kept from an earlier process, with the instant at which it was heard."""

@@ -386,6 +386,8 @@ class Discovery:
             self._believe(greeting, now)
         else:
             self.counters[judgement] += 1
+        if judgement is Judgement.TOO_MANY:
+            self._known.retain(self._roster.peers)
         is_strange = judgement in {Judgement.UNPROVEN, Judgement.OLD_EPOCH}
         if (greeting.asks or is_strange) and self._may_answer(source[0], now):
             is_own_port = source[1] == self._settings.probe.port - 1

@@ -55,6 +55,8 @@ class Reflexive:
             and _is_literal(hello.standby_endpoint)
         )
         self._direct = tuple(dict.fromkeys(hellos[name].standby_endpoint for name in leaders))[:MAX_DIRECT]
+        # The word of nodes that are forgotten would outvote that of those that are there.
+        self._witnesses = {name: address for name, address in self._witnesses.items() if name in hellos}
         return self._direct
 
     def sent(self, counter: int, address: str) -> None:

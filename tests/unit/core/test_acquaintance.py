@@ -77,7 +77,7 @@ def test_what_was_proven_outlives_a_restart():
 def test_a_forgotten_node_is_a_stranger():
     """Its name may come back with new hardware."""
     known = _met()
-    known.forget("b1")
+    known.retain({"b2"})
 
     assert Judgement.UNPROVEN is known.judge("b1", (7, 2), answers=None, now=0)
 
@@ -93,3 +93,7 @@ def test_memory_is_bounded():
     for number in range(MAX_KNOWN):
         known.judge(f"n{number}", (7, 1), answers=known.next_stamp(1), now=1)
     assert Judgement.TOO_MANY is known.judge("last", (7, 1), answers=known.next_stamp(1), now=1)
+
+    known.retain({"n0", "n1"})
+    assert ["n0", "n1"] == [sender for sender, _, _ in known.proven()]
+    assert Judgement.NEWS is known.judge("last", (7, 2), answers=known.next_stamp(1), now=1)

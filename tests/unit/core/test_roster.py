@@ -233,6 +233,20 @@ def test_nodes_are_bounded():
         roster.hear(hellos.hello("b1", seen={"node": f"n{number}"}), 0)
 
     assert MAX_NODES == len(roster.peers)
+    assert f"n{MAX_NODES}" not in roster.peers
+
+
+def test_a_newcomer_takes_the_place_of_who_has_been_silent_for_longest():
+    """Nodes that come and go fill the roster long before they are forgotten; the living are not pushed out."""
+    roster = _roster(_settings())
+    for number in range(MAX_NODES):
+        roster.hear(hellos.hello("b1", seen={"node": f"n{number}"}), number)
+    roster.hear(hellos.hello("b1", seen={"node": "n0"}), SILENT_NS)
+
+    assert not roster.hear(hellos.hello("b1", seen={"node": "early"}), SILENT_NS + 1)
+    assert roster.hear(hellos.hello("b1", seen={"node": "late"}), SILENT_NS + 2)
+    assert {"n0", "late"} <= roster.peers.keys()
+    assert "n1" not in roster.peers
 
 
 @pytest.mark.parametrize("pin", [{"location": "cellar"}, {}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.core.acquaintance import MAX_KNOWN
 from meshwatchd.model.settings import SECOND
 from meshwatchd.wire.hello import Greeting, Stamp, encode
 from tests.support import hellos
@@ -60,3 +61,15 @@ def test_a_node_that_sees_nonsense_tells_its_last_good_word(stage):
 
     assert [mesh] * 6 == stage.meshes()
     assert "pod_cidr 'everything'" in str(b3.log.named("hello.rejected")[0]["reason"])
+
+
+def test_a_mesh_of_nodes_that_come_and_go_stays_open_to_newcomers(stage):
+    """After weeks as many names have been proven as there is room for, nearly all of nodes that are gone."""
+    stage.start("a1", "b1").play(5 * SECOND)
+    known = stage.nodes["a1"].discovery._known
+    for number in range(MAX_KNOWN):
+        known.restore(f"gone-{number}", 1, 1)
+    stage.start("b3").play(20 * SECOND)
+
+    assert {"a1", "b1", "b3"} == set(stage.nodes["a1"].discovery.hellos())
+    assert {"b1", "b3"} == {sender for sender, _, _ in known.proven()}

@@ -99,3 +99,15 @@ def test_open_questions_are_bounded():
         reflexive.sent(counter, "203.0.113.4")
 
     assert 100 > len(reflexive._open)
+
+
+def test_who_is_forgotten_is_no_witness():
+    """Leaders of earlier days saw this node at an address that it has no more, and there may be many of them."""
+    reflexive, told = Reflexive(), hellos.whole_mesh()
+    for number in range(5):
+        reflexive.heard(f"gone-{number}", seen="203.0.113.11", came_from="", counter=0)
+    reflexive.heard("b1", seen="203.0.113.12", came_from="", counter=0)
+    assert "203.0.113.11" == reflexive.endpoint()
+    reflexive.direct(told, hellos.hello("a2"))
+
+    assert "203.0.113.12" == reflexive.endpoint()
