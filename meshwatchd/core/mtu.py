@@ -80,6 +80,7 @@ class SizeWatch:
         self._by_path: dict[tuple[str, Layer, int], SizeSession] = {}
         # Ids are not used again: the peers' replay windows would take a session's first probes for old ones.
         self._ids: dict[SizeKey, int] = {}
+        self._next_id = 0
         self._limits: set[int] = set()
         self._due = 0
 
@@ -93,6 +94,7 @@ class SizeWatch:
         has_fragments = self._settings.mtu.fragments
         chosen = (plan for plan in measured(plans, planner) if has_fragments or not plan.may_fragment)
         found = tuple(self._named(plan) for plan in chosen)
+        self._ids = {key_of(plan): plan.session for plan in found}
         before = {key_of(session.plan): session for session in self.sessions}
         interval_ns = self._interval_ns(len(found))
         self.sessions = tuple(
@@ -226,7 +228,10 @@ class SizeWatch:
         return max(ROUND_NS, count * SECOND // share)
 
     def _named(self, plan: SizePlan) -> SizePlan:
-        return msgspec.structs.replace(plan, session=self._ids.setdefault(key_of(plan), len(self._ids)))
+        known = self._ids.get(key_of(plan))
+        if known is None:
+            known, self._next_id = self._next_id, self._next_id + 1
+        return msgspec.structs.replace(plan, session=known)
 
     def _session(self, plan: SizePlan, before: SizeSession | None, interval_ns: int, now: int) -> SizeSession:
         if before is not None and before.plan == plan:

@@ -94,7 +94,10 @@ class PairWatch:
         self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
-        self.heard: dict[tuple[str, Layer], deque[int]] = {} if before is None else before.heard
+        known = {node.name for node in topology.mesh.nodes}
+        self.heard: dict[tuple[str, Layer], deque[int]] = {
+            key: times for key, times in ({} if before is None else before.heard).items() if key[0] in known
+        }
         self.accused_since: int = 0 if before is None else before.accused_since
 
     def judged(self) -> dict[PathKey, Group]:

@@ -135,6 +135,9 @@ class Schedule:
             self._by_id[plan.session] = session
             kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
             turns.setdefault(kind, []).append(session)
+        peers = {plan.peer for plan in ordered}
+        for each in waits.values():
+            each.retain(peers)
         self._waits, self._fresh_ports = waits, ports
         self.sessions = tuple(self._by_id.values())
         self._judging = tuple(session for session in self.sessions if not session.plan.is_advisory)

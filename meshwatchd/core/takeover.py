@@ -203,6 +203,7 @@ class Takeover:
     def _conduct(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
         """A conductor for each pair; one that is there already goes on with the paths that the pair has."""
         topology = planner.topology
+        self._engine.views.retain({node.name for node in topology.mesh.nodes})
         paths = topology.local_paths()
         home = topology.local.location
         known = {each.watch.remote: each for each in self._engine.conductors.values() if each.watch.home == home}

@@ -6,7 +6,7 @@ of four locations, fit in one banner; in a bigger mesh peers say one window afte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import IntEnum
 
 from meshwatchd.core.classifier import Leg
@@ -83,6 +83,13 @@ class PeerViews:
         self._latest[peer] = (banner, now)
         if banner.window:
             self._windows[peer, banner.window] = (banner, now)
+
+    def retain(self, peers: Container[str]) -> None:
+        """Forget all others: nodes that come and go have a name of their own each."""
+        self._latest = {peer: said for peer, said in self._latest.items() if peer in peers}
+        self._windows = {key: said for key, said in self._windows.items() if key[0] in peers}
+        self._other_keys = {peer: at for peer, at in self._other_keys.items() if peer in peers}
+        self._key_told = {peer: told for peer, told in self._key_told.items() if peer in peers}
 
     def is_lost(self, peer: str, now: int) -> bool:
         """Whether a peer's daemon has not been heard for so long that nothing can be agreed with it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from meshwatchd.core.session import Session
 from meshwatchd.model.ids import NodeName
 
@@ -26,6 +28,11 @@ class Waits:
         self.queue: list[tuple[int, Session, int]] = []
         self.outrun: dict[NodeName, int] = {}
         self.armed_at: int | None = None
+
+    def retain(self, peers: Container[NodeName]) -> None:
+        """Forget whom nobody asks any more."""
+        for peer in [peer for peer in self.outrun if peer not in peers]:
+            del self.outrun[peer]
 
     def end(self, late_ns: int) -> int | None:
         """When the first wait ends that was not ended by an answer, where this process is late by so much itself."""

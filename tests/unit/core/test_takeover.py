@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.adapters.journal.checkpoint import dump
+from meshwatchd.core.layout import NO_PATH
 from meshwatchd.core.mover import MoveState
+from meshwatchd.core.pair import HEARD_HISTORY
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
@@ -197,3 +200,37 @@ def test_a_snapshot_from_before_a_change_undoes_nothing():
     bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), is_bounded=True)))
 
     assert [] == bench.said(out.ApplySwitch, since=began)
+
+
+def _speak(bench, name):
+    """A node's fresh probes arrive for a while, over all layers."""
+    for layer, path in ((Layer.RELAY, 0), (Layer.UNDERLAY, NO_PATH), (Layer.OVERLAY, NO_PATH)):
+        for _ in range(HEARD_HISTORY):
+            request = ev.RequestReceived(
+                peer=name, layer=layer, path=path, flow=FlowClass.FRESH, is_fresh_epoch=True, banner=ev.Banner(window=1)
+            )
+            bench.feed(request)
+    bench.feed(ev.OtherKeySeen(peer=name, key_id=7))
+
+
+def test_nodes_that_come_and_go_leave_nothing_behind():
+    """Machines of a cluster that scales have a name of their own each; after months there were thousands."""
+    bench = ready("a1")
+    last = declared_mesh().node[-1]
+    sizes = []
+    for number in range(24):
+        name = NodeName(f"ip-10-2-1-{number:04}")
+        node = msgspec.structs.replace(
+            last,
+            name=name,
+            node_ip=f"10.2.1.{number}",
+            pod_cidr=f"10.245.{number}.0/24",
+            overlay_ip=f"10.245.{number}.0",
+        )
+        bench.feed(_snapshot("a1", node=(*declared_mesh().node, node)))
+        bench.run(SECOND)
+        _speak(bench, name)
+        bench.feed(_snapshot("a1"))
+        sizes.append(len(dump(bench.engine, at_ns=0, wall_ns=0)))
+
+    assert max(sizes[12:]) - max(sizes[:12]) < 5000, "one of them took 2 000 bytes"
