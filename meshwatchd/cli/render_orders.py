@@ -28,9 +28,14 @@ def _tell(order: Order) -> str:
         case OrderKind.DRAIN:
             return "this node is taken out of service: others move off it"
         case OrderKind.PIN:
-            return f"{place}: rank {order.rank} is the path to come back to"
+            return f"{place}: {_path(order)} is the path to come back to"
         case OrderKind.CONFIRM:
-            return f"{place}: back to rank {order.rank} unless you run `meshwatchctl confirm`"
+            return f"{place}: back to {_path(order)} unless you run `meshwatchctl confirm`"
+
+
+def _path(order: Order) -> str:
+    """Its relays where they are known: a rank may mean others by the time that this is read."""
+    return " - ".join(order.relays) if order.relays else f"rank {order.rank}"
 
 
 def _owner(order: Order) -> str:

@@ -199,7 +199,8 @@ class Agreement:
         if orders.about(OrderKind.PAUSE, remote) is not None:
             return Reason.PAUSED
         pin = orders.about(OrderKind.PIN, remote)
-        is_leaving = message.reason is Reason.RESTORED and pin is not None and message.rank != pin.rank
+        path = None if pin is None else self._context.ordered(pin)
+        is_leaving = message.reason is Reason.RESTORED and path is not None and message.rank != path.rank
         return Reason.PINNED if is_leaving else None
 
     def _knows_better(self, target: Path, sender: NodeName, now: int) -> bool:

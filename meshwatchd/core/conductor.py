@@ -287,7 +287,7 @@ class Conductor:
         if order.kind is OrderKind.PIN:
             self.mover.unpin()
         elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
-            self._undo = next((path for path in self.watch.paths if path.rank == order.rank), None)
+            self._undo = self.context.ordered(order)
             self._undo_until = now + UNDO_NS
         self.next_review = now
 
@@ -445,7 +445,7 @@ class Conductor:
         context, active = self.context, self.mover.active
         banned, local = self.execution.banned_until, context.planner.topology.local.location
         pin = context.orders.about(OrderKind.PIN, self.watch.remote)
-        pinned = None if pin is None else next((path for path in self.watch.paths if path.rank == pin.rank), None)
+        pinned = None if pin is None else context.ordered(pin)
         return Situation(
             paths=tuple([path for path in self.watch.paths if banned.get(path.number, 0) <= now]),
             group=self.watch.group,

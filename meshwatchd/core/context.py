@@ -23,6 +23,7 @@ from meshwatchd.model.events import CoordinationKind
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
+from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Path
 
@@ -65,6 +66,12 @@ class PairContext(msgspec.Struct, kw_only=True):
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    def ordered(self, order: Order) -> Path | None:
+        """The path that an order is about, as long as the mesh has it."""
+        if order.relays:
+            return next((path for path in self.watch.paths if path.relays == order.relays), None)
+        return next((path for path in self.watch.paths if path.rank == order.rank), None)
 
     def is_cramped(self, path: Path) -> bool:
         """Whether a path was proven to lose large packets."""

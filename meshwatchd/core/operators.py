@@ -50,8 +50,8 @@ def _answer_move(engine: Engine, event: OperatorRequested, now: int) -> Iterator
     if not is_reasonable(event.duration_ns):
         yield _refuse(event, TOO_LONG)
     elif event.verb is OperatorVerb.PIN and target is conductor.mover.active and not target.is_primary:
-        event = msgspec.structs.replace(event, to_rank=target.rank)
-        yield from answer_order(engine, msgspec.structs.replace(event, location=conductor.watch.remote), now)
+        event = msgspec.structs.replace(event, to_rank=target.rank, location=conductor.watch.remote)
+        yield from answer_order(engine, event, now, relays=target.relays)
     elif problem:
         yield _refuse(event, problem, operations)
     elif event.is_dry_run:
@@ -76,14 +76,22 @@ def _order(event: OperatorRequested, conductor: Conductor, target: Path, now: in
     remote, active = conductor.watch.remote, conductor.mover.active
     if event.verb is OperatorVerb.PIN:
         lasts_ns = USUAL_NS if event.duration_ns is None else event.duration_ns
-        kind, rank = OrderKind.PIN, target.rank
+        kind, path = OrderKind.PIN, target
     elif event.verb is OperatorVerb.FAILOVER and event.duration_ns is not None:
         # Only a relay of the path to go back to can ask for it; the way home is open to the relays of what is left.
         is_relay = conductor.context.local_node in active.relays
-        lasts_ns, kind, rank = event.duration_ns, OrderKind.CONFIRM, active.rank if is_relay else 0
+        lasts_ns, kind, path = event.duration_ns, OrderKind.CONFIRM, active if is_relay else conductor.watch.primary
     else:
         return None
-    return Order(kind=kind, name=event.name, until_ns=now + lasts_ns, location=remote, rank=rank, reason=event.reason)
+    return Order(
+        kind=kind,
+        name=event.name,
+        until_ns=now + lasts_ns,
+        location=remote,
+        rank=path.rank,
+        reason=event.reason,
+        relays=() if path.is_primary else path.relays,
+    )
 
 
 def _find(engine: Engine, location: str) -> Conductor | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import OrderEnded, OrderGiven, Output, ReplyOperator
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MINUTE, SECOND
@@ -33,8 +34,10 @@ SHORTEST_NS, LONGEST_NS = SECOND, 30 * 24 * 60 * MINUTE
 """An order for longer is a change of the configuration."""
 
 
-def answer_order(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output]:
-    """Take or end a standing order; always ends with one ReplyOperator."""
+def answer_order(
+    engine: Engine, event: OperatorRequested, now: int, *, relays: tuple[NodeName, ...] = ()
+) -> Iterator[Output]:
+    """Take or end a standing order about the path with these relays, if any; always ends with one ReplyOperator."""
     places = sorted(conductor.watch.remote for conductor in engine.conductors.values())
     if event.location and event.location not in places:
         yield _reply(
@@ -43,7 +46,7 @@ def answer_order(engine: Engine, event: OperatorRequested, now: int) -> Iterator
     elif event.verb in ENDED_BY:
         yield from _end(engine, event)
     else:
-        yield from _give(engine, event, now)
+        yield from _give(engine, event, now, relays)
 
 
 TOO_LONG = "an order stands for 1 s to 30 days"
@@ -54,7 +57,7 @@ def is_reasonable(duration_ns: int | None) -> bool:
     return duration_ns is None or SHORTEST_NS <= duration_ns <= LONGEST_NS
 
 
-def _give(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output]:
+def _give(engine: Engine, event: OperatorRequested, now: int, relays: tuple[NodeName, ...]) -> Iterator[Output]:
     kind = GIVEN_BY[event.verb]
     duration_ns = USUAL_NS if event.duration_ns is None else event.duration_ns
     if not is_reasonable(duration_ns):
@@ -67,6 +70,7 @@ def _give(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output
         location=event.location,
         rank=event.to_rank,
         reason=event.reason,
+        relays=relays,
     )
     words = f"{_TELLING[kind]} for {render_duration(duration_ns)}{_consequences(engine, kind)}"
     if event.is_dry_run:

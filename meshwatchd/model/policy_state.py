@@ -33,7 +33,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         location: the remote location it is about; empty for all of them.
-        rank: PIN: the path to use; CONFIRM: the path to go back to.
+        rank: PIN: the path to use; CONFIRM: the path to go back to; as it was when that was said.
+        relays: of that path: ranks are positions, which another leader changes. Empty where rank 0 is meant, the mesh's
+            own path whichever that is, and in orders of versions before this field.
         reason: in the operator's words.
     """
 
@@ -43,6 +45,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
     rank: int | None = None
     reason: str = ""
+    relays: tuple[NodeName, ...] = ()
 
 
 class PathPenalty(msgspec.Struct, frozen=True, kw_only=True):

@@ -250,3 +250,20 @@ def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_all_the_same():
     assert moved, world.story(since=began)
     assert world.now - began >= 390 * MS
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)
+
+
+def test_a_pin_is_on_a_path_and_not_on_its_rank():
+    """A path is pinned, and its relay becomes leader: rank 1 is the path past it then, and nobody wants that one."""
+    world = settled_world()
+    pin = ev.OperatorRequested(
+        request=1, verb=ev.OperatorVerb.PIN, name="ann", location="cloud", to_rank=1, duration_ns=600 * SECOND
+    )
+    assert world.operate("a1", pin).is_accepted
+    world.run(3 * SECOND)
+    relays = {name: node.conductor.mover.active.relays for name, node in world.nodes.items()}
+    assert {("b2", "a1")} == set(relays.values()), world.story()
+    world.change(B2_LEADS)
+
+    lost = _run_watching(world, 20 * SECOND, [("a3", "b3"), ("a2", "b3"), ("a1", "b3")], step_ns=20 * MS)
+    assert [] == lost, world.story()
+    assert relays == {name: node.conductor.mover.active.relays for name, node in world.nodes.items()}, world.story()

@@ -217,14 +217,16 @@ type Path (
   is_suppressed: bool
 )
 
-# An operator's standing order. Kinds: pause, drain, pin, confirm. An empty location stands for all.
+# An operator's standing order. Kinds: pause, drain, pin, confirm. An empty location stands for all; the rank is of
+# when the order was given, the relays say which path was meant.
 type Order (
   kind: string,
   name: string,
   until_ns: int,
   location: string,
   rank: ?int,
-  reason: string
+  reason: string,
+  relays: []string
 )
 
 # What is broken, where, and why we say so.

@@ -18,6 +18,9 @@ def _lines(*orders, drained=()):
     return list(render_orders(shown, NOW_NS, paint_nothing))
 
 
+BACKUPS = NodeName("b2"), NodeName("a2")
+
+
 @pytest.mark.parametrize(
     ("order", "line"),
     [
@@ -32,6 +35,10 @@ def _lines(*orders, drained=()):
         (
             Order(kind=OrderKind.DRAIN, name="ann", until_ns=NOW_NS),
             "DRAIN  this node is taken out of service: others move off it, by ann, about to end",
+        ),
+        (
+            Order(kind=OrderKind.PIN, name="", location="onprem", rank=3, relays=BACKUPS, until_ns=NOW_NS + MINUTE),
+            "PIN  to onprem: b2 - a2 is the path to come back to, for 1 min more",
         ),
         (
             Order(kind=OrderKind.CONFIRM, name="", location="onprem", rank=0, until_ns=NOW_NS + MINUTE // 2),
