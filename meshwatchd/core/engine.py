@@ -237,7 +237,8 @@ class Engine:
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
         # A session that misses several answers in one turn has changed once.
         outputs += [_changed(session) for session, before in first.items() if session.state is not before]
-        for order in self.memory.orders.expire(now):
+        # Before the first mesh there is nobody to undo what an order that is over held.
+        for order in () if self.topology is None else self.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
             for conductor in self.conductors.values():
                 conductor.order_expired(order, now)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.core.memory import Memory
-from meshwatchd.model.events import OperatorRequested, OperatorVerb, StateRestored
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.events import FindingsReported, OperatorRequested, OperatorVerb, SnapshotReceived, StateRestored
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import OrderGiven, SaveState
+from meshwatchd.model.outputs import OrderEnded, OrderGiven, SaveState
+from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import Order, OrderKind, PairRecord, PathPenalty, PolicyState
-from meshwatchd.model.settings import MINUTE, SECOND
+from meshwatchd.model.settings import MINUTE, SECOND, MeshSettings
+from meshwatchd.model.snapshot import Snapshot
 from tests.support.bench import Bench, ready
+from tests.support.lab_mesh import settings_for, snapshot_of
 
 PIN = Order(kind=OrderKind.PIN, name="ann", until_ns=10_000 * SECOND, location="cloud", rank=3)
 HOME = (NodeName("b1"), NodeName("a1"))
@@ -49,3 +56,25 @@ def test_an_order_is_kept_at_once():
 
     assert [("pause", "ann", bench.now + MINUTE)] == [(o.kind, o.name, o.until_ns) for o in kept.state.orders]
     assert [] == bench.said(SaveState, since=bench.now + 1)
+
+
+def test_a_failover_that_nobody_has_confirmed_is_undone_though_the_mesh_is_known_late():
+    """Restarted meanwhile; a finding of the agent lets time pass before there is anybody to undo it."""
+    order = Order(kind=OrderKind.CONFIRM, name="ann", until_ns=51 * SECOND, location="onprem", rank=0)
+    state = PolicyState(orders=(order,), pairs=(PairRecord(location="onprem", is_pinned=True),))
+    settings = settings_for("b3")
+    nothing = msgspec.structs.replace(settings, mesh=MeshSettings())
+    bench = Bench("b3", settings=nothing, snapshot=Snapshot())
+    bench.feed(StateRestored(state=state))
+    finding = AuditFinding(code=FaultCode.CONNTRACK_FULL, device="", subject="", culprit="b3", because=())
+    bench.feed(FindingsReported(findings=(finding,)))
+    bench.feed(FindingsReported())
+    bench.run(10 * SECOND)
+    override = Rule(priority=5460, table=7701)
+    bench.feed(
+        SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("b3", rules=(override,)), mesh=settings.mesh))
+    )
+    bench.run(SECOND)
+
+    assert [OrderEnded(order=order, is_expired=True)] == bench.said(OrderEnded)
+    assert bench.conductor.watch.primary is bench.conductor._undo
