@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from meshwatchd.core.mover import MoveState
-from meshwatchd.core.order_desk import TOO_LONG, USUAL_NS, answer_order, is_reasonable
+from meshwatchd.core.order_desk import TOO_LONG, TOO_WORDY, USUAL_NS, answer_order, is_reasonable, is_wordy
 from meshwatchd.core.orders import Orders
 from meshwatchd.core.planner import Planner
 from meshwatchd.model.events import OperatorRequested, OperatorVerb, Reason
@@ -27,7 +27,9 @@ MOVES = (OperatorVerb.FAILOVER, OperatorVerb.FAILBACK, OperatorVerb.PIN)
 
 def answer(engine: Engine, event: OperatorRequested, now: int) -> Iterator[Output]:
     """Carry out or refuse a request; always ends with one ReplyOperator."""
-    if event.verb in MOVES:
+    if is_wordy(event):
+        yield _refuse(event, TOO_WORDY)
+    elif event.verb in MOVES:
         yield from _answer_move(engine, event, now)
     else:
         yield from answer_order(engine, event, now)

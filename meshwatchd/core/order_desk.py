@@ -51,6 +51,16 @@ def answer_order(
 
 TOO_LONG = "an order stands for 1 s to 30 days"
 
+MAX_NAME, MAX_REASON = 100, 500
+"""Characters. Every daemon keeps all orders in one file, which is moved aside as a whole when it is too large."""
+
+TOO_WORDY = f"a name has at most {MAX_NAME} characters, and a reason {MAX_REASON}"
+
+
+def is_wordy(event: OperatorRequested) -> bool:
+    """Whether a request says more than is kept."""
+    return len(event.name) > MAX_NAME or len(event.reason) > MAX_REASON
+
 
 def is_reasonable(duration_ns: int | None) -> bool:
     """Whether an order may stand for so long."""

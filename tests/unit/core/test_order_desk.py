@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.order_desk import is_reasonable
+from meshwatchd.adapters.state_file import StateFile
+from meshwatchd.core.order_desk import MAX_NAME, MAX_REASON, is_reasonable
 from meshwatchd.core.orders import MAX_ORDERS
 from meshwatchd.model.events import CoordinationKind, OperatorRequested, OperatorVerb
-from meshwatchd.model.outputs import OrderEnded, OrderGiven, ReplyOperator, SetBanner
+from meshwatchd.model.outputs import OrderEnded, OrderGiven, ReplyOperator, SaveState, SetBanner
 from meshwatchd.model.settings import MINUTE, SECOND
 from tests.support.bench import Bench, ready
 
@@ -141,3 +142,27 @@ def test_too_many_orders_are_refused():
     for number in range(MAX_ORDERS):
         assert _ask(bench, OperatorVerb.PAUSE, name=str(number)).is_accepted
     assert "there are too many orders; end some" == _ask(bench, OperatorVerb.PAUSE, name="one more").text
+
+
+@pytest.mark.parametrize("verb", [OperatorVerb.PAUSE, OperatorVerb.PIN, OperatorVerb.RESUME, OperatorVerb.FAILOVER])
+@pytest.mark.parametrize("words", [{"name": "x" * (MAX_NAME + 1)}, {"reason": "x" * (MAX_REASON + 1)}])
+def test_more_words_than_are_kept_are_refused(verb, words):
+    """Sixty-four orders of 64 KiB would be more than the file of the state directory may hold."""
+    bench = ready("a1")
+    reply = _ask(bench, verb, **{"name": "ann", **words})
+
+    assert (False, "a name has at most 100 characters, and a reason 500") == (reply.is_accepted, reply.text)
+    assert [] == _standing(bench)
+
+
+def test_as_many_orders_as_there_may_be_are_read_again(tmp_path):
+    """With as many words as each may have, in the longest form of JSON."""
+    bench = ready("a1")
+    for number in range(MAX_ORDERS):
+        name = f"{number:03}".ljust(MAX_NAME, "\x01")
+        assert _ask(bench, OperatorVerb.PAUSE, name=name, reason="\x01" * MAX_REASON).is_accepted
+    file = StateFile(tmp_path, boot="x")
+    assert "" == file.save(bench.said(SaveState)[-1].state)
+
+    state, problem = file.load()
+    assert ("", MAX_ORDERS) == (problem, len(state.orders) if state is not None else 0)
