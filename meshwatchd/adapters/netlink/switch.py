@@ -31,6 +31,9 @@ _CAPPED_ACK_BYTES: Final = fibrule.MESSAGE.size + _ERROR.size + fibrule.MESSAGE.
 """Header, error number, header of the message it answers; NETLINK_CAP_ACK leaves out the rest of that."""
 
 _RECEIVE_BYTES: Final = 64 * 1024
+_MAX_UNREAD: Final = 1000
+"""Messages that may wait in front of an answer; a socket's buffer holds no more."""
+
 _DUMP_REQUEST: Final = struct.pack("=BBBBB2xBI", socket.AF_INET, 0, 0, 0, 0, 0, 0)
 
 
@@ -149,8 +152,29 @@ class RuleSwitch:
         type_ = fibrule.RTM_NEWRULE if step.is_add else fibrule.RTM_DELRULE
         body = fibrule.encode_rule(step.rule, self._protocol)
         sequence = self._send(type_, flags, body, op=step)
-        for message in self._receive(sequence, op=step):
+        try:
+            messages = self._receive(sequence, op=step)
+        except KernelError:
+            # ENOBUFS: the acknowledgement is lost, and the step is done all the same, unless it was refused.
+            if self._is_done(step):
+                return
+            raise
+        for message in messages:
             self._check(message, op=step)
+
+    def _is_done(self, step: _Step) -> bool:
+        """Whether the kernel's rules are as after a step; False as well where they cannot be read."""
+        for _ in range(_MAX_UNREAD):
+            try:
+                self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:
+                continue  # told once for all that was lost
+        try:
+            return self._is_ours(step.rule) is step.is_add
+        except KernelError:
+            return False
 
     def _send(self, type_: int, flags: int, body: bytes, *, op: str | _Step) -> int:
         self._sequence = (self._sequence + 1) & 0xFFFF_FFFF

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
 
+from meshwatchd.adapters.netlink import fibrule
 from meshwatchd.adapters.netlink.fibrule import KernelRule
 from meshwatchd.adapters.netlink.switch import RuleSwitch
 from meshwatchd.model.errors import KernelError
@@ -80,6 +82,34 @@ def test_what_is_done_already_is_done(space, switch):
 
     switch.apply(Switch(delete=(OVERRIDE,)))
     switch.apply(Switch(delete=(OVERRIDE,)))
+    assert [] == _shown(space)
+
+
+def _clog(switch):
+    """Leave no room in the socket for an acknowledgement, as memory that is short does."""
+    switch._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    body = fibrule.encode_rule(Rule(priority=5999, table=9999), 117)
+    flags = fibrule.NLM_F_REQUEST | fibrule.NLM_F_ACK
+    for sequence in range(900, 910):
+        switch._socket.send(fibrule.encode_message(fibrule.RTM_DELRULE, flags, sequence, body))
+
+
+def test_a_change_whose_acknowledgement_is_lost_is_known_to_be_done(space, switch):
+    """The kernel reports ENOBUFS for its own word: an override that nobody knew of would stay."""
+    _clog(switch)
+    switch.apply(Switch(add=(OVERRIDE,)))
+    assert 1 == len(_shown(space))
+
+    _clog(switch)
+    switch.apply(Switch(delete=(OVERRIDE,)))
+    assert [] == _shown(space)
+
+
+def test_a_refusal_that_is_lost_is_a_refusal(space, switch):
+    """Somebody else's rule is in the way, and the kernel's word for it has no room."""
+    _clog(switch)
+    with pytest.raises(KernelError):
+        switch.apply(Switch(add=(Rule(priority=5460, goto=5400),)))
     assert [] == _shown(space)
 
 
