@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 import stat
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from meshwatchd.adapters.journal.replay import replay, segments
-from meshwatchd.adapters.journal.writer import BUFFER_BYTES, SEGMENTS, Journal
+from meshwatchd.adapters.journal.writer import BUFFER_BYTES, PAUSE, SEGMENTS, Journal
 from meshwatchd.model.events import Tick
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import Bench, primary_is_silent, ready
@@ -95,6 +99,8 @@ def test_a_file_system_that_takes_nothing_stops_the_journal_and_nothing_else(tmp
     counters: Counter[str] = Counter()
     bench, journal = _bench(tmp_path / "file" / "journal", counters=counters)
     bench.run(SECOND)
+    for _ in range(PAUSE):
+        journal.keep(bench.engine, bench.now)
     assert 1 == counters["journal-unwritten"]
     journal.keep(bench.engine, bench.now)
     journal.close()
@@ -109,3 +115,61 @@ def test_an_engine_that_cannot_be_kept_is_counted(tmp_path):
     journal.close()
     assert 1 == counters["journal-unwritten"]
     assert [] == list(tmp_path.glob("*.state"))
+
+
+@contextmanager
+def _room_for(size: int) -> Iterator[None]:
+    """Files may have so many bytes: what is written beyond is cut off, and then refused, as on a disk that is full."""
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+        signal.signal(signal.SIGXFSZ, former)
+
+
+def test_a_segment_ends_where_the_disk_was_full_for_a_moment(tmp_path):
+    """Half of a write, and room again by the next: what would come after the hole has another beginning."""
+    counters: Counter[str] = Counter()
+    bench, journal = _bench(tmp_path, counters=counters)
+    bench.run(SECOND)
+    journal.flush()
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.events"))
+    bench.run(SECOND)
+    with _room_for(size + 50):
+        journal.flush()
+    bench.run(SECOND)
+    journal.keep(bench.engine, bench.now)
+    journal.close()
+
+    assert 1 == counters["journal-unwritten"]
+    assert size + 50 == sum(path.stat().st_size for path in tmp_path.glob("*.events"))
+    (segment,) = segments(tmp_path)
+    assert all(step.is_same for step in replay(segment))
+
+
+def test_a_disk_that_stays_full_does_not_cost_what_is_there(tmp_path):
+    """Segments that hold nothing push nobody out, and hardly any is tried; once there is room the journal goes on."""
+    counters: Counter[str] = Counter()
+    bench, journal = _bench(tmp_path, counters=counters)
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+    journal.keep(bench.engine, bench.now)
+    journal._reap(options=0)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with _room_for(0):
+        for _ in range(10 * PAUSE):
+            bench.run(100 * MS)
+            journal.keep(bench.engine, bench.now)
+            journal._reap(options=0)
+
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert 10 >= counters["journal-unwritten"]
+    for _ in range(PAUSE + 1):
+        bench.run(100 * MS)
+        journal.keep(bench.engine, bench.now)
+    journal.close()
+    assert 2 == len(segments(tmp_path))
+    assert all(step.is_same for segment in segments(tmp_path) for step in replay(segment))
