@@ -1,11 +1,13 @@
 """A whole engine as bytes.
 
 Only for the same program: a checkpoint holds the engine's insides, and another version has others. It is read by
-unpickling, which runs what it is told to: `load` takes only files that nobody else can have written.
+unpickling, which runs what it is told to: `load` takes only files that nobody else can have written, and whose bytes
+are those that were written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pickle
@@ -21,7 +23,9 @@ from meshwatchd.core.engine import Engine
 from meshwatchd.model.errors import JournalError
 from meshwatchd.profiles import PROFILES
 
-MAGIC: Final = b"MWJ1"
+MAGIC: Final = b"MWJ2"
+"""A digest of the rest of the file follows, then the header's length, the header and the pickled engine."""
+_DIGEST_BYTES: Final = 16
 _LENGTH: Final = struct.Struct("<I")
 _PROFILES: Final = "profiles"
 """Stands for the registry of profiles, which is code and not state."""
@@ -62,7 +66,8 @@ def dump(engine: object, *, at_ns: int, wall_ns: int) -> bytes:
     )
     body = io.BytesIO()
     _Pickler(body, protocol=5).dump(engine)
-    return MAGIC + _LENGTH.pack(len(header)) + header + body.getvalue()
+    content = _LENGTH.pack(len(header)) + header + body.getvalue()
+    return MAGIC + _digest(content) + content
 
 
 def load(path: Path) -> tuple[Header, Engine]:
@@ -97,11 +102,18 @@ def _read(path: Path) -> bytes:
 
 
 def _split(path: Path, content: bytes) -> tuple[Header, bytes]:
-    start = len(MAGIC) + _LENGTH.size
+    digest_end = len(MAGIC) + _DIGEST_BYTES
+    start = digest_end + _LENGTH.size
     if content[: len(MAGIC)] != MAGIC or len(content) < start:
         raise JournalError(path, "it is no checkpoint of a journal", "name a journal-*.state file, or its folder")
-    (length,) = _LENGTH.unpack_from(content, len(MAGIC))
+    if content[len(MAGIC) : digest_end] != _digest(content[digest_end:]):
+        raise JournalError(path, "its bytes are not those that were written", "begin with another segment")
+    (length,) = _LENGTH.unpack_from(content, digest_end)
     try:
         return msgspec.msgpack.decode(content[start : start + length], type=Header), content[start + length :]
     except msgspec.MsgspecError as error:
         raise JournalError(path, f"its header is damaged ({error})", "begin with a later segment") from error
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()

@@ -10,6 +10,7 @@ import msgspec
 
 from meshwatchd.adapters.journal.checkpoint import Header, load
 from meshwatchd.adapters.journal.records import Input, decode
+from meshwatchd.core.engine import Engine
 from meshwatchd.model.errors import JournalError
 from meshwatchd.model.outputs import Output, SendProbe
 
@@ -51,17 +52,37 @@ def segments(place: Path) -> list[Path]:
 def replay(checkpoint: Path) -> Iterator[Replayed]:
     """Replay one segment.
 
+    What was said to the last event of a file may have been cut off with the end of it, and is compared with nothing.
+
     Raises:
-        JournalError: it cannot be read.
+        JournalError: it cannot be read, or the engine cannot be given what is in it.
     """
     header, engine = load(checkpoint)
-    for given in _inputs(checkpoint.with_suffix(".events"), header):
+    events = checkpoint.with_suffix(".events")
+    held: Replayed | None = None
+    for place, given in enumerate(_inputs(events, header), 1):
+        if held is not None:
+            yield held
+        says = _handle(engine, given, events, place)
+        step = Replayed(given.at_ns, header.wall_ns + given.at_ns - header.at_ns, given.said, says)
+        held = step if says or given.said else None
+    if held is not None and held.said:
+        yield held
+
+
+def _handle(engine: Engine, given: Input, path: Path, place: int) -> tuple[Output, ...]:
+    """What the engine says to one event, but for probes."""
+    try:
         if given.is_asked:
             engine.deadline()
         outputs = engine.handle(given.event, given.at_ns)
-        says = tuple(output for output in outputs if not isinstance(output, SendProbe))
-        if says or given.said:
-            yield Replayed(given.at_ns, header.wall_ns + given.at_ns - header.at_ns, given.said, says)
+    except Exception as error:
+        kind = type(given.event).__name__
+        reason = f"the engine cannot be given event {place}, {kind} at {given.at_ns} ns: {error!r}"
+        raise JournalError(
+            path, reason, "its bytes may not be those that were written; else report it as a bug"
+        ) from error
+    return tuple(output for output in outputs if not isinstance(output, SendProbe))
 
 
 def _inputs(path: Path, header: Header) -> Iterator[Input]:

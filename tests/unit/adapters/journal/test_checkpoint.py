@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 import meshwatchd
@@ -15,6 +17,10 @@ def _stored(path, bench):
     path.write_bytes(dump(bench.engine, at_ns=bench.now, wall_ns=77))
     path.chmod(0o600)
     return path
+
+
+def _signed(content):
+    return MAGIC + hashlib.blake2b(content, digest_size=16).digest() + content
 
 
 def test_a_loaded_engine_goes_on_as_the_original(tmp_path):
@@ -39,10 +45,12 @@ def test_a_loaded_engine_goes_on_as_the_original(tmp_path):
     [
         (lambda content: b"", "it is no checkpoint of a journal"),
         (lambda content: b"MWJ0" + content[4:], "it is no checkpoint of a journal"),
-        (lambda content: content[:9], "its header is damaged"),
-        (lambda content: content[:-20], "the checkpoint is damaged"),
+        (lambda content: content[:9], "it is no checkpoint of a journal"),
+        (lambda content: content[:-20], "its bytes are not those that were written"),
+        (lambda content: _signed(content[20:24] + b"\xc1" + content[25:]), "its header is damaged"),
+        (lambda content: _signed(content[20:-20]), "the checkpoint is damaged"),
         (
-            lambda content: content.replace(meshwatchd.__version__.encode(), b"9" * len(meshwatchd.__version__)),
+            lambda content: _signed(content[20:].replace(meshwatchd.__version__.encode(), b"9.9.9")),
             "written by",
         ),
     ],
@@ -56,6 +64,16 @@ def test_what_cannot_be_used_is_named(tmp_path, spoil, problem):
     with pytest.raises(JournalError, match=problem) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+def test_no_bit_of_it_may_be_another(tmp_path):
+    """Whatever it stands for: unpickled, it would be an engine that never was, or a traceback in the middle of it."""
+    path = _stored(tmp_path / "x.state", ready("a1"))
+    content = path.read_bytes()
+    for place in range(0, len(content), len(content) // 200):
+        path.write_bytes(content[:place] + bytes((content[place] ^ 1 << place % 8,)) + content[place + 1 :])
+        with pytest.raises(JournalError, match=r"its bytes are not those|it is no checkpoint"):
+            load(path)
 
 
 def test_a_file_that_others_can_write_is_not_run(tmp_path):

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from meshwatchd.adapters.journal.checkpoint import dump, load
 from meshwatchd.adapters.journal.replay import replay, segments
 from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.model import outputs as out
@@ -57,4 +58,37 @@ def test_a_segment_without_its_events_is_named(tmp_path):
     assert [segment] == segments(segment.with_suffix(".events"))
     segment.with_suffix(".events").unlink()
     with pytest.raises(JournalError, match="keep both files of a segment together"):
+        list(replay(segment))
+
+
+def _segment(folder):
+    """A fault at a leader, in one file."""
+    world = healthy_world(seed=5)
+    world.journals["a1"] = Journal(folder, 1 << 20, Counter())
+    world.journals["a1"].begin(world.nodes["a1"].engine, world.now)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(300 * MS)
+    world.journals["a1"].close()
+    (segment,) = segments(folder)
+    return segment
+
+
+def test_a_file_that_ends_anywhere_shows_no_difference(tmp_path):
+    """A crash, or a disk that was full, between an event and what was said to it."""
+    segment = _segment(tmp_path)
+    events = segment.with_suffix(".events")
+    content, whole = events.read_bytes(), sum(1 for _ in replay(segment))
+    assert whole > 10
+    for end in range(len(content), len(content) - 1500, -10):
+        events.write_bytes(content[:end])
+        assert [] == [step for step in replay(segment) if not step.is_same]
+
+
+def test_an_event_that_the_engine_cannot_be_given_is_named(tmp_path):
+    """Its number, its kind and its time, whether a damaged event or a bug is the cause."""
+    segment = _segment(tmp_path)
+    header, engine = load(segment)
+    engine.by_path = {}
+    segment.write_bytes(dump(engine, at_ns=header.at_ns, wall_ns=header.wall_ns))
+    with pytest.raises(JournalError, match=r"cannot be given event \d+, (Tick|ReplyReceived) at \d+ ns: KeyError"):
         list(replay(segment))
