@@ -109,7 +109,13 @@ class StateFile:
         stored = _decode(content)
         if isinstance(stored, str):
             return Loaded(None, self._quarantine(stored))
-        return Loaded(stored.state.shifted(self._shift_ns(stored)))
+        state = stored.state.shifted(self._shift_ns(stored))
+        try:
+            msgspec.msgpack.encode(state)
+        except OverflowError as error:
+            # JSON has numbers of any length, and the engine could not be told of them.
+            return Loaded(None, self._quarantine(f"not understood ({error})"))
+        return Loaded(state)
 
     def _shift_ns(self, stored: _Stored) -> int:
         """From the clock of the writer's boot to this one's, by the wall clock, which may have been set back."""

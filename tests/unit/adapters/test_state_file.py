@@ -69,6 +69,17 @@ def test_what_makes_no_sense_is_moved_aside_and_named(tmp_path, content, why):
     assert (None, "") == _file(tmp_path).load()
 
 
+def test_numbers_that_no_engine_can_be_told_are_no_state(tmp_path):
+    """JSON has them; the agent would crash over them at each of its starts."""
+    _file(tmp_path).save(STATE)
+    path = tmp_path / FILE_NAME
+    path.write_bytes(path.read_bytes().replace(b'"until_ns":1000', b'"until_ns":1' + b"0" * 25))
+    state, problem = _file(tmp_path).load()
+
+    assert state is None
+    assert "moved aside as policy.corrupt" in problem
+
+
 def test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file(tmp_path):
     """A directory in the place of the new file stands for a full disk."""
     _file(tmp_path).save(STATE)
