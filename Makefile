@@ -182,6 +182,10 @@ need-root:
 install: venv ## install below DESTDIR (default: this machine)
 	@scripts/install --venv $(VENV) --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFDIR)'
 
+.PHONY: talos-extension
+talos-extension: venv ## build/talos/meshwatchd-extension-VERSION.tar, an OCI image layout for Talos
+	@$(PYTHON) -m scripts.talos_extension $(ARGS)
+
 .PHONY: lock
 lock: venv ## rewrite requirements/ from pyproject.toml (ARGS=--upgrade: newest versions)
 	@scripts/lock $(ARGS)

@@ -1,0 +1,299 @@
+"""The container's root: an interpreter, what it needs, and the daemon, and no more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Final, Protocol
+
+from scripts.talos_extension import debian, elf
+from scripts.talos_extension.errors import BuildError
+
+SITE: Final = "usr/lib/python3/dist-packages"
+"""Where Debian's interpreter looks first."""
+
+LEFT_OUT: Final = (
+    # Of the standard library: what makes or tests programs, draws, or reads manuals.
+    "config-*",
+    "curses",
+    "dbm",
+    "distutils",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "lib-dynload/_crypt.*",
+    "lib-dynload/_curses*",
+    "lib-dynload/_dbm.*",
+    "lib-dynload/_test*",
+    "lib-dynload/nis.*",
+    "lib-dynload/readline.*",
+    "pydoc_data",
+    "sitecustomize.py",
+    "test",
+    "tkinter",
+    "turtle*",
+    "venv",
+)
+LEFT_OUT_OF_SITE: Final = (
+    "*.dist-info/RECORD",
+    # Commands whose first line names the interpreter of the build, manual pages, and the laboratory.
+    "bin",
+    "share",
+    "enginerig*",
+    "netnslab*",
+    # Highlighters of source code, and protocols, tools and attacks that no bisection speaks of.
+    "pygments/lexers/*",
+    "scapy/contrib",
+    "scapy/layers/msrpce",
+    "scapy/layers/tls",
+    "scapy/modules",
+    "scapy/tools",
+)
+
+FOLDERS: Final = (
+    *("dev", "etc/meshwatchd/given", "proc", "run/cilium", "run/flannel", "run/meshwatchd", "sys", "tmp"),
+    "var/lib/meshwatchd",
+)
+"""Where something is mounted."""
+FILES: Final = {
+    "etc/group": "root:x:0:\n",
+    "etc/hosts": "",
+    "etc/meshwatchd/meshwatchd.toml": "",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "etc/passwd": "root:x:0:0:root:/:/\n",
+    "etc/resolv.conf": "",
+}
+LINKS: Final = {
+    "bin": "usr/bin",
+    "lib": "usr/lib",
+    "lib64": "usr/lib64",
+    "var/run": "../run",
+    # Process 1 copies the keys (meshwatchd.runtime.container).
+    "etc/meshwatchd/mesh.key": "/run/keys/mesh.key",
+    "etc/meshwatchd/accepted.key": "/run/keys/accepted.key",
+    "etc/meshwatchd/stamp.key": "/run/keys/stamp.key",
+}
+COMMANDS: Final = {"meshwatchd": "meshwatchd.runtime.main", "meshwatchctl": "meshwatchd.cli.main"}
+COMMAND: Final = "#!/usr/bin/python3\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+
+IMPORT_ALL: Final = """
+import importlib, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+import meshwatchd
+for each in pkgutil.walk_packages(meshwatchd.__path__, "meshwatchd."):
+    if not each.name.endswith("__main__"):
+        importlib.import_module(each.name)
+"""
+
+
+class Shelf(Protocol):
+    """Where unpacked packages are."""
+
+    def unpack(self, names: Sequence[str]) -> dict[str, Path]:
+        """Fetch packages; returns the folder of each."""
+        ...
+
+    def beside(self, name: str) -> list[str]:
+        """The packages that one depends on."""
+        ...
+
+    def folder(self, name: str) -> Path:
+        """Where a package is unpacked."""
+        ...
+
+    def version(self, name: str) -> str:
+        """An unpacked package's version."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a root is made of.
+
+    Attributes:
+        packages: fetches and unpacks Debian's.
+        python: "3.11".
+        requirements: the lock file.
+        wheels: the folder with the daemon's wheel.
+    """
+
+    packages: Shelf
+    python: str
+    requirements: Path
+    wheels: Path
+
+
+def build(root: Path, recipe: Recipe) -> dict[str, str]:
+    """Make the container's root in an empty folder; returns the version of each Debian package that is in it.
+
+    Raises:
+        BuildError: something cannot be fetched, or a library is missing.
+    """
+    origins = _put_python(root, recipe)
+    _put_site(root, recipe)
+    used = put_libraries(root, recipe, origins)
+    _put_rest(root)
+    for name in sorted(used):
+        copyright_file = recipe.packages.folder(name) / debian.DOCUMENTS / name / "copyright"
+        if copyright_file.exists():
+            _copy(copyright_file, root / debian.DOCUMENTS / name / "copyright")
+    _compile(root)
+    _check(root)
+    return {name: recipe.packages.version(name) for name in sorted(used)}
+
+
+def _put_python(root: Path, recipe: Recipe) -> dict[Path, str]:
+    """Interpreter and standard library; returns which package each file came from."""
+    name = f"python{recipe.python}"
+    folders = recipe.packages.unpack([f"{name}-minimal", f"lib{name}-minimal", f"lib{name}-stdlib"])
+    origins: dict[Path, str] = {}
+    for package, folder in folders.items():
+        modules = folder / "usr/lib" / name
+        files = [path for path in sorted(modules.rglob("*")) if path.is_file()]
+        wanted = [path for path in files if not is_left_out(path.relative_to(modules), LEFT_OUT)]
+        for source in (*wanted, *(folder / "usr/bin").glob(name)):
+            inside = source.relative_to(folder)
+            _copy(source, root / inside)
+            origins[inside] = package
+    (root / "usr/bin/python3").symlink_to(name)
+    return origins
+
+
+def is_left_out(path: PurePath, patterns: tuple[str, ...]) -> bool:
+    """Whether a pattern names a path or a folder that it is in; what others have compiled is left out everywhere."""
+    if "__pycache__" in path.parts:
+        return True
+    leads = [PurePath(*path.parts[:depth]) for depth in range(1, len(path.parts) + 1)]
+    depths = {pattern: len(PurePath(pattern).parts) for pattern in patterns}
+    return any(lead.match(pattern) for pattern, depth in depths.items() for lead in leads if len(lead.parts) == depth)
+
+
+def _put_site(root: Path, recipe: Recipe) -> None:
+    """The locked packages, and the daemon from its wheel."""
+    site = root / SITE
+    _pip(recipe, site, "--require-hashes", "-r", str(recipe.requirements))
+    # Found by name in a folder, not given by path: pip would record this checkout's path in the image.
+    _pip(recipe, site, "--no-index", "--find-links", str(recipe.wheels), "meshwatchd")
+    for path in [path for path in site.rglob("*") if path.is_symlink() or path.is_file()]:
+        if is_left_out(path.relative_to(site), LEFT_OUT_OF_SITE):
+            path.unlink()
+    _drop_empty_folders(site)
+
+
+def _pip(recipe: Recipe, site: Path, *what: str) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    command += ["--no-deps", "--only-binary=:all:", "--python-version", recipe.python, "--target", str(site), *what]
+    # make exports the checkout's path for the tests; pip would take the checkout for an installed meshwatchd.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if ran.returncode != 0:
+        raise BuildError(f"pip could not install the daemon or its packages: {ran.stderr.strip()}")
+
+
+def _drop_empty_folders(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def put_libraries(root: Path, recipe: Recipe, origins: dict[Path, str]) -> set[str]:
+    """Every library that a file needs which is there; returns the packages that something is from."""
+    used = set(origins.values())
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    # Debian's own first: they know the packages to look in.
+    queue = sorted(files, key=lambda path: path.relative_to(root) not in origins)
+    there: set[str] = set()
+    for path in queue:
+        inside = path.relative_to(root)
+        needs = elf.read_needs(path)
+        for wanted in (*needs.libraries, needs.interpreter) if needs else ():
+            name = Path(wanted).name
+            if not name or name in there:
+                continue
+            package, source = _find(name, origins.get(inside), used, recipe, needed_by=inside)
+            # A loader is where programs say it is; /lib and /lib64 are links into /usr.
+            place = (
+                Path(wanted) if wanted.startswith("/") else "/" / source.relative_to(recipe.packages.folder(package))
+            )
+            target = Path("usr") / (
+                place.relative_to("/usr") if place.is_relative_to("/usr") else place.relative_to("/")
+            )
+            _copy(source, root / target)
+            there.add(name)
+            origins[target] = package
+            used.add(package)
+            queue.append(root / target)
+    return used
+
+
+def _find(name: str, origin: str | None, used: set[str], recipe: Recipe, *, needed_by: Path) -> tuple[str, Path]:
+    """The package that has a library, and its file.
+
+    It is looked for in the package of the file that needs it and in those that this one depends on. What a module out
+    of a wheel needs, which knows nothing of Debian, has to be in a package that something else is from.
+    """
+    for names in _neighbourhood(origin, used, recipe):
+        for package, folder in recipe.packages.unpack(names).items():
+            for path in sorted(folder.rglob(name)):
+                return package, path
+    raise BuildError(f"/{needed_by} needs {name}, which is in no package that {origin or 'the interpreter'} depends on")
+
+
+def _neighbourhood(origin: str | None, used: set[str], recipe: Recipe) -> Iterator[list[str]]:
+    if origin is None:
+        yield sorted(used)
+        return
+    yield [origin]
+    yield recipe.packages.beside(origin)
+
+
+def _put_rest(root: Path) -> None:
+    for folder in FOLDERS:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in FILES.items():
+        (root / name).write_text(text, encoding="ascii")
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
+    for name, module in COMMANDS.items():
+        command = root / "usr/bin" / name
+        command.write_text(COMMAND.format(module=module), encoding="ascii")
+        command.chmod(0o755)
+
+
+def _compile(root: Path) -> None:
+    """Compile all modules with the image's own interpreter: its root cannot be written to later on.
+
+    The hash seed decides in which order sets of constants are written; unchecked hashes leave times out. What compiling
+    imports must not be written by importing it, which would put times in.
+    """
+    paths = ["-s", str(root), "-p", "/", str(root / "usr/lib")]
+    _run_inside(root, "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", *paths)
+
+
+def _check(root: Path) -> None:
+    """Import every module of the daemon with the image's own interpreter: nothing was left out that it needs."""
+    _run_inside(root, "-c", IMPORT_ALL, str(root / SITE))
+
+
+def _run_inside(root: Path, *arguments: str) -> None:
+    """Run the image's interpreter where it lies, with its own loader and libraries."""
+    loader = next(path for path in sorted((root / "usr").glob("lib*/ld-linux-*.so.*")))
+    libraries = ":".join(sorted({str(path.parent) for path in (root / "usr/lib").glob("*-linux-gnu/*.so*")}))
+    command = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3"), *arguments]
+    environment = {"PYTHONHOME": str(root / "usr"), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if ran.returncode != 0:
+        said = (ran.stderr.strip() or ran.stdout.strip() or "nothing").splitlines()[-1]
+        raise BuildError(f"the image's interpreter ended with {ran.returncode}: {said}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A file's content and whether it is executable, wherever links lead to."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755 if source.stat().st_mode & 0o111 else 0o644)
