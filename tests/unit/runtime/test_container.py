@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import stat
 import subprocess
@@ -25,6 +26,15 @@ def tell(word):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(word, os.environ["NOTIFY_SOCKET"])
 """
+
+
+@pytest.fixture(autouse=True)
+def _unchanged():
+    """What a process 1 sets for itself and its children is nothing for the tests that follow."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 def play(tmp_path, body, **limits):
