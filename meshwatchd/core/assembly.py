@@ -44,12 +44,14 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         places: the location of each node that has one.
         leaders: of each location that has one.
         alive: who was heard lately.
+        watched: locations that have been part of the mesh for long; MAX_LOCATIONS at most.
     """
 
     hellos: Hellos
     places: Mapping[NodeName, LocationName]
     leaders: Mapping[LocationName, NodeName]
     alive: Collection[NodeName]
+    watched: Collection[LocationName] = ()
 
 
 def is_whole(declared: MeshSettings) -> bool:
@@ -68,9 +70,12 @@ def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
     problems: list[str] = []
     nodes = _without_doubles(dict(_nodes(said, settings.mesh, problems)), said.alive, problems)
     locations = dict(_locations(said, nodes, settings, problems))
-    kept = sorted(locations)[:MAX_LOCATIONS]
-    if len(locations) > MAX_LOCATIONS:
-        problems.append(f"{len(locations)} locations were found and {MAX_LOCATIONS} can be watched: {', '.join(kept)}")
+    kept = _watchable(locations, {node.location for node in nodes.values()}, said.watched)
+    if len(kept) < len(locations):
+        problems.append(
+            f"{len(locations)} locations were found and {MAX_LOCATIONS} can be watched: {', '.join(kept)}; more can be"
+            " where [mesh] declares all locations and nodes"
+        )
     own = nodes.get(view.node)
     if own is None or own.location not in kept:
         return Assembly(mesh=None, problems=(*problems, _what_is_missing(said, view, own)))
@@ -86,6 +91,19 @@ def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
         node=tuple(sorted(members, key=lambda node: node.name)),
     )
     return Assembly(mesh=mesh, problems=tuple(problems))
+
+
+def _watchable(
+    found: Collection[LocationName], inhabited: Collection[LocationName], watched: Collection[LocationName]
+) -> list[LocationName]:
+    """Those that have been watched for long, then the first by name.
+
+    One that has just come must not push out another, with the traffic that was moved for it: not even while that one
+    is without a leader.
+    """
+    waited_for = sum(name in inhabited and name not in found for name in watched)
+    by_right = sorted(found, key=lambda name: (name not in watched, name))
+    return sorted(by_right[: MAX_LOCATIONS - waited_for])
 
 
 def _nodes(said: Said, declared: MeshSettings, problems: list[str]) -> Iterator[tuple[NodeName, Node]]:

@@ -9,7 +9,7 @@ that is silent stays in the mesh, since a dead node is a fault and no missing no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -19,7 +19,7 @@ from meshwatchd.core.greeting_pace import KNOWN_NS
 from meshwatchd.core.home import HomeKeeper, addresses, place
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.settings import MS, SECOND, MeshSettings, Settings
+from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
 
 SILENT_NS = 3 * KNOWN_NS + 5 * SECOND
@@ -51,6 +51,9 @@ LASTING = (
 """What a node goes on telling of itself while it cannot see it: a device that has vanished is a fault of this node, and
 no reason to leave the node out."""
 
+ESTABLISHED_NS = 10 * MINUTE
+"""A mesh that has had the same locations for so long was not made of what happened to be heard first."""
+
 MAX_NODES = 2048
 """A mesh of a thousand nodes and as many that are about to be forgotten."""
 
@@ -71,10 +74,14 @@ class Heard(msgspec.Struct, kw_only=True):
 class Roster:
     """Everybody who is known, and the mesh that follows.
 
+    Attributes:
+        watched: the locations that have been part of the mesh for long, to be remembered.
+
     Args:
         settings: the operator's pins and forbids.
         former: what an earlier process on this node last told of it, if any.
         leaders: whom it took for the leaders.
+        watched: which locations it had watched for long.
     """
 
     def __init__(
@@ -83,6 +90,7 @@ class Roster:
         *,
         former: Hello | None = None,
         leaders: Mapping[LocationName, NodeName] | None = None,
+        watched: Collection[LocationName] = (),
     ) -> None:
         self._settings = settings
         self._node = NodeName(settings.daemon.node)
@@ -93,6 +101,9 @@ class Roster:
         self._home = HomeKeeper(self._node, pinned=pinned, remembered=former.home if former is not None else "")
         self._leaders = LeaderKeeper(leaders)
         self._former = former
+        self.watched = tuple(watched)
+        self._locations: tuple[LocationName, ...] = ()
+        self._locations_since_ns = 0
         self._own: Hello | None = None
         self.peers: dict[NodeName, Heard] = {}
         self._is_stale = False
@@ -201,12 +212,21 @@ class Roster:
             self._is_stale = True
         alive = self._who_is_alive(now)
         self._is_stale |= alive != self._alive
+        self._note_watched(now)
         # What a dead node was suffering from nobody knows, and it would go on being believed in its name.
         for name, heard in self.peers.items():
             if name not in alive and heard.hello.faults:
                 hushed = msgspec.structs.replace(heard.hello, faults=())
                 self.peers[name] = Heard(hello=hushed, at_ns=heard.at_ns, is_kept=heard.is_kept)
                 self._is_hushed = True
+
+    def _note_watched(self, now: int) -> None:
+        """Which locations keep their places when more are found than can be watched."""
+        locations = tuple(location.name for location in self._settled.location) if self._settled is not None else ()
+        if locations != self._locations:
+            self._locations, self._locations_since_ns = locations, now
+        elif now - self._locations_since_ns >= ESTABLISHED_NS:
+            self.watched = locations
 
     def take_hushed(self) -> bool:
         """Whether what somebody had told is held to be true no more, since it was asked last."""
@@ -230,7 +250,7 @@ class Roster:
             members.setdefault(location, []).append(name)
         found = {location: claimant(names, hellos, self._alive, owners) for location, names in members.items()}
         leaders = self._leaders.settle(found, places, now)
-        said = Said(hellos=hellos, places=places, leaders=leaders, alive=self._alive)
+        said = Said(hellos=hellos, places=places, leaders=leaders, alive=self._alive, watched=self.watched)
         self._assembly = assemble(said, self._own.view, self._settings)
 
     def _settle(self, now: int) -> bool:

@@ -131,6 +131,7 @@ class Discovery:
             settings,
             former=kept.own if kept is not None else None,
             leaders=kept.leaders if kept is not None else None,
+            watched=kept.watched if kept is not None else (),
         )
         self._leads_since_ns = kept.own.leads_since_ns if kept is not None and kept.own is not None else 0
         if kept is not None:
@@ -464,6 +465,7 @@ class Discovery:
             saved_ns=wall_ns,
             own=self._roster.own,
             leaders=self._roster.leaders,
+            watched=self._roster.watched,
             peers=tuple(
                 cache.KeptPeer(
                     name=NodeName(sender),

@@ -67,6 +67,22 @@ def hello(
     return msgspec.structs.replace(base, **more)
 
 
+def lone(number: int, home: str) -> Hello:
+    """A node z0, z1, ... that leads a location of its own."""
+    name, own = NodeName(f"z{number}"), f"10.99.{number}.0"
+    seen = view(
+        "a1",
+        node=name,
+        leader=own,
+        node_ip=f"10.9.0.{number + 1}",
+        pod_cidr=f"{own}/24",
+        overlay_ip=own,
+        wireguard_ip=f"10.4.9.{number + 1}",
+    )
+    endpoint = f"198.51.100.{number + 1}"
+    return msgspec.structs.replace(hello("a1"), view=seen, home=LocationName(home), standby_endpoint=endpoint)
+
+
 def whole_mesh(**more: Any) -> dict[NodeName, Hello]:
     """The hellos of all six nodes."""
     return {NodeName(name): hello(name, **more) for name in _NUMBERS}

@@ -45,6 +45,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         saved_ns: nanoseconds since 1970.
         own: what this node last told.
         leaders: who led which location.
+        watched: locations that had been part of the mesh for long.
     """
 
     version: int
@@ -52,6 +53,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     saved_ns: int
     own: Hello | None = None
     leaders: dict[LocationName, NodeName] = {}
+    watched: tuple[LocationName, ...] = ()
     peers: tuple[KeptPeer, ...] = ()
 
 

@@ -18,13 +18,14 @@ from tests.support.lab_mesh import declared_mesh
 LEADERS: Any = {"site-a1": "a1", "site-b1": "b1"}
 
 
-def _assemble(told=None, *, node="a3", alive=None, leaders=None, mesh=None, **discovery):
+def _assemble(told=None, *, node="a3", alive=None, leaders=None, mesh=None, watched=(), **discovery):
     told = hellos.whole_mesh() if told is None else told
     said = Said(
         hellos=told,
         places=place(told),
         leaders=LEADERS if leaders is None else leaders,
         alive=frozenset(told if alive is None else alive),
+        watched=watched,
     )
     settings = Settings(
         daemon=DaemonSettings(node=node), mesh=mesh or MeshSettings(), discovery=DiscoverySettings(**discovery)
@@ -171,20 +172,17 @@ def test_a_location_without_a_leader_is_left_out():
     assert ("location site-b1 (b1, b2, b3) has no leader: nobody says that it leads",) == found.problems
 
 
+def _with_lone(*homes):
+    """The mesh of six and locations of one node each, with everybody's leaders."""
+    told = hellos.whole_mesh() | {
+        NodeName(f"z{number}"): hellos.lone(number, home) for number, home in enumerate(homes)
+    }
+    return told, LEADERS | {home: f"z{number}" for number, home in enumerate(homes)}
+
+
 def test_no_more_locations_than_can_be_watched():
     """All nodes leave out the same; those left out say why."""
-    told = hellos.whole_mesh()
-    for number in range(5):
-        name = f"z{number}"
-        view = msgspec.structs.replace(
-            hellos.view("a1"),
-            node=name,
-            node_ip=f"10.9.0.{number + 1}",
-            pod_cidr=f"10.99.{number}.0/24",
-            overlay_ip=f"10.99.{number}.0",
-        )
-        told[NodeName(name)] = msgspec.structs.replace(hellos.hello("a1"), view=view, home=f"y{number}")
-    leaders = LEADERS | {f"y{number}": f"z{number}" for number in range(5)}
+    told, leaders = _with_lone("y0", "y1", "y2", "y3", "y4")
     found = _assemble(told, leaders=leaders)
     assert found.mesh is not None
     assert ["site-a1", "site-b1", "y0", "y1"] == [location.name for location in found.mesh.location]
@@ -192,6 +190,35 @@ def test_no_more_locations_than_can_be_watched():
     lost = _assemble(told, node="z4", leaders=leaders)
     assert lost.mesh is None
     assert "y4, which cannot be watched" in lost.problems[-1]
+
+
+def test_a_new_location_pushes_out_none_that_is_watched():
+    """Its name comes first, and it takes the last place only where nobody has that."""
+    told, leaders = _with_lone("added", "y1", "y2")
+    watched = ("site-a1", "site-b1", "y1", "y2")
+    found = _assemble(told, leaders=leaders, watched=watched)
+    assert found.mesh is not None
+    assert watched == tuple(location.name for location in found.mesh.location)
+    assert "[mesh] declares all locations and nodes" in found.problems[0]
+
+    found = _assemble(told, leaders=leaders, watched=watched[:3])
+    assert found.mesh is not None
+    assert ["added", "site-a1", "site-b1", "y1"] == [location.name for location in found.mesh.location]
+
+
+def test_a_location_without_a_leader_for_a_while_keeps_its_place():
+    """Its leader is being replaced; one that is gone for good has no place."""
+    told, leaders = _with_lone("added", "y1", "y2")
+    watched = ("site-a1", "site-b1", "y1", "y2")
+    without = {home: leader for home, leader in leaders.items() if home != "y1"}
+    found = _assemble(told, leaders=without, watched=watched)
+    assert found.mesh is not None
+    assert ["site-a1", "site-b1", "y2"] == [location.name for location in found.mesh.location]
+
+    del told[NodeName("z1")]
+    found = _assemble(told, leaders=without, watched=watched)
+    assert found.mesh is not None
+    assert ["added", "site-a1", "site-b1", "y2"] == [location.name for location in found.mesh.location]
 
 
 def test_without_a_place_of_its_own_a_node_has_no_mesh():

@@ -9,7 +9,16 @@ import pytest
 
 from meshwatchd.core.election import SETTLE_NS
 from meshwatchd.core.home import BIRTH_NS
-from meshwatchd.core.roster import FIRST_LIMIT_NS, FIRST_QUIET_NS, LIMIT_NS, MAX_NODES, QUIET_NS, SILENT_NS, Roster
+from meshwatchd.core.roster import (
+    ESTABLISHED_NS,
+    FIRST_LIMIT_NS,
+    FIRST_QUIET_NS,
+    LIMIT_NS,
+    MAX_NODES,
+    QUIET_NS,
+    SILENT_NS,
+    Roster,
+)
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.settings import MINUTE, MS, SECOND, DaemonSettings, DiscoverySettings, MeshSettings, Settings
 from tests.support import hellos
@@ -182,6 +191,48 @@ def test_a_rebooted_node_knows_the_mesh_with_everybody_down():
     assert roster.review(0)
     assert [node.name for node in before.mesh.node] == [node.name for node in roster.mesh.node]
     assert "flannel.1" == roster.mesh.overlay_device
+
+
+FOUR, FIVE = ["site-a1", "site-b1", "x", "y"], ["added", "site-a1", "site-b1", "x"]
+
+
+def _of_four():
+    """A node of a mesh of as many locations as can be watched; all go on telling."""
+    roster = _started("a1")
+    for number, home in enumerate(("x", "y")):
+        roster.hear(hellos.lone(number, home), FIRST_LIMIT_NS)
+    _advance(roster, FIRST_LIMIT_NS, FIRST_LIMIT_NS + 5 * SECOND)
+    assert FOUR == _locations(roster)
+    return roster
+
+
+def _locations(roster):
+    return [location.name for location in roster.mesh.location]
+
+
+@pytest.mark.parametrize(("after_ns", "expected"), [(MINUTE, FIVE), (ESTABLISHED_NS + MINUTE, FOUR)])
+def test_a_fifth_location_pushes_out_none_that_is_established(after_ns, expected):
+    """In the first minutes it is chance who was heard first: then all go by the names."""
+    roster = _of_four()
+    _advance(roster, FIRST_LIMIT_NS + 5 * SECOND, after_ns)
+    roster.hear(hellos.lone(2, "added"), after_ns)
+    _advance(roster, after_ns, after_ns + MINUTE)
+
+    assert expected == _locations(roster)
+
+
+def test_what_was_established_is_so_after_a_restart():
+    """The fifth is known from the beginning."""
+    before = _of_four()
+    _advance(before, FIRST_LIMIT_NS + 5 * SECOND, ESTABLISHED_NS + MINUTE)
+    roster = _roster(_settings(), former=before.own, leaders=before.leaders, watched=before.watched)
+    for heard in before.peers.values():
+        roster.restore(heard.hello, -10 * SECOND)
+    roster.hear(hellos.lone(2, "added"), 0)
+    roster.tell(hellos.hello("a1"), 0)
+    _advance(roster, 0, FIRST_LIMIT_NS + MINUTE)
+
+    assert FOUR == _locations(roster)
 
 
 def test_the_last_good_mesh_stays_when_nothing_can_be_told_any_more():

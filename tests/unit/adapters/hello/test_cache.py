@@ -13,6 +13,7 @@ KEPT: Kept = Kept(
     node=hellos.hello("a1").view.node,
     saved_ns=7,
     own=hellos.hello("a1"),
+    watched=(hellos.hello("b1").home,),
     leaders={hellos.hello("a1").home: hellos.hello("a1").view.node},
     peers=(
         KeptPeer(name=hellos.view("b1").node, hello=hellos.hello("b1"), heard_ns=5, epoch=3, counter=9),
