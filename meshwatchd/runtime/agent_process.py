@@ -4,8 +4,9 @@
     kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
-The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --config PATH`. It ends when the
-engine's end of the link is closed, and touches nothing in the kernel on the way out.
+The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --boot-fd M`. It runs on what the
+engine runs on, whatever has become of the file since. It ends when the engine's end of the link is closed, and touches
+nothing in the kernel on the way out.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.boot import Boot, Refusal, read_shared
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
@@ -463,32 +465,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent; returns its exit status."""
     parser = argparse.ArgumentParser(prog="meshwatchd-agent", description="Started by meshwatchd alone.")
     parser.add_argument("--link-fd", type=int, required=True)
-    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--boot-fd", type=int, required=True)
     options = parser.parse_args(arguments)
     os.set_inheritable(options.link_fd, False)  # a wireguard-go that held it would hide our end from the engine
-    try:
-        settings = load(options.config)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
+    boot = read_shared(options.boot_fd)
+    if isinstance(boot, Refusal):
+        sys.stderr.write(f"{boot.reason}\n")
         return EXIT_FAILURE
-    return asyncio.run(_run(settings, options.link_fd, options.config))
+    return asyncio.run(_run(boot, options.link_fd))
 
 
-def _read_secrets(settings: Settings, log: Log) -> tuple[MeshSecret, ...]:
-    """The keys of hellos; without any the kernel is still to be watched."""
-    try:
-        return read_secrets(settings)
-    except ConfigError as error:
-        log.error("hello.keys_refused", error=str(error))  # noqa: TRY400  # the text says it all
-        return ()
-
-
-async def _run(settings: Settings, link_fd: int, config: Path) -> int:
-    log = make_log(settings.daemon.log_format)
+async def _run(boot: Boot, link_fd: int) -> int:
+    log, link = make_log(boot.settings.daemon.log_format), agent_end(link_fd, Counter())
     status = EXIT_OK
     try:
-        secrets = _read_secrets(settings, log)
-        await Agent(settings, agent_end(link_fd, Counter()), log, config=config, secrets=secrets).run()
+        await Agent(boot.settings, link, log, config=Path(boot.config), secrets=boot.secrets).run()
     except* MeshwatchError as group:
         status = EXIT_FAILURE
         for error in group.exceptions:

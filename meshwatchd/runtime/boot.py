@@ -1,14 +1,17 @@
 """What one process reads and another one runs on: settings and secrets, checked, as bytes in a descriptor.
 
     meshwatchd (reads, checks) --memory file--> exec: the engine, in the same process id
+                                             memory file --> each agent it starts
     SIGHUP: the engine spawns a reader --pipe--> what the file says at present, or why it cannot be used
 
+An agent that is started anew runs on what its engine runs on: the file may have been edited since, or be of no use.
 Reading loads a TOML parser, validators and their tables, some 1.5 MiB that an interpreter never gives back, and
 takes tens of milliseconds on a large mesh. So whoever probes never reads.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from typing import Final
 
@@ -23,12 +26,14 @@ EXIT_CONFIG: Final = 2
 EXIT_BUG: Final = 70
 """EX_SOFTWARE of sysexits.h."""
 
+_FIRST_FREE_FD: Final = 16
+
 
 class Boot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A configuration that can be run.
 
     Attributes:
-        config: the file the settings came from; the agent reads it again.
+        config: the file the settings came from; a reload reads it again.
         secrets: one to sign with and at most one to accept; empty where there is no mesh and thus no key.
         stamp_key: shared with STAMP senders of other makers, if any.
     """
@@ -70,11 +75,39 @@ def hand_over(boot: Boot) -> int:
 
 def take_over(fd: int) -> Boot:
     """The boot in an inherited descriptor, which is closed."""
-    with open(fd, "rb") as file:
-        file.seek(0)
-        boot = decode(file.read())
+    boot = read_shared(fd)
     assert isinstance(boot, Boot), "only a boot that was checked is handed over"
     return boot
+
+
+class SharedBoot:
+    """What each agent that the engine starts runs on.
+
+    Args:
+        boot: the engine's own.
+
+    Attributes:
+        fd: memory that others may read, closed on exec. Its number leaves those free that an agent finds things at.
+    """
+
+    def __init__(self, boot: Boot) -> None:
+        made = os.memfd_create("meshwatchd-agent", os.MFD_CLOEXEC)
+        self.fd: Final = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD)
+        os.close(made)
+        self.replace(boot)
+
+    def replace(self, boot: Boot) -> None:
+        """The next agent runs on this. One that reads at this very moment finds nonsense, and is started once more."""
+        data = encode(boot)
+        os.pwrite(self.fd, data, 0)
+        os.ftruncate(self.fd, len(data))
+
+
+def read_shared(fd: int) -> Boot | Refusal:
+    """What is in an inherited descriptor, which is closed."""
+    with open(fd, "rb") as file:
+        file.seek(0)
+        return decode(file.read())
 
 
 def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:

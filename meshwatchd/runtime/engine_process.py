@@ -29,7 +29,7 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import TIMERS, Settings
 from meshwatchd.profiles import PROFILES
 from meshwatchd.runtime.agent_link import AgentLink
-from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_NOT_ALONE, EXIT_OK, Boot, take_over
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_NOT_ALONE, EXIT_OK, Boot, SharedBoot, take_over
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.runtime.reload import Reloader, spawn_reader
@@ -85,8 +85,9 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
     counters["epochs-unrecorded"] += not is_recorded
     if not go_realtime():
         say("priority.refused", remedy="allow CAP_SYS_NICE or LimitRTPRIO=1; timers are late under load")
+    shared = SharedBoot(boot)
     agent = AgentLink(
-        spawn=spawn_agent(Path(boot.config)),
+        spawn=spawn_agent(shared.fd),
         poller=poller,
         counters=counters,
         inbox=inbox,
@@ -115,6 +116,7 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         boot=boot,
         spawn=spawn_reader(boot.config),
         use_secrets=effects.use_secrets,
+        share=shared.replace,
         tell=effects.state,
     )
     loop = Loop(

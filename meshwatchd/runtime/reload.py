@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.outputs import ConfigRefused, ConfigReloaded, Fact
 from meshwatchd.runtime.boot import Boot, Refusal, changed_keys, decode
@@ -50,6 +52,7 @@ class Reloader:
         boot: what the engine runs on.
         spawn: starts a reader.
         use_secrets: takes over the secrets of a new boot; returns the key id that signs and those accepted.
+        share: takes what later agents run on: the engine's settings, and the new secrets.
         tell: takes the facts.
     """
 
@@ -60,10 +63,11 @@ class Reloader:
         boot: Boot,
         spawn: SpawnReader,
         use_secrets: Callable[[Sequence[MeshSecret]], tuple[int, tuple[int, ...]]],
+        share: Callable[[Boot], None],
         tell: Callable[[Fact], None],
     ) -> None:
         self._poller, self._boot, self._spawn = poller, boot, spawn
-        self._use_secrets, self._tell = use_secrets, tell
+        self._use_secrets, self._share, self._tell = use_secrets, share, tell
         self._pid = 0
         self._pipe_fd = -1
         self._pieces: list[bytes] = []
@@ -104,6 +108,9 @@ class Reloader:
 
     def _take(self, boot: Boot) -> None:
         signing_id, accepted_ids = self._use_secrets(boot.secrets) if boot.secrets else (0, ())
+        if boot.secrets:
+            settings = msgspec.structs.replace(self._boot.settings, auth=boot.settings.auth)
+            self._share(msgspec.structs.replace(self._boot, settings=settings, secrets=boot.secrets))
         self._tell(
             ConfigReloaded(
                 signing_key_id=signing_id,

@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from meshwatchd.adapters.poller import Poller
@@ -33,20 +32,24 @@ Spawn = Callable[[socket.socket], int]
 """Starts an agent that has the given end of the link; returns its pid."""
 
 
-def spawn_agent(config: Path) -> Spawn:
-    """How the real agent is started: `python -m meshwatchd.runtime.agent_process` with descriptor and file."""
+def spawn_agent(boot_fd: int) -> Spawn:
+    """How the real agent is started: `python -m meshwatchd.runtime.agent_process` with two descriptors.
+
+    Args:
+        boot_fd: what it runs on (boot.SharedBoot); its number is above BOOT_FD.
+    """
 
     def spawn(end: socket.socket) -> int:
-        # The only descriptor without close-on-exec, and only in the child: dup2 in file_actions clears the
+        # The only descriptors without close-on-exec, and only in the child: dup2 in file_actions clears the
         # flag.
         fd = end.fileno()
         argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
-        argv += ["--link-fd", str(LINK_FD), "--config", str(config)]
+        argv += ["--link-fd", str(LINK_FD), "--boot-fd", str(BOOT_FD)]
         return os.posix_spawn(
             sys.executable,
             argv,
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, LINK_FD)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, LINK_FD), (os.POSIX_SPAWN_DUP2, boot_fd, BOOT_FD)],
             setsigmask=(),
             setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE),
         )
@@ -56,6 +59,9 @@ def spawn_agent(config: Path) -> Spawn:
 
 LINK_FD: Final = 3
 """The agent's end of the link, behind the standard three."""
+
+BOOT_FD: Final = 4
+"""What the agent runs on."""
 
 
 class Supervisor:

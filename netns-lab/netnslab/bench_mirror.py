@@ -70,11 +70,15 @@ class Agent:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
         self.link = ours
-        self.started_s = time.monotonic()
+        boot = os.memfd_create("boot")
+        reader = [sys.executable, "-m", "meshwatchd.runtime.main", "--config", str(config), "--hand-over", str(boot)]
+        subprocess.run(reader, pass_fds=[boot], check=True)
         argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
-        argv += ["--link-fd", str(theirs.fileno()), "--config", str(config)]
+        argv += ["--link-fd", str(theirs.fileno()), "--boot-fd", str(boot)]
+        self.started_s = time.monotonic()
         with (directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdout=log, stderr=log)
+            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno(), boot], stdout=log, stderr=log)
+        os.close(boot)
         theirs.close()
 
     def frames(self, seconds: float) -> Iterator[tuple[float, bytes]]:

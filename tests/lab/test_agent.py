@@ -10,11 +10,13 @@ from collections import Counter
 
 import pytest
 
+from meshwatchd.config.load import load
 from meshwatchd.model.events import ObjectLost, Provisioned, SnapshotReceived
 from meshwatchd.model.frames import EventFrame, ProvisionFrame
 from meshwatchd.model.outputs import EnsureProvision
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
 from meshwatchd.runtime import link
+from meshwatchd.runtime.boot import Boot, hand_over
 from netnslab.waiting import wait_until
 from tests.conftest import ROOT
 from tests.support.throwaway import nodes
@@ -55,11 +57,16 @@ class Session:
         config.write_text(CONFIGURATION.format(state=node.state_dir))
         ours, theirs = link.pair()
         argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
-        argv += ["--link-fd", str(theirs.fileno()), "--config", str(config)]
+        boot = hand_over(Boot(config=str(config), settings=load(config)))
+        argv += ["--link-fd", str(theirs.fileno()), "--boot-fd", str(boot)]
         self.process = subprocess.Popen(
-            node.space.command(argv), pass_fds=[theirs.fileno()], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            node.space.command(argv),
+            pass_fds=[theirs.fileno(), boot],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         theirs.close()
+        os.close(boot)
         self.engine = link.engine_end(ours, Counter())
         self.events = []
 

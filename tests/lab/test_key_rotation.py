@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from netnslab.daemons import Process
 from netnslab.waiting import wait_until
 from tests.support.stage import READY_S, VERDICT_S, stage
 
@@ -116,6 +117,23 @@ def test_a_rotation_in_three_steps_loses_nothing(mesh):
     assert [] == mesh.events(began_ns, *MOVES)
     fallen = [event for event in mesh.events(began_ns, "session.changed") if event.fields["state"] != "up"]
     assert [] == [event for event in fallen if event.fields["state"] == "down"]
+
+
+def test_an_agent_that_is_started_anew_needs_no_file(mesh):
+    """Somebody is in the middle of editing it: engine and agent go on with what the daemon was started with."""
+    mesh.settle()
+    place, before = mesh.lab.node("b3"), mesh.daemons.agent_pid("b3")
+    place.run(["sh", "-c", f"cp {CONFIG} {CONFIG}.good && echo '[daemon' > {CONFIG}"], check=True)
+    try:
+        mesh.daemons.kill("b3", Process.AGENT)
+        wait_until(
+            lambda: mesh.daemons.agent_pid("b3") != before and mesh.daemons.status("b3"),
+            timeout_s=READY_S,
+            what="the next agent to answer",
+        )
+        mesh.settle()
+    finally:
+        place.run(["mv", f"{CONFIG}.good", CONFIG], check=True)
 
 
 def test_a_file_that_cannot_be_used_leaves_everything_as_it_is(mesh):

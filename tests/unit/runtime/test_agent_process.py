@@ -170,13 +170,15 @@ def test_the_end_of_the_link_is_the_end_of_the_agent(settings):
     assert with_agent(settings, scenario)
 
 
-def test_a_configuration_that_broke_meanwhile_is_named(tmp_path, capsys):
-    """The engine has read an older one; the agent says what is wrong and is started again later."""
+def test_what_it_cannot_run_on_is_named(capsys):
+    """The engine was writing at that moment: the agent says so and is started again."""
     reader, writer = os.pipe()
+    boot = os.memfd_create("boot")
+    os.write(boot, b"half a b")
 
-    status = main(["--link-fd", str(reader), "--config", str(tmp_path / "missing.toml")])
+    status = main(["--link-fd", str(reader), "--boot-fd", str(boot)])
 
     os.close(reader)
     os.close(writer)
     assert EXIT_FAILURE == status
-    assert "missing.toml" in capsys.readouterr().err
+    assert "ended early" in capsys.readouterr().err

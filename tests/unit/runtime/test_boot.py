@@ -10,7 +10,17 @@ import pytest
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import AuthSettings, DaemonSettings, MeshSettings, Mode, ProbeSettings, Settings
 from meshwatchd.model.topology import Location, Node
-from meshwatchd.runtime.boot import Boot, Refusal, changed_keys, decode, encode, hand_over, take_over
+from meshwatchd.runtime.boot import (
+    Boot,
+    Refusal,
+    SharedBoot,
+    changed_keys,
+    decode,
+    encode,
+    hand_over,
+    read_shared,
+    take_over,
+)
 from meshwatchd.wire import KeyRole, MeshSecret
 
 SETTINGS = Settings(
@@ -43,6 +53,17 @@ def test_what_is_handed_over_is_taken_over():
     assert BOOT == take_over(fd)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_every_agent_finds_what_was_shared_last():
+    """From its beginning, whatever another one has read before; what is shorter leaves nothing of what was longer."""
+    shared = SharedBoot(BOOT)
+    assert not os.get_inheritable(shared.fd)
+    assert [BOOT, BOOT] == [read_shared(os.dup(shared.fd)) for _ in range(2)]
+
+    shorter = msgspec.structs.replace(BOOT, secrets=())
+    shared.replace(shorter)
+    assert shorter == read_shared(shared.fd)
 
 
 def test_refusal_is_not_a_boot():

@@ -13,7 +13,7 @@ import pytest
 
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.outputs import ConfigRefused, ConfigReloaded, Fact
-from meshwatchd.model.settings import ProbeSettings, Settings
+from meshwatchd.model.settings import AuthSettings, ProbeSettings, Settings
 from meshwatchd.runtime.boot import Boot, Refusal, encode
 from meshwatchd.runtime.reload import READER_FD, Reloader, spawn_reader
 from meshwatchd.wire import KeyRole, MeshSecret
@@ -30,16 +30,23 @@ class Stage:
     Attributes:
         told: the facts.
         used: the secrets that were taken over.
+        shared: what later agents run on.
     """
 
     def __init__(self) -> None:
         self.told: list[Fact] = []
         self.used: list[tuple[MeshSecret, ...]] = []
+        self.shared: list[Boot] = []
         self.pids: list[int] = []
         self.script = ""
         self.poller = Poller()
         self.reloader = Reloader(
-            poller=self.poller, boot=BOOT, spawn=self._spawn, use_secrets=self._use, tell=self.told.append
+            poller=self.poller,
+            boot=BOOT,
+            spawn=self._spawn,
+            use_secrets=self._use,
+            share=self.shared.append,
+            tell=self.told.append,
         )
 
     def reader_says(self, data: bytes) -> None:
@@ -82,6 +89,17 @@ def test_new_keys_are_taken_over(stage):
     assert [ConfigReloaded(signing_key_id=7, accepted_key_ids=(7, 9), needs_restart=())] == stage.told
 
 
+def test_later_agents_run_on_the_new_keys_and_on_nothing_else_that_is_new(stage):
+    """An agent that is started anew must not be of another configuration than its engine."""
+    auth = AuthSettings(key_file="/etc/meshwatchd/new.key")
+    written = Settings(auth=auth, probe=ProbeSettings(port=20_000))
+    stage.reader_says(encode(msgspec.structs.replace(BOOT, settings=written, secrets=(NEW,))))
+    stage.reload()
+
+    settings = msgspec.structs.replace(BOOT.settings, auth=auth)
+    assert [msgspec.structs.replace(BOOT, settings=settings, secrets=(NEW,))] == stage.shared
+
+
 def test_other_changes_are_told_each_time_until_the_restart(stage):
     """What runs is compared with what is written, not with what was written last."""
     changed = msgspec.structs.replace(BOOT, settings=Settings(probe=ProbeSettings(port=20_000)))
@@ -101,7 +119,7 @@ def test_file_that_cannot_be_used_changes_nothing(stage, data, reason):
     stage.reader_says(data)
     stage.reload()
 
-    assert [] == stage.used
+    assert [] == stage.used == stage.shared
     [fact] = stage.told
     assert isinstance(fact, ConfigRefused)
     assert reason in fact.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.runtime.supervise import BACKOFF_FIRST_NS, BACKOFF_LAST_NS, Spawn, Supervisor, spawn_agent
+from meshwatchd.runtime.agent_process import EXIT_FAILURE
+from meshwatchd.runtime.boot import Refusal, encode
+from meshwatchd.runtime.supervise import BACKOFF_FIRST_NS, BACKOFF_LAST_NS, BOOT_FD, Spawn, Supervisor, spawn_agent
 from tests.support.engine_node import no_agent, python_agent
 from tests.support.pump import pump
 
@@ -119,10 +122,16 @@ def test_stopping_ends_an_agent_that_does_not(watch, monkeypatch):
         os.kill(pid, 0)
 
 
-def test_real_agent_is_told_its_descriptor_and_its_file(tmp_path, watch):
-    """The command line of the real agent is accepted by the real agent: a missing file is its complaint."""
-    watched = watch(spawn_agent(tmp_path / "missing.toml"))
+def test_real_agent_is_told_its_descriptors(watch, capfd):
+    """The command line of the real agent is accepted by the real agent: it finds what it is to run on."""
+    fd = os.memfd_create("refusal", os.MFD_CLOEXEC)
+    os.write(fd, encode(Refusal(reason="nothing to run on")))
+    above = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, BOOT_FD + 1)
+    watched = watch(spawn_agent(above))
     watched.supervisor.advance(monotonic_ns())
     pump(watched.poller, lambda: bool(watched.exits))
 
-    assert watched.exits[0] not in {0, 64}
+    os.close(fd)
+    os.close(above)
+    assert [EXIT_FAILURE] == watched.exits
+    assert "nothing to run on\n" == capfd.readouterr().err
