@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from meshwatchd.adapters.journal import replay as journals
-from meshwatchd.adapters.journal.replay import Replayed
+from meshwatchd.adapters.storage.journal import replay as journals
+from meshwatchd.adapters.storage.journal.replay import Replayed
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_event
 from meshwatchd.model.errors import JournalError

@@ -11,8 +11,8 @@ from typing import Final
 import click
 import msgspec
 
-from meshwatchd.adapters.stamp.measurement import Sample
-from meshwatchd.adapters.stamp.sender import Series, measure
+from meshwatchd.adapters.stamp_interop.measurement import Sample
+from meshwatchd.adapters.stamp_interop.sender import Series, measure
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_stamp import render_measurement, render_sample
 from meshwatchd.config.keys import read_stamp_key

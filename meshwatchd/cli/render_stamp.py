@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.adapters.stamp.measurement import Measurement, Sample, Spread, TlvReport, rtt_ns
+from meshwatchd.adapters.stamp_interop.measurement import Measurement, Sample, Spread, TlvReport, rtt_ns
 from meshwatchd.cli.text import Paint
 
 

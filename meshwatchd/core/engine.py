@@ -14,22 +14,17 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from meshwatchd.core import views
-from meshwatchd.core.allowance import Allowance, Use
-from meshwatchd.core.classifier import Leg
-from meshwatchd.core.conductor import Conductor
-from meshwatchd.core.findings import FindingBook
-from meshwatchd.core.load import Load
-from meshwatchd.core.memory import MEMORABLE, Memory
-from meshwatchd.core.mtu import SizeWatch
-from meshwatchd.core.operators import answer
-from meshwatchd.core.recognise import Recogniser
-from meshwatchd.core.report import build_status
-from meshwatchd.core.schedule import Schedule
-from meshwatchd.core.session import Outcome, Session, SessionState
-from meshwatchd.core.storm import Storm
-from meshwatchd.core.takeover import Takeover
-from meshwatchd.core.unrest import ABOUT_NODE, Unrest
+from meshwatchd.core.diagnosis import peer_views
+from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.persistence import MEMORABLE
+from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE
+from meshwatchd.core.mesh.engine_state import EngineState
+from meshwatchd.core.mesh.mesh_update import Takeover
+from meshwatchd.core.mesh.topology_builder import Recogniser
+from meshwatchd.core.operators.move_requests import answer
+from meshwatchd.core.operators.status import build_status
+from meshwatchd.core.session.session import Outcome, Session, SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.load import AnswersDropped, LoadMeasured
@@ -39,7 +34,6 @@ from meshwatchd.model.outputs import (
     AgentRestarted,
     ClockStalled,
     KeyMismatched,
-    MeshUnsettled,
     ObjectReasserted,
     OrderEnded,
     OrderGiven,
@@ -50,7 +44,6 @@ from meshwatchd.model.outputs import (
 )
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.status import Status
-from meshwatchd.model.topology import Topology
 
 LONG_STALL_NS = 200 * MS
 """From here on a stall is no scheduling noise: the machine was stopped, and its idea of the present is void."""
@@ -79,44 +72,25 @@ class Engine:
         epoch: int,
         profiles: Mapping[str, Profile],
     ) -> None:
-        self.settings = settings
-        self.node = node
         self.epoch = epoch
-        self.topology: Topology | None = None
-        self.conductors: dict[int, Conductor] = {}
-        self.schedule = Schedule(settings, rng, node)
-        self.views = views.PeerViews()
-        self.takeover = Takeover(self, Recogniser(settings, node, profiles))
-        self.findings = FindingBook(settings, node)
-        self.unrest = Unrest()
-        self.allowance = Allowance(settings.probe.packets_per_second)
-        self.sizes = SizeWatch(settings, self.allowance)
-        self.memory = Memory()
-        self.storm = Storm(settings.policy.storm_locations)
-        self.load = Load()
+        self.state = EngineState(settings, node, rng)
+        self.takeover = Takeover(self.state, Recogniser(settings, node, profiles))
         self.late_ns = 0
-        self.rng = rng
         self._banner = ev.Banner()
-        self._is_told = True
         # Whether a peer may be among the doubters of any pair: nearly every packet is without doubt, and none asks all.
         self._is_doubted = False
-        self.in_use: tuple[int, ...] = ()
-        self.by_path: dict[int, tuple[Conductor, ...]] = {}
-        self.shared_pairs: Mapping[NodeName, int] = {}
-        # What peers said last in each window, and what of it this node understands; void with its own pairs.
-        self.readings: dict[tuple[NodeName, int], tuple[ev.Banner, ev.Banner]] = {}
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
         # Asked after every event: a loop costs a third of what building lists and looking for their minimum does.
-        earliest = self.schedule.deadline()
-        due = self.sizes.deadline()
+        earliest = self.state.schedule.deadline()
+        due = self.state.sizes.deadline()
         if due is not None and (earliest is None or due < earliest):
             earliest = due
-        due = self.findings.deadline()
+        due = self.state.findings.deadline()
         if due is not None and (earliest is None or due < earliest):
             earliest = due
-        for conductor in self.conductors.values():
+        for conductor in self.state.conductors.values():
             at = conductor.deadline()
             if earliest is None or at < earliest:
                 earliest = at
@@ -139,20 +113,20 @@ class Engine:
         elif isinstance(event, ev.RequestReceived):
             # As many as the two above, and a match tries its patterns one by one.
             outputs = self._requested(event, now)
-            self._is_told = self._is_told and not outputs
+            self.state.is_told = self.state.is_told and not outputs
         else:
             outputs = list(self._dispatch(event, now))
-            self._is_told = False
-        if outputs and not self._is_told:
-            self._is_told = True
+            self.state.is_told = False
+        if outputs and not self.state.is_told:
+            self.state.is_told = True
             outputs.extend(self._announce(now))
             if any(isinstance(output, MEMORABLE) for output in outputs):
-                outputs.append(SaveState(state=self.memory.gather(self.conductors.values(), now)))
+                outputs.append(SaveState(state=self.state.memory.gather(self.state.conductors.values(), now)))
         return outputs
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
         """The whole picture, for operators."""
-        return build_status(self, now, counters)
+        return build_status(self.state, now, counters)
 
     # The one match over all events.
     def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901, PLR0912
@@ -169,7 +143,7 @@ class Engine:
                 yield from self._mismatched(event, now)
             case ev.LatenessMeasured():
                 self.late_ns = event.p99_ns
-                self.schedule.widen(event.p99_ns)
+                self.state.schedule.widen(event.p99_ns)
             case LoadMeasured():
                 yield from self._pace(event, now)
             case AnswersDropped():
@@ -185,23 +159,23 @@ class Engine:
             case ev.ObjectLost():
                 yield from self._lost(event, now)
             case ev.FindingsReported():
-                yield from self.findings.report(event.findings, now)
+                yield from self.state.findings.report(event.findings, now)
             case ev.PeersTold():
-                self.findings.hear(event.faults, now)
+                self.state.findings.hear(event.faults, now)
             case ev.RepairDone():
-                yield from self.findings.repaired(event, now)
+                yield from self.state.findings.repaired(event, now)
             case ev.MeshStirred():
-                yield from self.stirred(event.what, now, is_rebuilding=event.is_rebuilding)
+                yield from self.state.note_topology_change(event.what, now, is_rebuilding=event.is_rebuilding)
             case ev.AgentLost():
                 self.takeover.is_agent_new = True
-                self.findings.agent_lost()
+                self.state.findings.agent_lost()
                 yield AgentRestarted(exit_status=event.exit_status)
             case ev.OperatorRequested():
-                yield from answer(self, event, now)
+                yield from answer(self.state, event, now)
             case SizeAnswered():
-                yield from self.sizes.answered(event, now)
+                yield from self.state.sizes.answered(event, now)
             case SizeUnsent():
-                yield from self.sizes.unsent(event, now)
+                yield from self.state.sizes.unsent(event, now)
             case ev.StateRestored():
                 yield from self._recall(event)
             case _:
@@ -209,9 +183,9 @@ class Engine:
 
     def _recall(self, event: ev.StateRestored) -> Iterator[Output]:
         """Only the first agent of this process has anything to say of an earlier one."""
-        if self.topology is None:
-            self.memory.take_over(event.state)
-            for order in self.memory.orders.standing:
+        if self.state.topology is None:
+            self.state.memory.take_over(event.state)
+            for order in self.state.memory.orders.standing:
                 yield OrderGiven(order=order)
 
     # -- probes ------------------------------------------------------------------------------------------------
@@ -219,18 +193,18 @@ class Engine:
     def _tick(self, now: int, heard: int) -> list[Output]:
         missed: list[tuple[Session, SessionState]] = []
         outputs: list[Output] = [
-            *self.schedule.advance(now, lambda session, before: missed.append((session, before)), heard)
+            *self.state.schedule.advance(now, lambda session, before: missed.append((session, before)), heard)
         ]
-        if (self.findings.deadline() or now + 1) <= now:
-            outputs += self.findings.advance(now)
-        if not self.sizes.is_due(now) or not any(each.is_busy for each in self.conductors.values()):
-            outputs += self.sizes.advance(now)
+        if (self.state.findings.deadline() or now + 1) <= now:
+            outputs += self.state.findings.advance(now)
+        if not self.state.sizes.is_due(now) or not any(each.is_busy for each in self.state.conductors.values()):
+            outputs += self.state.sizes.advance(now)
         else:
-            self.sizes.wait(now)
+            self.state.sizes.wait(now)
         # The word of who has fallen silent may be out of date.
-        for peer in [each for each in self.findings.misfits if self.views.is_lost(each, now)]:
-            self.findings.hear_of_misfit(peer, now, has_misfit=False)
-        due = [conductor for conductor in self.conductors.values() if conductor.deadline() <= now]
+        for peer in [each for each in self.state.findings.misfits if self.state.views.is_lost(each, now)]:
+            self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
+        due = [conductor for conductor in self.state.conductors.values() if conductor.deadline() <= now]
         first: dict[Session, SessionState] = {}
         for session, before in missed:
             first.setdefault(session, before)
@@ -238,24 +212,24 @@ class Engine:
         # A session that misses several answers in one turn has changed once.
         outputs += [_changed(session) for session, before in first.items() if session.state is not before]
         # Before the first mesh there is nobody to undo what an order that is over held.
-        for order in () if self.topology is None else self.memory.orders.expire(now):
+        for order in () if self.state.topology is None else self.state.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
-            for conductor in self.conductors.values():
+            for conductor in self.state.conductors.values():
                 conductor.order_expired(order, now)
         if due:
             # One look at everything that was missed at this instant, not one look for each miss.
             for conductor in dict.fromkeys(due):
                 outputs += conductor.review(now)
-            self._is_told = False
-            if (news := self.allowance.news(now)) is not None:
+            self.state.is_told = False
+            if (news := self.state.allowance.news(now)) is not None:
                 outputs.append(news)
-        self.use_paths(now)
+        self.state.use_paths(now)
         if self.takeover.held:
             outputs += self.takeover.provide(now)
         return outputs
 
     def _replied(self, event: ev.ReplyReceived, now: int) -> list[Output]:
-        session = self.schedule.session(event.session)
+        session = self.state.schedule.session(event.session)
         if session is None:
             return []
         before, was_calm = session.state, session.is_calm
@@ -263,9 +237,9 @@ class Engine:
         if outcome is Outcome.UNKNOWN:
             return []
         if outcome is Outcome.HIT:
-            self.schedule.answered(session)
+            self.state.schedule.answered(session)
         if before is SessionState.DOWN:
-            self.schedule.look_closely(session, now)
+            self.state.schedule.look_closely(session, now)
         is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         if session.state is not before:
@@ -273,70 +247,70 @@ class Engine:
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
         for conductor in due:
             outputs += conductor.review(now)
-        self._is_told = self._is_told and was_calm and not due and session.is_calm
+        self.state.is_told = self.state.is_told and was_calm and not due and session.is_calm
         return outputs
 
     def _concerned(self, session: Session) -> tuple[Conductor, ...]:
         """Who looks at a session: the pair of its path, or for a segment all pairs."""
-        return self.by_path[session.plan.path]
+        return self.state.by_path[session.plan.path]
 
     def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
         """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
-        session = self.schedule.session(event.session)
+        session = self.state.schedule.session(event.session)
         if session is None or event.errno != EADDRINUSE:
             return
-        probe = self.schedule.retry(session, event.seq, now)
+        probe = self.state.schedule.retry(session, event.seq, now)
         if probe is not None:
             yield probe
 
     def _stalled(self, event: ev.Stalled, now: int) -> Iterator[Output]:
         """A short stall costs patience, a long one everything that was gathered: nobody is accused by a sleeper."""
         if event.late_ns < LONG_STALL_NS:
-            self.schedule.postpone(event.late_ns)
-            self.sizes.wait_longer(event.late_ns)
+            self.state.schedule.postpone(event.late_ns)
+            self.state.sizes.wait_longer(event.late_ns)
         else:
-            self.sizes.void(now)
-            for session in self.schedule.sessions:
+            self.state.sizes.void(now)
+            for session in self.state.schedule.sessions:
                 session.forget_outstanding()
-            for conductor in self.conductors.values():
+            for conductor in self.state.conductors.values():
                 conductor.stalled(now)
         yield ClockStalled(late_ns=event.late_ns)
 
     def _pace(self, event: LoadMeasured, now: int) -> Iterator[Output]:
         """Who cannot keep up asks less: slowly and rightly."""
-        before = self.load.slowdown
-        yield from self.load.measured(event, self.late_ns)
-        if self.load.slowdown != before:
-            self.schedule.slow_down(self.load.slowdown, now)
+        before = self.state.load.slowdown
+        yield from self.state.load.measured(event, self.late_ns)
+        if self.state.load.slowdown != before:
+            self.state.schedule.slow_down(self.state.load.slowdown, now)
 
     def _dropped(self, event: AnswersDropped, now: int) -> None:
         """All sessions leave by one port at one time, so that any answer may have been among what was lost."""
-        self.load.dropped(event.packets)
-        self.sizes.void(now)
-        for session in self.schedule.sessions:
+        self.state.load.dropped(event.packets)
+        self.state.sizes.void(now)
+        for session in self.state.schedule.sessions:
             session.void()
 
     # -- peers -------------------------------------------------------------------------------------------------
 
     def _requested(self, event: ev.RequestReceived, now: int) -> list[Output]:
-        if not event.is_fresh_epoch or event.peer == self.node:
+        if not event.is_fresh_epoch or event.peer == self.state.node:
             return []
         if event.size_bytes:
-            self.sizes.heard(event, now)
+            self.state.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
-            for conductor in self.by_path.get(event.path, ()):
+            for conductor in self.state.by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, event.path, now)
         outputs = self._learn(event.peer, event.banner, now)
         message = event.coordination
-        if message is None or message.target != self.node or message.pair not in self.conductors:
+        if message is None or message.target != self.state.node or message.pair not in self.state.conductors:
             return outputs
-        if self._is_shared(event.peer, message.pair):
-            outputs += self.conductors[message.pair].received(message, event.peer, now)
+        if self.state.is_shared(event.peer, message.pair):
+            outputs += self.state.conductors[message.pair].received(message, event.peer, now)
         return outputs
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
-        if self.views.note_other_key(event.peer, event.key_id, now, is_known=event.is_known):
+        if self.state.views.note_other_key(event.peer, event.key_id, now, is_known=event.is_known):
             yield KeyMismatched(peer=event.peer, key_id=event.key_id)
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
@@ -347,18 +321,18 @@ class Engine:
             readable = self._readable(peer, banner)
             if readable is not banner:
                 banner, is_other = readable, readable.active != self._banner.active
-        self.views.note(peer, banner, now)
-        if banner.has_misfit is not (peer in self.findings.misfits):
-            self.findings.hear_of_misfit(
+        self.state.views.note(peer, banner, now)
+        if banner.has_misfit is not (peer in self.state.findings.misfits):
+            self.state.findings.hear_of_misfit(
                 peer, now, has_misfit=banner.has_misfit, is_own_leader=self._is_own_leader(peer)
             )
-        if banner.view_up & ABOUT_NODE and self.topology is not None:
-            mesh, home = self.topology.mesh, self.topology.local.location
+        if banner.view_up & ABOUT_NODE and self.state.topology is not None:
+            mesh, home = self.state.topology.mesh, self.state.topology.local.location
             where = next((node.location for node in mesh.nodes if node.name == peer), "")
-            if self.unrest.heard(peer, banner, now, location=where, home=home):
-                self._spread(now)
-        elif self.unrest.has_hearsay:
-            self.unrest.unsaid(peer)
+            if self.state.unrest.heard(peer, banner, now, location=where, home=home):
+                self.state.spread_banner(now)
+        elif self.state.unrest.has_hearsay:
+            self.state.unrest.unsaid(peer)
         is_doubtful = bool(banner.view_known & ~banner.view_up)
         if is_doubtful or self._is_doubted:
             self._hear_doubts(peer, now, is_doubtful=is_doubtful)
@@ -367,84 +341,63 @@ class Engine:
     def _hear_doubts(self, peer: NodeName, now: int, *, is_doubtful: bool) -> None:
         """Let every pair know of a peer's doubts, or that it spoke without any."""
         is_doubted = False
-        for conductor in self.conductors.values():
+        for conductor in self.state.conductors.values():
             if is_doubtful or conductor.suspicion.has_doubters:
                 conductor.suspicion.heard(peer, now)
             if is_doubtful:
-                conductor.watch.hear_doubt(peer, self.views, now)
+                conductor.watch.hear_doubt(peer, self.state.views, now)
             is_doubted = is_doubted or conductor.suspicion.has_doubters
         self._is_doubted = is_doubted
 
     def _is_own_leader(self, peer: NodeName) -> bool:
-        topology = self.topology
+        topology = self.state.topology
         return topology is not None and topology.mesh.location(topology.local.location).leader == peer
 
     def _follow(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
         outputs: list[Output] = []
         for active in banner.active:
-            conductor = self.conductors.get(active.pair)
+            conductor = self.state.conductors.get(active.pair)
             if conductor is not None:
                 if conductor.is_same_pair(active.relays):
                     conductor.mover.hear(active.generation)
                 outputs += conductor.told(peer, active, now)
         return outputs
 
-    def stirred(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
-        """The mesh's own agent changes something on this node: whoever hears of it keeps still."""
-        if self.unrest.stirred(now, is_rebuilding=is_rebuilding):
-            self._spread(now)
-            yield MeshUnsettled(what=what)
-
-    def _spread(self, now: int) -> None:
-        """Let everybody know who can be reached past the tunnel: the banner goes with each of these probes."""
-        near = self.schedule.select(layer=Layer.UNDERLAY)
-        beyond = [
-            session
-            for conductor in self.conductors.values()
-            for path in conductor.watch.paths
-            if not path.is_primary
-            for session in conductor.watch.group(path).sessions
-        ]
-        granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
-        self.schedule.confirm((*near, *beyond)[:granted], now, rounds=1)
-        self._is_told = False
-
     def _readable(self, peer: NodeName, banner: ev.Banner) -> ev.Banner:
         """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others.
 
         In a mesh of many locations nearly every banner is one, and a peer's packets repeat the same: each is read once.
         """
-        kept = self.readings.get((peer, banner.window))
+        kept = self.state.readings.get((peer, banner.window))
         if kept is not None and kept[0] is banner:
             return kept[1]
         strange = [
             active.pair
             for active in banner.active
-            if active.pair in self.conductors
-            and not (self._is_shared(peer, active.pair) and self.conductors[active.pair].is_same_pair(active.relays))
+            if active.pair in self.state.conductors
+            and not (
+                self.state.is_shared(peer, active.pair)
+                and self.state.conductors[active.pair].is_same_pair(active.relays)
+            )
         ]
-        readable = views.without(banner, strange) if strange else banner
-        self.readings[peer, banner.window] = banner, readable
+        readable = peer_views.without(banner, strange) if strange else banner
+        self.state.readings[peer, banner.window] = banner, readable
         return readable
 
-    def _is_shared(self, peer: NodeName, pair: int) -> bool:
-        """Whether a peer means this node's pair by a number."""
-        return self.shared_pairs.get(peer, pair) == pair
-
     def _announce(self, now: int) -> Iterator[Output]:
-        legs: dict[tuple[int, views.View], Leg] = {}
-        for conductor in self.conductors.values():
+        legs: dict[tuple[int, peer_views.View], Leg] = {}
+        for conductor in self.state.conductors.values():
             legs.update(conductor.watch.legs())
-        up, known = views.encode(legs)
-        bits = self.unrest.bits(now)
+        up, known = peer_views.encode(legs)
+        bits = self.state.unrest.bits(now)
         up, known = up | bits, known | bits
-        active = tuple(conductor.active for conductor in self.conductors.values())
+        active = tuple(conductor.active for conductor in self.state.conductors.values())
         banner = ev.Banner(
             view_up=up,
             view_known=known,
             active=active,
-            is_admin_down=self.memory.orders.is_draining,
-            has_misfit=any(conductor.blames_own_sizes for conductor in self.conductors.values()),
+            is_admin_down=self.state.memory.orders.is_draining,
+            has_misfit=any(conductor.blames_own_sizes for conductor in self.state.conductors.values()),
         )
         if banner != self._banner:
             self._banner = banner
@@ -459,16 +412,8 @@ class Engine:
         paths = self.takeover.planner.topology.local_paths()
         if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
             yield ObjectReasserted(what=event.what)
-        for conductor in self.conductors.values():
+        for conductor in self.state.conductors.values():
             yield from conductor.execution.reassert(event.what, now)
-
-    def use_paths(self, now: int) -> None:
-        """Probe the paths that carry traffic as what they are."""
-        in_use = tuple([conductor.mover.active.number for conductor in self.conductors.values()])
-        if in_use != self.in_use:
-            self.in_use = in_use
-            primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
-            self.schedule.use_paths([*in_use, *primary], now)
 
 
 def _changed(session: Session) -> SessionChanged:

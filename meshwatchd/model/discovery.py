@@ -131,7 +131,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
         leads_since_ns: when this node began to lead, nanoseconds since 1970; 0 for others. Of two that say they lead,
             as happens where the agent of the former leader has died, the later one does.
         tunnel_public_key, tunnel_port: of its end of the mesh's WireGuard, by which peers tell where they see it.
-        faults: what it has found in its kernel, of its own neighbours as well (`core.hearsay`); a bounded number.
+        faults: what it has found in its kernel, of its own neighbours as well (`audit.peer_faults`); a bounded number.
     """
 
     view: LocalView

@@ -19,7 +19,7 @@ class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
     """What a node says about one pair of locations: the rank in use and how many moves led there.
 
     Attributes:
-        relays: a fingerprint of the relays that the ranks stand for (`core.reconfigure.relays_print`), 0 for none:
+        relays: a fingerprint of the relays that the ranks stand for (`core.mesh.mesh_diff.relays_print`), 0 for none:
             ranks and pairs are positions in lists of which two nodes may have different versions for a moment.
     """
 
@@ -30,7 +30,9 @@ class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
-    """What every packet of a node carries about itself, or of a mesh of many locations a part of it (`core.windows`).
+    """What every packet of a node carries about itself, or of a mesh of many locations a part of it.
+
+    `diagnosis.banner_windows` says which part.
 
     Attributes:
         view_up: bit `32 * (pair // 6) + 5 * (pair % 6) + k` set: WireGuard leg (k=0), own overlay to the members (k=1),

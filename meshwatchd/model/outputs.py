@@ -73,7 +73,8 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
 
     Attributes:
         nodes: every node of the mesh, who may ask this one; empty leaves it as it is.
-        windows: which part of the banner each of them is told (`core.windows`); empty where all are told everything.
+        windows: which part of the banner each of them is told (`diagnosis.banner_windows`); empty where all are
+            told everything.
         tunnel: the mesh's WireGuard device where this node's own sessions cross it; empty on one that does not lead.
         external: indices of the devices that no answer may leave by, whatever came in by them: it would be lost.
     """

@@ -348,8 +348,9 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
             less is left alone.
         selective_ns: the same where old flows still pass: then the path is not stalled.
         calm_miss_ns, calm_silence_ns, calm_selective_ns: the three on a leg that is trusted, because it has shown for a
-            minute that it does not stall (`core.delay`). The wait has to cover the round trip and two machines that are
-            late by a few milliseconds; the hold-off, one stall of those machines that no answer has told of.
+            minute that it does not stall (`session.rtt_estimator`). The wait has to cover the round trip and two
+            machines that are late by a few milliseconds; the hold-off, one stall of those machines that no answer has
+            told of.
     """
 
     interval_ns: int

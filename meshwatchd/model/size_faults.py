@@ -1,4 +1,4 @@
-"""The lines of the fault catalogue that only large packets meet; `core.mtu` finds them."""
+"""The lines of the fault catalogue that only large packets meet; `core.pmtu.pmtu` finds them."""
 
 from __future__ import annotations
 

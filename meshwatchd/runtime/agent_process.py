@@ -29,11 +29,11 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.recorder import EventStore
-from meshwatchd.adapters.state_file import StateFile
+from meshwatchd.adapters.storage.event_store import EventStore
+from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.config.load import load
-from meshwatchd.core.tunnels import TunnelWatch, tunnel_status
+from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
@@ -63,6 +63,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.auto_bisect import Prover
 from meshwatchd.runtime.boot import Boot, Refusal, read_shared
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.device_care import DeviceCare
@@ -72,9 +73,8 @@ from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
-from meshwatchd.runtime.prover import Prover
+from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.sinks import Log, Sinks
-from meshwatchd.runtime.standing import Standing
 from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
 from meshwatchd.wire.auth import MeshSecret
 

@@ -19,10 +19,10 @@ from typing import Protocol
 import msgspec
 
 from meshwatchd.adapters.netlink.repair import RepairKernel
-from meshwatchd.adapters.state_file import read_boot
-from meshwatchd.core.audit import Confirmation, View, audit
-from meshwatchd.core.expectations import GoodState, good_state
-from meshwatchd.core.hearsay import believe
+from meshwatchd.adapters.storage.policy_file import read_boot
+from meshwatchd.core.audit.expected_entries import GoodState, good_state
+from meshwatchd.core.audit.overlay_entries import Confirmation, View, audit
+from meshwatchd.core.audit.peer_faults import believe
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from meshwatchd.core.proof import choose_peer
+from meshwatchd.core.diagnosis.bisection_trigger import choose_peer
 from meshwatchd.model.bisection import BisectResult, BisectSettings
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.faults import Verdict

@@ -21,24 +21,24 @@ from typing import Final, Protocol
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.hello import cache
 from meshwatchd.adapters.hello.port import Address, HelloPort
 from meshwatchd.adapters.process import next_epoch
-from meshwatchd.core.acquaintance import Acquaintances, Judgement
-from meshwatchd.core.assembly import is_whole
-from meshwatchd.core.greeting_pace import Pace
-from meshwatchd.core.hearsay import confess
-from meshwatchd.core.hello_check import complaint
-from meshwatchd.core.introductions import Introductions
-from meshwatchd.core.roster import Roster
+from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.core.audit.peer_faults import confess
+from meshwatchd.core.membership.hello_schedule import Pace
+from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.core.membership.peer_exchange import Introductions
+from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
+from meshwatchd.core.membership.roster import Roster
+from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
+from meshwatchd.runtime.rate_limited_log import Remarks
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
-from meshwatchd.runtime.remarks import Remarks
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
@@ -228,7 +228,7 @@ class Discovery:
         finally:
             self._port.close()
             if self._is_unsaved:
-                cache.save(self._folder, self._to_keep(self._clocks.monotonic_ns()))
+                mesh_file.save(self._folder, self._to_keep(self._clocks.monotonic_ns()))
 
     async def _pause(self) -> None:
         """Until something is due or has happened."""
@@ -428,13 +428,13 @@ class Discovery:
 
     # --- what is kept ---
 
-    def _load(self) -> cache.Kept | None:
-        kept, problem = cache.load(self._folder, self._node)
+    def _load(self) -> mesh_file.Kept | None:
+        kept, problem = mesh_file.load(self._folder, self._node)
         if problem:
             self._log.warning("mesh.refused", error=problem)
         return kept
 
-    def _restore(self, kept: cache.Kept) -> None:
+    def _restore(self, kept: mesh_file.Kept) -> None:
         """Silence goes on counting from when the file was written; forgetting, by the wall clock."""
         now, wall_ns = self._clocks.monotonic_ns(), self._clocks.wall_ns()
         forget_ns = self._roster.forget_ns
@@ -452,22 +452,22 @@ class Discovery:
             return
         self._is_unsaved, self._saved_ns = False, now
         # A slow disk holds up neither hellos nor the mirror.
-        problem = await asyncio.to_thread(cache.save, self._folder, self._to_keep(now))
+        problem = await asyncio.to_thread(mesh_file.save, self._folder, self._to_keep(now))
         if problem:
             self._remarks.complain(self._node, problem)
 
-    def _to_keep(self, now: int) -> cache.Kept:
+    def _to_keep(self, now: int) -> mesh_file.Kept:
         wall_ns = self._clocks.wall_ns()
         peers = self._roster.peers
-        return cache.Kept(
-            version=cache.VERSION,
+        return mesh_file.Kept(
+            version=mesh_file.VERSION,
             node=self._node,
             saved_ns=wall_ns,
             own=self._roster.own,
             leaders=self._roster.leaders,
             watched=self._roster.watched,
             peers=tuple(
-                cache.KeptPeer(
+                mesh_file.KeptPeer(
                     name=NodeName(sender),
                     hello=peers[NodeName(sender)].hello if sender in peers else None,
                     heard_ns=wall_ns - (now - peers[NodeName(sender)].at_ns) if sender in peers else wall_ns,

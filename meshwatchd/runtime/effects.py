@@ -18,8 +18,8 @@ from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.stamp.reflector import StandardReflector
-from meshwatchd.core.windows import Parts
+from meshwatchd.adapters.stamp_interop.reflector import StandardReflector
+from meshwatchd.core.diagnosis.banner_windows import Parts
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame

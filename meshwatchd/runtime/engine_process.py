@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meshwatchd.adapters import sdnotify
-from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import (
     LOCK_NAME,
@@ -22,6 +21,7 @@ from meshwatchd.adapters.process import (
     release_memory,
     settle_memory,
 )
+from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.core.engine import Engine
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.events import Event

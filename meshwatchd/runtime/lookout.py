@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from meshwatchd.adapters.host.proc import read_host
-from meshwatchd.core.audit import View
-from meshwatchd.core.host_audit import HostAudit
-from meshwatchd.core.tunnel_audit import TunnelAudit
+from meshwatchd.core.audit.host import HostAudit
+from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.host import HostState
 from meshwatchd.model.snapshot import Snapshot, WireGuardState

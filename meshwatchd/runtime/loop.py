@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from meshwatchd.adapters.clock import Timer, monotonic_ns
-from meshwatchd.adapters.journal.writer import Journal
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
+from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from meshwatchd.adapters.recorder import EventLine, EventStore
+from meshwatchd.adapters.storage.event_store import EventLine, EventStore
 from meshwatchd.model.audit_facts import (
     FaultCleared,
     FaultRaised,

@@ -16,7 +16,7 @@ from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Node
-from meshwatchd.runtime.tap_desk import TapDesk
+from meshwatchd.runtime.remote_tap import TapDesk
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapKeys
 

@@ -13,7 +13,7 @@ from typing import Final
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.wireguard.glance import Glance, Peers
-from meshwatchd.core.unrest import exchanged
+from meshwatchd.core.failover.topology_change_hold import exchanged
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.model.snapshot import WireGuardState

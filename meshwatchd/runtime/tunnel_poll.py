@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from meshwatchd.adapters.wireguard.poll import Poll
-from meshwatchd.core.tunnels import changes_more_than_counters, of_the_mesh
-from meshwatchd.core.unrest import exchanged
+from meshwatchd.core.audit.wireguard_changes import changes_more_than_counters, of_the_mesh
+from meshwatchd.core.failover.topology_change_hold import exchanged
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardState
 from meshwatchd.runtime.debounce import pause_s

@@ -15,7 +15,7 @@
     end-16  16     tag over all before (HMAC-SHA-256, truncated)
 
 A hello is recorded as easily as a probe, so its content counts only under an epoch that was proven: by an answer to a
-hello of ours (`core.acquaintance`). Answers are no larger than hellos, so nobody is flooded by way of us.
+hello of ours (`membership.replay_protection`). Answers are no larger than hellos, so nobody is flooded by way of us.
 """
 
 from __future__ import annotations

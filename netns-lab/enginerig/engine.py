@@ -14,16 +14,16 @@ import msgspec
 
 from enginerig.config import RigConfig
 from enginerig.notes import Lateness
-from meshwatchd.core.allowance import Allowance, Pace
-from meshwatchd.core.context import PairContext
 from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
-from meshwatchd.core.group import Group
-from meshwatchd.core.load import Load
-from meshwatchd.core.mover import MoveState
-from meshwatchd.core.rates import Rate
-from meshwatchd.core.schedule import Schedule
-from meshwatchd.core.session import Outcome, Session, SessionState
-from meshwatchd.core.suspicion import Suspicion
+from meshwatchd.core.failover.confirm_burst import Suspicion
+from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.failover.state_machine import MoveState
+from meshwatchd.core.probing.intervals import Rate
+from meshwatchd.core.probing.overload import Load
+from meshwatchd.core.probing.packet_budget import Allowance, Pace
+from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.session.session import Outcome, Session, SessionState
+from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.events import (
     Event,
     LatenessMeasured,

@@ -36,7 +36,7 @@ GOAL_NS = 3 * SECOND
 """What is aimed at; reported, not asserted."""
 READY_S = 90.0
 CALM_NS = 10 * SECOND
-"""As long as it takes a daemon to forgive an agent that has worked (core/unrest.py)."""
+"""As long as it takes a daemon to forgive an agent that has worked (core/failover/topology_change_hold.py)."""
 AFTERWARDS_NS = 6 * SECOND
 
 FORMER, LEADER = "b1", "b2"

@@ -176,7 +176,7 @@ def test_node_traffic_crosses_overlay_tunnel_overlay_both_ways(lab):
 def test_private_addresses_do_not_cross_the_wide_area(lab):
     """What escapes the mesh is lost: a packet for b3 that leaves a3 by its NIC is never delivered."""
     with udp_socket(lab.node("a3")) as near, udp_socket(lab.node("b3"), 7777) as far:
-        output(lab, "a3", "ip", "rule", "add", "priority", "10", "ipproto", "udp", "dport", "7777", "lookup", "10")
+        output(lab, "a3", "ip", "rule", "add", "priority", "10", "ipproto", "17", "dport", "7777", "lookup", "10")
         output(lab, "a3", "ip", "route", "add", "default", "via", "192.168.100.1", "table", "10")
         try:
             near.sendto(b"escaped", (lab.node("b3").ip, 7777))

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 EVERYBODY = ("a1", "a2", "a3", "b1", "b2", "b3")
 CALM_NS = 10 * SECOND
-"""Patience with an agent at work is spent after five seconds, and back after ten of calm (core/unrest.py)."""
+"""Patience with an agent at work is spent after five seconds, and back after ten of calm (`topology_change_hold`)."""
 AFTERWARDS_NS = 6 * SECOND
 """What a change might be blamed for later than this is something else."""
 

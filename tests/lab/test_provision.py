@@ -17,7 +17,7 @@ from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.identity import load_private_key, public_key
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
 from meshwatchd.model.settings import KernelSettings, MeshSettings, StandbySettings
-from meshwatchd.runtime.standing import Standing
+from meshwatchd.runtime.provisioning import Standing
 from tests.support.throwaway import nodes
 
 pytestmark = pytest.mark.lab
@@ -95,8 +95,8 @@ async def until(condition):
 
 
 def objects(node):
-    """Our rules and routes as `ip` shows them."""
-    rules = [line for line in node.ip("rule").splitlines() if "117" in line.split()]
+    """Our rules and routes as `ip` shows them, protocols as numbers: a minimal system has no /etc/protocols."""
+    rules = [line for line in node.ip("-N rule").splitlines() if "117" in line.split()]
     return rules + node.ip("route show table all proto 117").splitlines()
 
 
@@ -107,9 +107,9 @@ def test_a_provision_is_in_place_as_ip_shows_it(node):
     assert () == outcome.errors
     assert [
         "5400:\tfrom all iif mw0 lookup 7799 proto 117",
-        "5410:\tfrom all ipproto udp sport 10000-29999 dport 18620 goto 5480 proto 117",
-        "5411:\tfrom all ipproto udp sport 10000-29999 dport 18621 lookup 7741 proto 117",
-        "5411:\tfrom all ipproto udp sport 18621 dport 10000-29999 lookup 7741 proto 117",
+        "5410:\tfrom all ipproto 17 sport 10000-29999 dport 18620 goto 5480 proto 117",
+        "5411:\tfrom all ipproto 17 sport 10000-29999 dport 18621 lookup 7741 proto 117",
+        "5411:\tfrom all ipproto 17 sport 18621 dport 10000-29999 lookup 7741 proto 117",
         "5480:\tfrom all lookup 7798 proto 117",
     ] == objects(node)[:5]
     assert {

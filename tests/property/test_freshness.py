@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as for_any
 from hypothesis import strategies as st
 
-from meshwatchd.core.layout import kinds_of, lay_out
-from meshwatchd.core.schedule import Schedule
+from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, NodeName
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings, Settings

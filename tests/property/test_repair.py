@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshwatchd.core.repair import plan_repair
+from meshwatchd.core.audit.repair import plan_repair
 from meshwatchd.model.audit import Entries, RepairPlan
 from meshwatchd.model.faults import FaultCode
 from tests.support.flannel_node import entries, good, hello, look, mac, snapshot

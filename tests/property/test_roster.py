@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshwatchd.core.roster import Roster
+from meshwatchd.core.membership.roster import Roster
 from meshwatchd.model.discovery import Basis
 from meshwatchd.model.settings import MINUTE, SECOND, DaemonSettings, Settings
 from meshwatchd.model.topology import build_mesh

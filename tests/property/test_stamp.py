@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.contrib import stamp as oracle
 
-from meshwatchd.adapters.stamp.sessions import REORDERED, Session
+from meshwatchd.adapters.stamp_interop.sessions import REORDERED, Session
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import (
     Arrival,

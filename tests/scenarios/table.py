@@ -25,15 +25,14 @@ class Scenario(NamedTuple):
 
 _FAULT = "sim/test_faults.py::test_a_fault_is_named_healed_and_gone_back_from"
 _LAB_FAULT = "lab/test_failover.py::test_a_fault_is_named_survived_and_forgotten"
-_STANDING = "unit/runtime/test_standing.py::"
-_MOVES, _REST, _LOC, _FLAP = (
-    "sim/test_moves.py::",
-    "sim/test_restraint.py::",
-    "sim/test_locations.py::",
-    "sim/test_flaps.py::",
-)
+_STANDING = "unit/runtime/test_provisioning.py::"
+_DAMPING = "unit/core/failover/test_damping.py::"
+_POLICY_FILE = "unit/adapters/storage/test_policy_file.py::"
+_SWITCHOVER = "unit/core/failover/test_switchover.py::"
+_MOVES, _REST = "sim/test_moves.py::", "sim/test_restraint.py::"
+_LOC, _FLAP = "sim/test_locations.py::", "sim/test_flaps.py::"
 _SIZES, _LIFE = "sim/test_sizes.py::", "lab/test_daemon_lifecycle.py::"
-_POLICY, _CONTROL = "unit/core/test_policy.py::", "unit/adapters/control/"
+_POLICY, _CONTROL = "unit/core/failover/test_policy.py::", "unit/adapters/control/"
 
 SCENARIOS = (
     Scenario(1, "leader drops only new VXLAN flows", (_FAULT, _LAB_FAULT)),
@@ -45,7 +44,7 @@ SCENARIOS = (
     Scenario(
         5,
         "one-way loss from the leader",
-        ("unit/core/test_classifier.py::test_the_direction_follows_from_what_still_arrives",),
+        ("unit/core/diagnosis/test_classifier.py::test_the_direction_follows_from_what_still_arrives",),
     ),
     Scenario(
         6,
@@ -71,7 +70,7 @@ SCENARIOS = (
     ),
     Scenario(10, "MTU black hole in one direction", (_SIZES + "test_a_black_hole_in_one_direction_names_it",)),
     Scenario(11, "MTU lowered on the standby", (_SIZES + "test_a_standby_that_carries_less_is_a_warning_of_its_own",)),
-    Scenario(12, "PMTU cache poisoned", ("unit/core/test_mtu_verdict.py::test_a_poisoned_cache",)),
+    Scenario(12, "PMTU cache poisoned", ("unit/core/pmtu/test_verdict.py::test_a_poisoned_cache",)),
     Scenario(
         13,
         "latency and jitter on the leader",
@@ -89,7 +88,7 @@ SCENARIOS = (
         "leader flaps with the period of the hold-down",
         (
             _FLAP + "test_a_flap_with_the_period_of_the_hold_down_converges",
-            "unit/core/test_damping.py::test_a_fault_with_the_period_of_the_hold_down_meets_a_longer_one_each_time",
+            _DAMPING + "test_a_fault_with_the_period_of_the_hold_down_meets_a_longer_one_each_time",
         ),
     ),
     Scenario(
@@ -226,7 +225,7 @@ SCENARIOS = (
         "another tool deletes our rule five times a second",
         (
             _STANDING + "test_a_fight_is_given_up_and_taken_up_again_later",
-            "unit/core/test_execution.py::test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it",
+            _SWITCHOVER + "test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it",
         ),
     ),
     Scenario(
@@ -257,30 +256,38 @@ SCENARIOS = (
         39,
         "VXLAN device with another MAC, stale FDB",
         (
-            "unit/core/test_audit.py::test_a_peer_that_has_another_mac_than_flannel_wrote_is_named",
-            "unit/core/test_repair.py::test_a_peer_with_another_mac_takes_two_rungs",
+            "unit/core/audit/test_overlay_entries.py::test_a_peer_that_has_another_mac_than_flannel_wrote_is_named",
+            "unit/core/audit/test_repair.py::test_a_peer_with_another_mac_takes_two_rungs",
         ),
     ),
-    Scenario(40, "stale neighbour", ("unit/core/test_audit.py::test_one_entry_that_is_gone_or_wrong_is_named_alone",)),
+    Scenario(
+        40,
+        "stale neighbour",
+        ("unit/core/audit/test_overlay_entries.py::test_one_entry_that_is_gone_or_wrong_is_named_alone",),
+    ),
     Scenario(
         41,
         "pod route escapes into the tunnel",
-        ("unit/core/test_audit.py::test_a_route_of_somebody_elses_is_told_and_not_fought_over",),
+        ("unit/core/audit/test_overlay_entries.py::test_a_route_of_somebody_elses_is_told_and_not_fought_over",),
     ),
     Scenario(
         42,
         "WireGuard key rotated, roamed, blocked",
         (
-            "unit/core/test_tunnels.py::test_a_new_key_of_the_device_is_told",
-            "unit/core/test_tunnels.py::test_a_peer_that_roams_is_told",
+            "unit/core/audit/test_wireguard_changes.py::test_a_new_key_of_the_device_is_told",
+            "unit/core/audit/test_wireguard_changes.py::test_a_peer_that_roams_is_told",
             _LAB_FAULT,
         ),
     ),
-    Scenario(43, "AllowedIPs stolen", ("unit/core/test_tunnels.py::test_a_stolen_prefix_is_told",)),
+    Scenario(
+        43,
+        "AllowedIPs stolen",
+        ("unit/core/audit/test_wireguard_changes.py::test_a_stolen_prefix_is_told",),
+    ),
     Scenario(
         44,
         "WireGuard handshake blocked",
-        ("unit/core/test_tunnels.py::test_a_stale_handshake_and_its_renewal_are_told_once",),
+        ("unit/core/audit/test_wireguard_changes.py::test_a_stale_handshake_and_its_renewal_are_told_once",),
         open="told; nothing is moved ahead of the expiry",
     ),
     Scenario(
@@ -352,15 +359,15 @@ SCENARIOS = (
         60,
         "disk full",
         (
-            "unit/adapters/test_recorder.py::test_a_full_disk_costs_only_the_file",
-            "unit/adapters/test_state_file.py::test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file",
+            "unit/adapters/storage/test_event_store.py::test_a_full_disk_costs_only_the_file",
+            _POLICY_FILE + "test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file",
         ),
     ),
     Scenario(61, "stale gauges of a dead daemon", (), open="see the metrics' own tests"),
     Scenario(
         62,
         "corrupt state file",
-        ("unit/adapters/test_state_file.py::test_what_makes_no_sense_is_moved_aside_and_named",),
+        ("unit/adapters/storage/test_policy_file.py::test_what_makes_no_sense_is_moved_aside_and_named",),
     ),
     Scenario(
         63,
@@ -402,12 +409,12 @@ SCENARIOS = (
         ("unit/wire/test_replay.py::test_a_restarted_peer_is_believed_once_it_proved_itself",),
     ),
     Scenario(72, "two leaders in one location", ("sim/test_takeover.py",)),
-    Scenario(73, "standby dies between check and switch", ("unit/core/test_execution.py",)),
+    Scenario(73, "standby dies between check and switch", ("unit/core/failover/test_switchover.py",)),
     Scenario(
         74,
         "no shell, read-only file system, restart while moved",
         (
-            "unit/adapters/test_state_file.py::test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file",
+            _POLICY_FILE + "test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file",
             _LIFE + "test_restarting_every_daemon_during_a_failover_keeps_it",
         ),
         open="the system itself is not in the lab",

@@ -14,7 +14,7 @@ from typing import Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from meshwatchd.core.planner import Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Leg
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from meshwatchd.core.delay import TRUSTED_AFTER_NS
+from meshwatchd.core.session.rtt_estimator import TRUSTED_AFTER_NS
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim.clones import made_once
 from tests.sim.faults import Fault, FlowTable
@@ -46,7 +46,7 @@ def trusted_world(*, seed: int) -> World:
     """A healthy world whose processes have watched their legs for more than a minute, without running that minute."""
     world = healthy_world(seed=seed)
     for name in NAMES:
-        for session in world.nodes[name].engine.schedule.sessions:
+        for session in world.nodes[name].engine.state.schedule.sessions:
             session.delay._calm_since = world.now - TRUSTED_AFTER_NS
     world.run(500 * MS)
     return world

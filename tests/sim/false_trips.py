@@ -16,8 +16,8 @@ import random
 import sys
 from typing import NamedTuple
 
-from meshwatchd.core.detector import TRIP_NATS, probes_between_false_trips
 from meshwatchd.core.engine import Engine
+from meshwatchd.core.session.cusum import TRIP_NATS, probes_between_false_trips
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer, NodeName
@@ -83,7 +83,7 @@ def run(
         if not isinstance(event, ev.Tick):
             # Waits end at ticks alone, and no sum grows by an answer; what is condemned stays so for many ticks.
             continue
-        for conductor in engine.conductors.values():
+        for conductor in engine.state.conductors.values():
             for number, group in conductor.watch.groups.items():
                 peak = max(peak, group.nats)
                 if group.is_down is not (number in down):

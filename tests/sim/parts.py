@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.diagnosis.banner_windows import Parts
 from meshwatchd.core.engine import Engine
-from meshwatchd.core.windows import Parts
+from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import NodeName, SessionId
@@ -133,4 +133,4 @@ class SimNode:
     @property
     def conductor(self) -> Conductor:
         """What the engine knows of the lab's only pair."""
-        return self.engine.conductors[0]
+        return self.engine.state.conductors[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from meshwatchd.core.planner import Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer, LocationName
 from meshwatchd.model.mtu import SizePlan
 from meshwatchd.model.outputs import SessionPlan

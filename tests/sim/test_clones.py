@@ -27,8 +27,10 @@ def test_a_copy_goes_on_as_the_original_does():
 
     assert expected == _broken(first)
     assert expected == _broken(frozen.copy())
-    assert original.nodes["a1"].engine.topology is first.nodes["a1"].engine.topology, "frozen values are shared"
-    assert original.nodes["a1"].engine.schedule is not first.nodes["a1"].engine.schedule
+    assert original.nodes["a1"].engine.state.topology is first.nodes["a1"].engine.state.topology, (
+        "frozen values are shared"
+    )
+    assert original.nodes["a1"].engine.state.schedule is not first.nodes["a1"].engine.state.schedule
 
 
 def test_a_copy_may_have_dice_of_its_own():
@@ -44,8 +46,8 @@ def test_dice_that_are_shared_stay_shared():
     """Two parts of an engine that draw from one stream do so in a copy."""
     world = healthy(Variant(1, PAIR, QUICK)).copy(1)
     engine = world.nodes["a1"].engine
-    assert engine.rng is engine.schedule._rng
-    assert engine.rng is not world.nodes["a2"].engine.rng
+    assert engine.state.rng is engine.state.schedule._rng
+    assert engine.state.rng is not world.nodes["a2"].engine.state.rng
 
 
 def test_what_is_made_once_is_copied_for_each_who_asks():

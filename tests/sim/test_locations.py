@@ -26,7 +26,7 @@ def _ranks(world: World) -> dict[tuple[str, str], int]:
     return {
         (name, conductor.watch.remote): conductor.mover.active.rank
         for name, node in world.nodes.items()
-        for conductor in node.engine.conductors.values()
+        for conductor in node.engine.state.conductors.values()
     }
 
 
@@ -72,7 +72,9 @@ def test_with_two_standbys_the_second_takes_over_from_the_first():
     world.faults.append(faults.dead("b1"))
     assert world.run_until(lambda: world.carries("a2", "b4"), limit_ns=3 * SECOND), world.story()
     world.run(SECOND)
-    (relay,) = {c.mover.active.relay_in(LocationName("site-b")) for c in world.nodes["a2"].engine.conductors.values()}
+    (relay,) = {
+        c.mover.active.relay_in(LocationName("site-b")) for c in world.nodes["a2"].engine.state.conductors.values()
+    }
     world.faults.append(faults.dead(relay))
     assert world.run_until(lambda: world.carries("a2", "b4"), limit_ns=4 * SECOND), world.story()
     world.faults.clear()
@@ -131,7 +133,7 @@ def test_a_thousand_nodes_one_broken_leader():
     world = _world(*(Shape(1, MEMBERS) for _ in range(4)), engines=engines)
     assert 1_000 == len(world.mesh.node)
     for name in engines:
-        rates = world.nodes[name].engine.schedule.rates()
+        rates = world.nodes[name].engine.state.schedule.rates()
         assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) <= BUDGET_PER_SECOND
 
     world.faults.append(faults.overlay_black_hole("b1"))

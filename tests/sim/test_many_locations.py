@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from meshwatchd.core.conductor import Conductor
+from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.model import outputs as out
 from meshwatchd.model.load import ProbesHeld
 from meshwatchd.model.plan import Rule
@@ -138,7 +138,7 @@ def _between_daemons(world: World) -> list[tuple[str, Conductor]]:
     return [
         (name, conductor)
         for name, node in world.nodes.items()
-        for conductor in node.engine.conductors.values()
+        for conductor in node.engine.state.conductors.values()
         if conductor.watch.remote in homes and "site-b" in {conductor.watch.home, conductor.watch.remote}
     ]
 
@@ -153,10 +153,12 @@ def _break(world: World, others: Sequence[str], fault: Fault) -> None:
 
     assert _is_around(world, goal), world.story(since=began)
     moved = {fact.pair for name, fact in _applied(world) if world.locations[name] == "site-b"}
-    by_number: dict[int, str] = {c.watch.index: c.watch.remote for c in world.nodes["b2"].engine.conductors.values()}
+    by_number: dict[int, str] = {
+        c.watch.index: c.watch.remote for c in world.nodes["b2"].engine.state.conductors.values()
+    }
     assert {f"site-{place}" for place in others} == {by_number[pair] for pair in moved}, world.story(since=began)
     for name, node in world.nodes.items():
-        for conductor in node.engine.conductors.values():
+        for conductor in node.engine.state.conductors.values():
             touched = {world.locations[name], conductor.watch.remote}
             assert "site-b" in touched or conductor.mover.active.is_primary, world.story(since=began)
     assert [] == world.loops
@@ -194,8 +196,8 @@ def _tell(setting: Setting) -> str:
     """The whole story: b's leader breaks, is gone around, heals, and is come home to; what came of it, in a line."""
     world = _world(setting)
     for node in world.nodes.values():
-        assert setting.locations - 1 == len(node.engine.conductors)
-        rates = node.engine.schedule.rates()
+        assert setting.locations - 1 == len(node.engine.state.conductors)
+        rates = node.engine.state.schedule.rates()
         assert BUDGET_PER_SECOND >= sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) - 0.5
     before = world.rules()
     _break(world, setting.others, setting.fault)
@@ -242,7 +244,7 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
     began = world.now
     world.faults.append(faults.dead("a1"))
     homes = {world.locations[name] for name in engines[1:]}
-    around = [c for c in world.nodes["a2"].engine.conductors.values() if c.watch.remote in homes]
+    around = [c for c in world.nodes["a2"].engine.state.conductors.values() if c.watch.remote in homes]
     assert 3 == len(around)
 
     def is_around() -> bool:
@@ -259,7 +261,7 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
 
 
 def _are_ready(world: World, pairs: int) -> bool:
-    found = [node.engine.conductors for node in world.nodes.values()]
+    found = [node.engine.state.conductors for node in world.nodes.values()]
     return all(pairs == len(each) and all(c.is_ready for c in each.values()) for each in found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.mover import MoveState
+from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
@@ -139,7 +139,7 @@ def test_orders_outlive_the_daemon():
     world.run(2 * SECOND)
     assert world.are_on(1), world.story()
     assert world.nodes["a2"].banner.is_admin_down
-    assert world.nodes["b2"].engine.views.is_admin_down("a2", world.now)
+    assert world.nodes["b2"].engine.state.views.is_admin_down("a2", world.now)
     assert world.run_until(lambda: world.are_on(0), limit_ns=6 * SECOND), world.story()
 
 

@@ -25,13 +25,13 @@ VERDICT_NS, EXACT_NS = 3 * SECOND, 10 * SECOND
 def _sizes(world: World, name: str, layer: Layer) -> set[int]:
     return {
         session.both_bytes
-        for session in world.nodes[name].engine.sizes.sessions
+        for session in world.nodes[name].engine.state.sizes.sessions
         if session.plan.layer is layer and not session.plan.may_fragment
     }
 
 
 def _is_measured(world: World) -> bool:
-    sessions = [session for node in world.nodes.values() for session in node.engine.sizes.sessions]
+    sessions = [session for node in world.nodes.values() for session in node.engine.state.sizes.sessions]
     return all(session.is_measured and not session.is_searching for session in sessions)
 
 
@@ -69,7 +69,9 @@ def test_a_black_hole_below_the_overlay_is_named_by_all_and_measured_to_the_byte
     )
     world.run(began + EXACT_NS - world.now)
 
-    assert {1337} == {s.both_bytes for s in world.nodes["b2"].engine.sizes.sessions if _is(s, "b1", Layer.OVERLAY)}
+    assert {1337} == {
+        s.both_bytes for s in world.nodes["b2"].engine.state.sizes.sessions if _is(s, "b1", Layer.OVERLAY)
+    }
     assert {1337} == _sizes(world, "a3", Layer.RELAY) - {1420}
     assert {("mtu-black-hole", "b1")} == world.accusations(since=began)
     assert any("MTU 1337" in sentence for sentence in _verdict(world, "b2").because)
@@ -116,7 +118,7 @@ def test_a_black_hole_in_one_direction_names_it(seed):
     assert {Direction.INBOUND} == {_verdict(world, name).direction for name in ("b2", "b3")}
     assert Direction.OUTBOUND is _verdict(world, "b1").direction
     assert {"mtu-black-hole@b1"} == set(world.verdicts().values())
-    (there,) = (s for s in world.nodes["b2"].engine.sizes.sessions if _is(s, "b1", Layer.OVERLAY))
+    (there,) = (s for s in world.nodes["b2"].engine.state.sizes.sessions if _is(s, "b1", Layer.OVERLAY))
     assert (1300, 1450) == (there.both_bytes, there.outbound_bytes)
 
 
@@ -158,7 +160,7 @@ def test_whoever_loses_large_packets_by_its_own_devices_says_so_before_it_is_bla
     world._feed(b3, ev.SnapshotReceived(snapshot=_with_mtu("b3", "eth0", 1500)))
     assert world.run_until(lambda: set(world.verdicts().values()) == {"none"}, limit_ns=5 * SECOND), world.story()
     assert {("mtu-misconfigured", "b3")} >= world.accusations(since=healed)
-    assert not b3.engine.sizes.stack.misfits
+    assert not b3.engine.state.sizes.stack.misfits
 
 
 def test_a_device_that_is_a_little_too_large_does_not_hide_what_is_worse():
@@ -168,13 +170,13 @@ def test_a_device_that_is_a_little_too_large_does_not_hide_what_is_worse():
     world._feed(b1, ev.SnapshotReceived(snapshot=_with_mtu("b1", "flannel.1", 1470)))
     world.run(EXACT_NS)
     assert {"b1": "mtu-misconfigured@b1"} == {name: word for name, word in world.verdicts().items() if word != "none"}
-    assert all(node.engine.findings.misfits for name, node in world.nodes.items() if name != "b1")
+    assert all(node.engine.state.findings.misfits for name, node in world.nodes.items() if name != "b1")
 
     world.faults.append(faults.size_limit("underlay", "b1", 1300))
     world.run(EXACT_NS)
     words = world.verdicts()
     assert {"mtu-black-hole@b1"} == {words[name] for name in ("b1", "b2", "b3")}
-    assert not any(node.engine.findings.misfits for node in world.nodes.values())
+    assert not any(node.engine.state.findings.misfits for node in world.nodes.values())
 
 
 def _with_mtu(name, device, mtu_bytes):
@@ -204,7 +206,9 @@ def test_the_exact_size_is_found_under_loss():
     world.faults.append(faults.size_limit("overlay", "b1", 1337))
     world.run(EXACT_NS)
 
-    assert {1337} == {s.both_bytes for s in world.nodes["b2"].engine.sizes.sessions if _is(s, "b1", Layer.OVERLAY)}
+    assert {1337} == {
+        s.both_bytes for s in world.nodes["b2"].engine.state.sizes.sessions if _is(s, "b1", Layer.OVERLAY)
+    }
 
 
 def test_loss_alone_accuses_no_size():
@@ -266,5 +270,5 @@ def test_measuring_can_be_switched_off():
 
     world = healthy_world(mode=Mode.OBSERVE, adjust=without)
 
-    assert () == world.nodes["b1"].engine.sizes.sessions
+    assert () == world.nodes["b1"].engine.state.sizes.sessions
     assert [] == world.facts(out.VerdictChanged)

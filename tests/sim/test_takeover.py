@@ -32,7 +32,7 @@ def _verdicts(told: Iterable[Told]) -> list[Verdict]:
 
 
 def _is_settled(world: ChangingWorld) -> bool:
-    conductors = [c for node in world.mesh.node for c in world.nodes[node.name].engine.conductors.values()]
+    conductors = [c for node in world.mesh.node for c in world.nodes[node.name].engine.state.conductors.values()]
     return all(c.parting is None and c.watch.group(c.watch.primary).is_good for c in conductors)
 
 
@@ -54,7 +54,7 @@ def test_a_leader_change_is_followed_and_is_no_fault(seed):
 
 
 def _leaders(world: ChangingWorld) -> set[str]:
-    conductors = [world.nodes[node.name].engine.conductors[0] for node in world.mesh.node]
+    conductors = [world.nodes[node.name].engine.state.conductors[0] for node in world.mesh.node]
     return {leader for c in conductors for leader in (c.watch.own_leader, c.watch.remote_leader)}
 
 
@@ -69,7 +69,7 @@ def test_the_new_leader_is_watched_like_the_old_one():
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)
     world.run(SECOND)
     assert ("overlay-black-hole", "b2") in world.accusations(since=began), world.story(since=began)
-    assert "b1" in world.nodes["a3"].engine.conductors[0].mover.active.relays
+    assert "b1" in world.nodes["a3"].engine.state.conductors[0].mover.active.relays
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -124,7 +124,7 @@ def test_a_third_location_comes_and_goes_and_moves_nobody(is_moved):
     for places in (WITH_EDGE, LAB):
         world.change(places)
         assert [] == _run_watching(world, 13 * SECOND, between, step_ns=20 * MS), world.story(since=began)
-        paths = {name: world.nodes[name].engine.conductors[world.pair(name, "onprem")] for name in ("b2", "b3")}
+        paths = {name: world.nodes[name].engine.state.conductors[world.pair(name, "onprem")] for name in ("b2", "b3")}
         relays = {name: conductor.mover.active.relays for name, conductor in paths.items()}
         assert {("b2", "a1") if is_moved else ("b1", "a1")} == set(relays.values()), world.story(since=began)
         if places is WITH_EDGE:
@@ -142,17 +142,17 @@ def test_a_pair_whose_paths_stay_is_not_disturbed(seed):
     world = settled_world(seed=seed, places=WITH_EDGE)
     world.faults.append(faults.random_loss(0.01))
     index = world.pair("a3", "cloud")
-    watch = world.nodes["a3"].engine.conductors[index]
+    watch = world.nodes["a3"].engine.state.conductors[index]
     sessions = {s.plan.session: (s, s.sent) for s in watch.watch.groups[watch.watch.primary.number].sessions}
     began = world.now
     for leader in ("c2", "c1", "c2"):
         other = "c1" if leader == "c2" else "c2"
         world.change({**WITH_EDGE, "edge": (leader, other, "", "c3")}, within_ns=world.rng.randrange(1, 800) * MS)
         world.run(3 * SECOND)
-    conductor = world.nodes["a3"].engine.conductors[index]
+    conductor = world.nodes["a3"].engine.state.conductors[index]
 
     assert conductor is watch
-    assert all(world.nodes["a3"].engine.schedule.session(number) is s for number, (s, _) in sessions.items())
+    assert all(world.nodes["a3"].engine.state.schedule.session(number) is s for number, (s, _) in sessions.items())
     seconds = (world.now - began) / SECOND
     assert all(s.sent - sent >= 2 * seconds for s, sent in sessions.values()), "probing went on at its pace"
     here = [told for told in world.facts(out.VerdictChanged, since=began) if told.node[0] in "ab"]
@@ -171,7 +171,7 @@ def test_a_daemon_without_a_mesh_waits_for_it():
     assert 1 == len(world.facts(out.TopologyRejected, node="a3"))
     world.change(LAB)
 
-    assert world.run_until(lambda: len(node.engine.conductors) == 1, limit_ns=SECOND)
+    assert world.run_until(lambda: len(node.engine.state.conductors) == 1, limit_ns=SECOND)
     world.run(2 * SECOND)
     assert node.conductor.is_ready, world.story()
     assert 1 == len(world.facts(out.DaemonStarted, node="a3"))

@@ -13,9 +13,9 @@ from functools import partial
 
 import msgspec
 
-from meshwatchd.adapters.journal.writer import Journal
+from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.core.engine import Engine
-from meshwatchd.core.planner import Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import FaultCode
@@ -163,7 +163,7 @@ class World:
 
     def active_ranks(self) -> dict[str, int]:
         """The rank each node believes to be in use."""
-        conductors = {name: node.engine.conductors.get(0) for name, node in self.nodes.items()}
+        conductors = {name: node.engine.state.conductors.get(0) for name, node in self.nodes.items()}
         return {name: conductor.mover.active.rank for name, conductor in conductors.items() if conductor is not None}
 
     def are_on(self, rank: int, *, but: str = "") -> bool:
@@ -177,7 +177,7 @@ class World:
 
     def verdict(self, name: str) -> str:
         """The fault a node names, with its culprit."""
-        if not self.nodes[name].engine.conductors:
+        if not self.nodes[name].engine.state.conductors:
             return "not started"
         verdict = self.nodes[name].conductor.verdicts.current
         return f"{verdict.fault}@{verdict.culprit}" if verdict.culprit else str(verdict.fault)
@@ -241,7 +241,7 @@ class World:
 
     def _as_its_fellow_has_them(self, name: str) -> Iterator[Rule]:
         fellows = [each for each in self.names if self.locations[each] == self.locations[name]]
-        for conductor in self.nodes[fellows[-1]].engine.conductors.values() if fellows else ():
+        for conductor in self.nodes[fellows[-1]].engine.state.conductors.values() if fellows else ():
             yield from self._planner_of(name).override(conductor.mover.active)
 
     def _engine(self, name: str) -> Engine:
@@ -378,7 +378,7 @@ class World:
         node.rules -= set(command.switch.delete)
         node.changes += 1
         self._forget_ways()
-        conductor, change = node.engine.conductors[command.pair], command.switch
+        conductor, change = node.engine.state.conductors[command.pair], command.switch
         intent = conductor.mover.intent
         assert intent is not None, "a change is made with an intent"
         is_good = conductor.watch.group(intent.target).is_good

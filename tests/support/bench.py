@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from meshwatchd.core.conductor import Conductor
 from meshwatchd.core.engine import Engine
+from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -64,7 +64,7 @@ class Bench:
     @property
     def conductor(self) -> Conductor:
         """The lab's only pair."""
-        return self.engine.conductors[0]
+        return self.engine.state.conductors[0]
 
     def feed(self, event: ev.Event) -> list[Any]:
         """Give the engine an event and carry out what it asks for; returns what it said."""

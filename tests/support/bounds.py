@@ -1,10 +1,10 @@
-"""What a node may send at most, as `core.allowance` states it, and what it did send."""
+"""What a node may send at most, as `core.probing.packet_budget` states it, and what it did send."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meshwatchd.core.allowance import DEPTH, LATE_NS, LEAST_RATE
+from meshwatchd.core.probing.packet_budget import DEPTH, LATE_NS, LEAST_RATE
 from meshwatchd.model.settings import SECOND
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meshwatchd.adapters.control.server import ControlServer
-from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from meshwatchd.core.audit import View, audit, without_consequences
-from meshwatchd.core.expectations import GoodState, good_state
+from meshwatchd.core.audit.expected_entries import GoodState, good_state
+from meshwatchd.core.audit.overlay_entries import View, audit, without_consequences
 from meshwatchd.model.audit import AuditFinding, Entries
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from meshwatchd.core.planner import Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings

@@ -107,7 +107,7 @@ def tell(pids: Sequence[int], number: int) -> None:
 
 def become(root: Path, container: Container, files: Mapping[str, str]) -> None:
     """Turn this process, the first of its namespace, into the service."""
-    syscalls.mount("", "/", flags=syscalls.MS_PRIVATE | syscalls.MS_REC)
+    syscalls.set_propagation(syscalls.MS_PRIVATE)
     syscalls.mount(str(root), str(root), flags=syscalls.MS_BIND | syscalls.MS_REC)
     for target, kind, flags, data in DEFAULT_MOUNTS:
         (root / target[1:]).mkdir(exist_ok=True)

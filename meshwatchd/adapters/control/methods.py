@@ -26,7 +26,7 @@ from meshwatchd.adapters.control.varlink import (
     VarlinkError,
     encode_reply,
 )
-from meshwatchd.adapters.recorder import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.adapters.storage.event_store import EventLine, EventStore, FollowerTooSlowError
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError

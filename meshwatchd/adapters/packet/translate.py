@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from meshwatchd import wire
-from meshwatchd.core.windows import Parts, from_window, to_window
+from meshwatchd.core.diagnosis.banner_windows import Parts, from_window, to_window
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import GossipEntry, MeshFields, OwnState, encode_gossip

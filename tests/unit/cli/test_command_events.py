@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.storage.event_store import EventStore
 from tests.support.example_status import INCIDENT
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from meshwatchd.adapters.journal.writer import Journal
+from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.model.events import Tick
 from meshwatchd.model.outputs import FailoverHeld
 from meshwatchd.model.settings import SECOND

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.adapters.stamp.measurement import Measurement
+from meshwatchd.adapters.stamp_interop.measurement import Measurement
 from meshwatchd.cli.main import main
 from tests.support.packet_node import free_port
 from tests.support.stamp_peer import Habits, peer_reflector, read_tlvs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from meshwatchd.adapters.stamp.measurement import Loss, Measurement, Spread, TlvReport
+from meshwatchd.adapters.stamp_interop.measurement import Loss, Measurement, Spread, TlvReport
 from meshwatchd.cli.render_stamp import render_measurement
 from meshwatchd.cli.text import paint_nothing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
-from meshwatchd.core.planner import port_offset
+from meshwatchd.core.routes.planner import port_offset
 from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 from meshwatchd.model.topology import MAX_LOCATIONS, RANKS_PER_PAIR

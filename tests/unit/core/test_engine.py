@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.engine import EADDRINUSE, Engine
-from meshwatchd.core.session import SessionState
+from meshwatchd.core.session.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -75,7 +75,7 @@ def test_the_first_dump_starts_everything_in_order():
     assert sizes.plans
     assert planner_of("a2").provision() == ensured.provision
     assert len(configured.sessions) == started.sessions > 10
-    relays = engine.conductors[0].watch.relays_print
+    relays = engine.state.conductors[0].watch.relays_print
     assert (ev.ActivePath(pair=0, rank=0, generation=0, relays=relays),) == banner.banner.active
     assert engine.deadline() is not None
 
@@ -237,7 +237,7 @@ def test_a_busy_source_port_is_tried_again_with_the_next_one(flow):
     """At once, and nothing is charged to the path."""
     bench = ready("a2")
     plan = next(p for p in bench.plans.values() if p.flow is flow)
-    session = bench.engine.schedule.sessions[plan.session]
+    session = bench.engine.state.schedule.sessions[plan.session]
     sent, seq = session.sent, session.begin(bench.now)
     (probe,) = bench.feed(ev.SendFailed(session=plan.session, seq=seq, errno=EADDRINUSE))
 
@@ -270,10 +270,10 @@ def test_a_session_that_misses_many_answers_at_once_has_changed_once():
     """A turn that comes late finds a whole burst expired: suspect to down is one change, not one for each miss."""
     bench = ready("a3")
     bench.silent = primary_is_silent
-    session = next(s for s in bench.engine.schedule.sessions if (s.plan.layer, s.plan.path) == (Layer.RELAY, 0))
+    session = next(s for s in bench.engine.state.schedule.sessions if (s.plan.layer, s.plan.path) == (Layer.RELAY, 0))
     bench.run(100 * MS)
     assert session.cusum.is_suspect
-    bench.engine.schedule.confirm((session,), bench.now, rounds=25)
+    bench.engine.state.schedule.confirm((session,), bench.now, rounds=25)
     bench.run(25 * MS)
     bench.now += 200 * MS
     told = [fact for fact in bench.feed(ev.Tick()) if isinstance(fact, out.SessionChanged)]
@@ -287,7 +287,7 @@ def test_a_short_stall_keeps_the_evidence():
     bench = ready("a3")
     bench.silent = lambda plan: plan.path == 0
     bench.run_until_suspected()
-    conductor = next(iter(bench.engine.conductors.values()))
+    conductor = next(iter(bench.engine.state.conductors.values()))
     before = conductor.watch.group(conductor.watch.primary).nats
     bench.feed(ev.Stalled(late_ns=30 * MS))
 
@@ -315,7 +315,7 @@ def test_own_lateness_widens_every_wait():
     bench = ready("a3")
     for late_ns, expected_ns in ((20 * MS, 20 * MS), (MS, 0)):
         assert [] == bench.feed(ev.LatenessMeasured(p99_ns=late_ns))
-        assert expected_ns == bench.engine.schedule._widening_ns
+        assert expected_ns == bench.engine.state.schedule._widening_ns
 
 
 def test_what_the_own_socket_has_lost_is_neither_hit_nor_miss():
@@ -326,11 +326,11 @@ def test_what_the_own_socket_has_lost_is_neither_hit_nor_miss():
     since = bench.now
     bench.feed(AnswersDropped(packets=9))
 
-    assert 0 == sum(session.waiting for session in bench.engine.schedule.sessions)
-    lost = sum(session.lost for session in bench.engine.schedule.sessions)
+    assert 0 == sum(session.waiting for session in bench.engine.state.schedule.sessions)
+    lost = sum(session.lost for session in bench.engine.state.schedule.sessions)
     bench.silent = lambda _plan: False
     bench.run(SECOND)
-    assert lost == sum(session.lost for session in bench.engine.schedule.sessions)
+    assert lost == sum(session.lost for session in bench.engine.state.schedule.sessions)
     assert [] == bench.said(out.SessionChanged, since=since)
 
 
@@ -340,13 +340,13 @@ def test_an_overloaded_engine_says_so_and_sends_less():
     bench.feed(ev.LatenessMeasured(p99_ns=40 * MS))
     for _ in range(3):
         bench.feed(LoadMeasured(busy_percent=97))
-    assert {1.0} < {round(rate.stretch, 2) for rate in bench.engine.schedule.rates()}
+    assert {1.0} < {round(rate.stretch, 2) for rate in bench.engine.state.schedule.rates()}
     assert [(97, 40 * MS)] * 2 == [(told.busy_percent, told.late_ns) for told in bench.said(EngineOverloaded)]
     for _ in range(20):
         bench.feed(LoadMeasured(busy_percent=20))
 
     assert [EngineRelieved(dropped=0)] == bench.said(EngineRelieved)
-    assert {1.0} == {rate.stretch for rate in bench.engine.schedule.rates()}
+    assert {1.0} == {rate.stretch for rate in bench.engine.state.schedule.rates()}
 
 
 def test_an_unknown_key_is_told_once_a_minute_and_a_known_one_never():

@@ -19,7 +19,7 @@ from meshwatchd.runtime.agent_process import EXIT_FAILURE, Agent, main
 from meshwatchd.runtime.logging import make_log
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import declared_mesh
-from tests.unit.core.test_proof import verdict
+from tests.unit.core.diagnosis.test_bisection_trigger import verdict
 
 STATUS = Status(
     at_ns=1,

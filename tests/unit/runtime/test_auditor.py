@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from meshwatchd.core.expectations import GoodState
-from meshwatchd.core.repair import plan_repair
+from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.repair import plan_repair
 from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError

@@ -17,7 +17,7 @@ from meshwatchd.model.settings import MINUTE, SECOND, Settings
 from meshwatchd.runtime.bisecting import RETRY_S, BisectError, Bisections, fact_of, make_spawn, run_process
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import settings_for
-from tests.unit.core.test_proof import verdict
+from tests.unit.core.diagnosis.test_bisection_trigger import verdict
 
 
 class Desk:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from meshwatchd.adapters.hello import cache
-from meshwatchd.core.roster import SILENT_NS
+from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.core.membership.roster import SILENT_NS
 from meshwatchd.model.discovery import Candidate
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.faults import FaultCode
@@ -166,7 +166,7 @@ class Node:
 
     def keep(self):
         """Write the file, as before a reboot."""
-        assert "" == cache.save(self.folder, self.discovery._to_keep(self.time.now))
+        assert "" == mesh_file.save(self.folder, self.discovery._to_keep(self.time.now))
 
 
 def _view(name, **more):
@@ -446,7 +446,7 @@ def test_a_corrupt_memory_is_moved_aside_and_told(stage):
     """The mesh is found anew."""
     folder = stage.folder / "a1"
     folder.mkdir()
-    (folder / cache.FILE_NAME).write_text("{")
+    (folder / mesh_file.FILE_NAME).write_text("{")
     stage.start("a1")
 
     assert "moved aside as mesh.corrupt" in str(stage.nodes["a1"].log.named("mesh.refused"))
@@ -494,6 +494,6 @@ def test_what_is_known_is_written_when_the_agent_ends(stage):
 
     with contextlib.suppress(TimeoutError):
         asyncio.run(end_at_once())
-    kept, problem = cache.load(stage.nodes["a1"].folder, "a1")
+    kept, problem = mesh_file.load(stage.nodes["a1"].folder, "a1")
     assert "" == problem
     assert ["b1"] == [peer.name for peer in kept.peers] if kept is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.acquaintance import MAX_KNOWN
+from meshwatchd.core.membership.replay_protection import MAX_KNOWN
 from meshwatchd.model.settings import SECOND
 from meshwatchd.wire.hello import Greeting, Stamp, encode
 from tests.support import hellos

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from meshwatchd.core.audit import View
+from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.host import HostState
 from meshwatchd.model.settings import SECOND

@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.model.faults import Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName, SessionId

@@ -11,7 +11,7 @@ import pytest
 from meshwatchd.adapters.control import interface, methods
 from meshwatchd.adapters.control.methods import Methods
 from meshwatchd.adapters.control.varlink import VarlinkError, decode_call, decode_reply, encode_call
-from meshwatchd.adapters.recorder import EventStore
+from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError
 from meshwatchd.model.events import OperatorVerb

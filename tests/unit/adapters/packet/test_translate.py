@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.adapters.packet.translate import Dictionary, Voice, banner_of, flow_of, own_state, session_flags
-from meshwatchd.core.unrest import HERE
-from meshwatchd.core.windows import Parts, bit_of, cut
+from meshwatchd.core.diagnosis.banner_windows import Parts, bit_of, cut
+from meshwatchd.core.failover.topology_change_hold import HERE
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import FLAG_EFFECTIVE, FLAG_FRESH, ProbeTemplate

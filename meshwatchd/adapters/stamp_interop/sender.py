@@ -1,0 +1,236 @@
+"""The session-sender: asks a reflector of any maker and listens, in one thread and without a daemon."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, NtpClock
+from meshwatchd.adapters.stamp_interop.ancillary import IP_RECVTTL, TIMESTAMP_SPACE, Ancillary, arrived_wall_ns
+from meshwatchd.adapters.stamp_interop.host import clock_state
+from meshwatchd.adapters.stamp_interop.measurement import Measurement, Sample, evaluate
+from meshwatchd.wire import RejectReason, StandardProbe, ntp_from_ns, read_reply
+
+PACKET_BYTES: Final = 65_535
+MAX_HOPS: Final = 255
+"""TTL of packets, from which a reflector reads the number of hops (RFC 5357 section 4.1.2)."""
+_INT: Final = struct.Struct("@i")
+_ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(_INT.size)
+_TTL_KINDS: Final = frozenset({(socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)})
+_MILLISECOND_NS: Final = 1_000_000
+LINGER_NS: Final = 50 * _MILLISECOND_NS
+"""With every packet answered, a copy of the last answers may still be on its way: as long as the slowest answer took,
+and this at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """What to send.
+
+    Attributes:
+        address, port: of the reflector; a host name is looked up once.
+        probe: the kind of packet.
+        count: how many.
+        interval_ns: from one to the next.
+        wait_ns: for answers, after the last one.
+        dscp: of the packets, 0..63.
+        is_fresh: each packet from a source port of its own, so that no flow table on the way knows it.
+    """
+
+    address: str
+    port: int
+    probe: StandardProbe
+    count: int
+    interval_ns: int
+    wait_ns: int
+    dscp: int = 0
+    is_fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    at_ns: int
+    timestamp_ntp: int
+    fd: int
+
+
+def measure(series: Series, on_sample: Callable[[Sample], None]) -> Measurement:
+    """Send the series and sum up the answers; an interrupt ends it early and is no error.
+
+    Args:
+        series: what to send.
+        on_sample: hears of each answer as it comes.
+
+    Raises:
+        OSError: the address is none, or nothing can be sent to it.
+    """
+    sender = _Sender(series, on_sample)
+    try:
+        sender.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sender.close()
+    return sender.result()
+
+
+class _Sender:
+    def __init__(self, series: Series, on_sample: Callable[[Sample], None]) -> None:
+        self._series, self._on_sample = series, on_sample
+        found = socket.getaddrinfo(series.address, series.port, type=socket.SOCK_DGRAM, proto=socket.IPPROTO_UDP)
+        self._family: int = found[0][0]
+        self._target = found[0][4]
+        self._clock, self._state = NtpClock(), clock_state()
+        self._poll = select.poll()
+        self._sockets: dict[int, socket.socket] = {}
+        self._closing: list[tuple[int, int]] = []
+        self._sent: list[_Sent] = []
+        self._samples: list[Sample] = []
+        self._answered: set[int] = set()
+        self._last_answer_ns = 0
+        self._slowest_ns = LINGER_NS
+        self._discarded: Counter[str] = Counter()
+        self._unsent: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Send at the interval, listen in between, and for a while afterwards."""
+        series = self._series
+        due_ns = time.monotonic_ns()
+        for _ in range(series.count):
+            self._listen_until(due_ns)
+            self._send()
+            # Behind by more than an interval: go on from here, or the packets left would leave in one burst.
+            due_ns = max(due_ns + series.interval_ns, time.monotonic_ns() - series.interval_ns)
+        self._listen_until(time.monotonic_ns() + series.wait_ns, is_last=True)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for opened in self._sockets.values():
+            opened.close()
+        self._sockets.clear()
+
+    def result(self) -> Measurement:
+        """What came of it."""
+        estimate = self._state.estimate
+        return evaluate(
+            self._samples,
+            sent=len(self._sent),
+            ssid=self._series.probe.ssid,
+            own_error_ns=estimate.error_ns if estimate.is_synchronized else None,
+            discarded=self._discarded,
+            unsent=self._unsent,
+            is_one_session=not self._series.is_fresh,
+        )
+
+    def _send(self) -> None:
+        """Send the next packet; where the first has left, later ones that cannot are part of the measurement."""
+        try:
+            self._send_one()
+        except OSError as error:
+            if not self._sent:
+                raise
+            self._unsent[error.strerror or str(error)] += 1
+
+    def _send_one(self) -> None:
+        opened = self._socket()
+        timestamp = self._clock.stamp()
+        packet = self._series.probe.encode(len(self._sent), timestamp, self._state.estimate)
+        sent = _Sent(at_ns=time.monotonic_ns(), timestamp_ntp=timestamp, fd=opened.fileno())
+        try:
+            opened.send(packet)
+        except ConnectionRefusedError:
+            # Of an earlier packet: nothing listened there. It is told once, in the place of sending this one.
+            self._discarded["unreachable"] += 1
+            opened.send(packet)
+        self._sent.append(sent)
+
+    def _socket(self) -> socket.socket:
+        if self._sockets and not self._series.is_fresh:
+            return next(iter(self._sockets.values()))
+        opened = socket.socket(self._family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, socket.IPPROTO_UDP)
+        try:
+            _prepare(opened, self._family, self._series.dscp)
+            opened.connect(self._target)
+        except OSError:
+            opened.close()
+            raise
+        self._sockets[opened.fileno()] = opened
+        self._poll.register(opened, select.POLLIN)
+        if self._series.is_fresh:
+            self._closing.append((time.monotonic_ns() + self._series.wait_ns, opened.fileno()))
+        return opened
+
+    def _listen_until(self, due_ns: int, *, is_last: bool = False) -> None:
+        while True:
+            if is_last and len(self._answered) == len(self._sent):
+                due_ns = min(due_ns, self._last_answer_ns + self._slowest_ns)
+            left_ns = due_ns - time.monotonic_ns()
+            if left_ns <= 0:
+                return
+            for fd, _events in self._poll.poll(-(-left_ns // _MILLISECOND_NS) if left_ns > _MILLISECOND_NS else 0):
+                self._drain(fd)
+            self._close_old()
+
+    def _close_old(self) -> None:
+        """Close fresh sockets nobody will answer to any more."""
+        now_ns = time.monotonic_ns()
+        while self._closing and self._closing[0][0] < now_ns:
+            _, fd = self._closing.pop(0)
+            self._poll.unregister(fd)
+            self._sockets.pop(fd).close()
+
+    def _drain(self, fd: int) -> None:
+        opened = self._sockets[fd]
+        while True:
+            try:
+                data, ancillary, _flags, _address = opened.recvmsg(PACKET_BYTES, _ANCILLARY_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._discarded["unreachable"] += 1
+                continue
+            self._take(fd, data, ancillary)
+
+    def _take(self, fd: int, data: bytes, ancillary: Ancillary) -> None:
+        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        messages = tuple(ancillary)
+        reply = read_reply(data, self._series.probe)
+        if isinstance(reply, RejectReason):
+            self._discarded[reply] += 1
+            return
+        number = reply.sender_sequence
+        sent = self._sent[number] if number < len(self._sent) else None
+        if sent is None or (sent.timestamp_ntp, sent.fd) != (reply.sender_timestamp_ntp, fd):
+            self._discarded["unexpected"] += 1
+            return
+        arrival_ns = arrived_wall_ns(messages, wall_ns)
+        sample = Sample(
+            sequence=number,
+            turnaround_ns=max(0, now_ns - max(0, wall_ns - arrival_ns) - sent.at_ns),
+            arrival_ntp=ntp_from_ns(arrival_ns),
+            hops_ttl=next((_INT.unpack(value)[0] for level, kind, value in messages if (level, kind) in _TTL_KINDS), 0),
+            reply=reply,
+        )
+        self._samples.append(sample)
+        if number not in self._answered:
+            self._answered.add(number)
+            self._last_answer_ns, self._slowest_ns = now_ns, max(self._slowest_ns, sample.turnaround_ns)
+        self._on_sample(sample)
+
+
+def _prepare(opened: socket.socket, family: int, dscp: int) -> None:
+    opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    if family == socket.AF_INET:
+        opened.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, MAX_HOPS)
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+    else:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, MAX_HOPS)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)

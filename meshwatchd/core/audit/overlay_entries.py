@@ -1,0 +1,450 @@
+"""Compares what an overlay device holds with what it should hold.
+
+`audit` looks once; `Confirmation` waits until a finding has stood for its time and hides what is only a consequence.
+
+    FDB entry gone                    -> fdb-entry-missing
+    device taken down and up          -> overlay-emptied          (not one finding for each route and neighbour)
+    own MAC changed, neighbours gone  -> vtep-mac-changed          (the kernel flushes them with the MAC)
+    neighbour and FDB agree, and the  -> vtep-mac-changed          at the peer: it has another MAC than flannel wrote
+      peer says something else
+    MTU less than flannel made it     -> mtu-misconfigured         peers send what its answers do not fit into
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+import msgspec
+
+from meshwatchd.core.audit.expected_entries import Expectations, Expected, GoodState, entries_of, is_understood
+from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
+from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot
+
+MAX_FINDINGS = 64
+"""More say nothing new; the first are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What an audit rests on.
+
+    Attributes:
+        mesh: complete or not; names the devices.
+        node: this node's name.
+        hellos: what peers say of themselves, by their name.
+        good: the last good state, or None.
+        seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
+    """
+
+    snapshot: Snapshot
+    mesh: MeshSettings
+    node: str
+    hellos: Mapping[str, Hello]
+    good: GoodState | None
+    seen_device: str = ""
+
+
+def audit(view: View) -> tuple[AuditFinding, ...]:
+    """Everything about the overlay device that is not as it should be, consequences included."""
+    device = view.mesh.overlay_device
+    link = view.snapshot.link(device)
+    if not is_understood(link, device):
+        return ()
+    present = entries_of(view.snapshot, device)
+    expectations = Expectations(
+        device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good
+    )
+    peers = expectations.peers()
+    wanted = _everything(peers, view)
+    index = _Index(present, view.snapshot)
+    if link is None:
+        return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
+    if not link.is_up:
+        (down,) = _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
+        return (_with_dead_ends(down, index),)
+    own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
+    if own_mac and emptied:
+        return (_made_anew(own_mac[0], emptied[0]),)
+    found = [*own_mac, *emptied, *_own_sizes(view, link)]
+    for peer in peers:
+        found += _audit_peer(view, index, peer)
+    return tuple(found)
+
+
+class _Index:
+    """What is there, by what it is looked up by: a large mesh has ten thousand peers.
+
+    Attributes:
+        entries: of the device.
+        neighbours: by address.
+        forwarding: by MAC.
+        rivals: IPv4 routes of the main table into any device of the mesh, by prefix.
+        dead_ends: IPv4 routes of the main table at which packets end, by prefix.
+    """
+
+    def __init__(self, entries: Entries, snapshot: Snapshot) -> None:
+        self.entries = entries
+        self.neighbours = {each.address: each for each in reversed(entries.neighbours)}
+        self.forwarding = {each.lladdr: each for each in reversed(entries.forwarding)}
+        self.rivals: dict[str, list[DeviceRoute]] = {}
+        for route in snapshot.device_routes:
+            if route.table == MAIN_TABLE and ":" not in route.dst:
+                self.rivals.setdefault(route.dst, []).append(route)
+        self.dead_ends: dict[str, list[DeviceRoute]] = {}
+        for route in snapshot.dead_ends:
+            self.dead_ends.setdefault(route.dst, []).append(route)
+
+    def in_the_way(self, wanted: Iterable[DeviceRoute]) -> Entries:
+        """Dead ends that have the place of a wanted route, or are taken before it."""
+        found = (end for each in wanted for end in self.dead_ends.get(each.dst, ()) if end.metric <= each.metric)
+        return Entries(routes=tuple(found))
+
+
+def _everything(peers: Iterable[Expected], view: View) -> Entries:
+    """What the device should hold in all: flannel's entries of peers that no route leads to are among it."""
+    good, device = view.good, view.mesh.overlay_device
+    wanted = Entries()
+    if good is not None and good.device == device:
+        permanent = tuple(each for each in good.entries.neighbours if each.is_permanent)
+        wanted = Entries(neighbours=permanent, forwarding=good.entries.forwarding)
+    every = [peer.entries(device) for peer in peers]
+    return wanted.joined(
+        Entries(
+            neighbours=tuple(each for entries in every for each in entries.neighbours),
+            forwarding=tuple(each for entries in every for each in entries.forwarding),
+            routes=tuple(each for entries in every for each in entries.routes),
+        )
+    )
+
+
+def _device_finding(view: View, code: FaultCode, because: str, wanted: Entries) -> tuple[AuditFinding, ...]:
+    """A device that was never there is nobody's loss."""
+    device = view.mesh.overlay_device
+    was_there = device in (view.seen_device, view.good.device if view.good is not None else "")
+    if code is FaultCode.OVERLAY_DEVICE_MISSING and not was_there:
+        return ()
+    return (
+        AuditFinding(code=code, device=device, subject=device, culprit=view.node, because=(because,), wanted=wanted),
+    )
+
+
+def _own_mac(view: View, lladdr: str, present: Entries, wanted: Entries) -> Iterator[AuditFinding]:
+    """The own MAC, where the change has flushed neighbours: flannel itself would have written them again."""
+    good, device = view.good, view.mesh.overlay_device
+    if good is None or good.device != device or not good.lladdr or good.lladdr == lladdr:
+        return
+    if not wanted.without(present).neighbours:
+        return
+    yield AuditFinding(
+        code=FaultCode.VTEP_MAC_CHANGED,
+        device=device,
+        subject=device,
+        culprit=view.node,
+        because=(
+            f"{device} has the MAC {lladdr}, while all was well it was {good.lladdr}",
+            "its permanent neighbours are gone, as the kernel flushes them with a change of the MAC",
+        ),
+        found=present.at(wanted),
+        wanted=Entries(neighbours=wanted.neighbours),
+    )
+
+
+def _made_anew(own_mac: AuditFinding, emptied: AuditFinding) -> AuditFinding:
+    """Another MAC and no entries: one finding, for half of a repair would look like many faults of single peers.
+
+    Its name is that of the MAC, which is what the others find wrong as well.
+    """
+    changed = own_mac.because[0]
+    return msgspec.structs.replace(emptied, code=own_mac.code, because=(changed, *emptied.because))
+
+
+def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
+    """An MTU that somebody made smaller in place: flannel, Kilo and wg-quick set it with the device they make.
+
+    Where the device below is as small, it has to be so.
+    """
+    good, snapshot = view.good, view.snapshot
+    if good is None or good.device != overlay.name:
+        return
+    lower = next((each for each in snapshot.links if overlay.vxlan and each.index == overlay.vxlan.lower), None)
+    if overlay.index == good.index and not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
+        yield from _shrunk(view, overlay, good.mtu_bytes)
+    tunnel = snapshot.link(view.mesh.wireguard_device)
+    carrier = next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+    is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
+    if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
+        yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)
+
+
+def _is_below(lower: Link | None, size: int) -> bool:
+    return lower is not None and lower.mtu_bytes < size
+
+
+def _shrunk(view: View, link: Link, was: int) -> Iterator[AuditFinding]:
+    if link.mtu_bytes >= was:
+        return
+    yield AuditFinding(
+        code=FaultCode.MTU_MISCONFIGURED,
+        device=link.name,
+        subject=link.name,
+        culprit=view.node,
+        because=(
+            f"{link.name} has MTU {link.mtu_bytes}, while all was well it was {was}",
+            "peers send packets of that size, and answers of that size do not leave this node",
+            f"configure MTU {was} on {link.name}: ip link set dev {link.name} mtu {was}",
+        ),
+    )
+
+
+def _with_dead_ends(finding: AuditFinding, index: _Index) -> AuditFinding:
+    """The finding with the dead ends in the place of routes that are to be put; the inverse brings them back."""
+    unwanted = index.in_the_way(finding.wanted.routes)
+    return msgspec.structs.replace(finding, found=finding.found.joined(unwanted), unwanted=unwanted)
+
+
+def _emptied(view: View, index: _Index, peers: tuple[Expected, ...], wanted: Entries) -> Iterator[AuditFinding]:
+    """Not one of several peers has its neighbour or its route; of a lone peer its FDB entry is gone as well."""
+    device = view.mesh.overlay_device
+    kept = index.entries.at(wanted)
+    # Peers that still know this node ask it by ARP, and the kernel learns them: such entries are nobody's doing.
+    is_neighbourless = not any(each.is_permanent for each in kept.neighbours)
+    is_empty = bool(wanted.neighbours and wanted.routes) and is_neighbourless and not kept.routes
+    if not is_empty or (len(peers) < 2 and kept.forwarding):
+        return
+    emptied = AuditFinding(
+        code=FaultCode.OVERLAY_EMPTIED,
+        device=device,
+        subject=device,
+        culprit=view.node,
+        because=(
+            f"{device} is up and has neither route nor neighbour of any of {len(peers)} peers",
+            f"its FDB has {len(kept.forwarding)} of {len(wanted.forwarding)} entries",
+        ),
+        found=kept,
+        wanted=wanted,
+    )
+    yield _with_dead_ends(emptied, index)
+
+
+def _audit_peer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:
+    yield from _audit_link_layer(view, present, peer)
+    if peer.route is not None:
+        yield from _audit_route(view, present, peer, peer.route)
+
+
+def _audit_link_layer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:
+    entries = peer.entries(view.mesh.overlay_device)
+    if not entries.neighbours:
+        return
+    (wanted,) = entries.neighbours
+    neighbour = present.neighbours.get(peer.gateway)
+    if neighbour is not None and _is_followed(neighbour, present, peer):
+        yield _peer_mac(view, present.entries, peer, neighbour)
+        return
+    code, because = _judge_neighbour(neighbour, wanted, peer)
+    if code is not None:
+        yield _finding(
+            view,
+            code,
+            peer,
+            subject=peer.gateway,
+            because=(because, peer.mac_source),
+            found=Entries(neighbours=(neighbour,) if neighbour is not None and neighbour.lladdr else ()),
+            wanted=Entries(neighbours=(wanted,)),
+        )
+    for forwarding in entries.forwarding:
+        yield from _audit_forwarding(view, present, peer, forwarding)
+
+
+def _is_followed(neighbour: Neighbour, present: _Index, peer: Expected) -> bool:
+    """Whether neighbour and FDB agree with each other on a MAC that the peer itself denies."""
+    if not peer.is_mac_told or neighbour.lladdr in ("", peer.mac):
+        return False
+    found = (each for each in present.entries.forwarding if each.lladdr == neighbour.lladdr)
+    return any(each.dst == peer.vtep for each in found)
+
+
+def _peer_mac(view: View, present: Entries, peer: Expected, neighbour: Neighbour) -> AuditFinding:
+    entries = peer.entries(view.mesh.overlay_device)
+    wanted = Entries(neighbours=entries.neighbours, forwarding=entries.forwarding)
+    return _finding(
+        view,
+        FaultCode.VTEP_MAC_CHANGED,
+        peer,
+        subject=peer.gateway,
+        because=(f"neighbour and FDB of {peer.gateway} have {neighbour.lladdr}", peer.mac_source),
+        found=present.at(wanted),
+        wanted=wanted,
+        culprit=peer.node,
+    )
+
+
+def _judge_neighbour(neighbour: Neighbour | None, wanted: Neighbour, peer: Expected) -> tuple[FaultCode | None, str]:
+    if neighbour is None or not neighbour.lladdr:
+        return FaultCode.NEIGHBOUR_MISSING, f"{peer.gateway} has no link-layer address on {wanted.dev}"
+    if neighbour.lladdr != wanted.lladdr:
+        return FaultCode.NEIGHBOUR_WRONG_MAC, f"{peer.gateway} has {neighbour.lladdr} on {wanted.dev}"
+    if not neighbour.is_permanent:
+        return FaultCode.NEIGHBOUR_NOT_PERMANENT, f"{peer.gateway} has the right MAC, which is not permanent"
+    return None, ""
+
+
+def _audit_forwarding(view: View, present: _Index, peer: Expected, wanted: Forwarding) -> Iterator[AuditFinding]:
+    there = present.forwarding.get(wanted.lladdr)
+    if there == wanted:
+        return
+    code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
+    claim = "says that it is at" if peer.is_moved else "is at"
+    say = f"{wanted.dev} has no entry of {wanted.lladdr}"
+    if there is not None:
+        say = f"{wanted.dev} has {wanted.lladdr} behind {there.dst}"
+    found = _finding(
+        view,
+        code,
+        peer,
+        subject=wanted.lladdr,
+        because=(say, f"{peer.node or peer.gateway} {claim} {wanted.dst}", peer.mac_source),
+        found=Entries(forwarding=(there,) if there is not None else ()),
+        wanted=Entries(forwarding=(wanted,)),
+    )
+    yield msgspec.structs.replace(found, is_move=peer.is_moved)
+
+
+def _audit_route(view: View, present: _Index, peer: Expected, wanted: DeviceRoute) -> Iterator[AuditFinding]:
+    dead_ends = present.dead_ends.get(wanted.dst, ())
+    exact = sorted((*present.rivals.get(wanted.dst, ()), *dead_ends), key=lambda each: each.metric)
+    if exact and exact[0].dev == wanted.dev:
+        first = {each.via for each in exact if (each.dev, each.metric) == (wanted.dev, exact[0].metric)}
+        if peer.node and wanted.via not in first:
+            yield _misled(view, peer, exact[0], wanted)
+        return
+    if exact and exact[0].kind:
+        # Nobody's traffic follows such a route, so that it can be taken out of the way.
+        missing = _finding(
+            view,
+            FaultCode.POD_ROUTE_MISSING,
+            peer,
+            subject=wanted.dst,
+            because=(f"packets to {wanted.dst} end at a {exact[0].kind} route, which stands before {wanted.dev}",),
+            found=Entries(routes=tuple(each for each in exact if each == wanted)),
+            wanted=Entries(routes=(wanted,)),
+        )
+        yield _with_dead_ends(missing, present)
+        return
+    if exact:
+        because = f"{wanted.dst} leads into {exact[0].dev}, not into {wanted.dev}"
+        # Whoever made that route has the say over it: two writers of one route never agree.
+        yield _finding(
+            view,
+            FaultCode.POD_ROUTE_ESCAPED,
+            peer,
+            subject=wanted.dst,
+            because=(because,),
+            found=Entries(routes=(exact[0],)),
+            wanted=Entries(),
+        )
+        return
+    rivals = (each for listed in present.rivals.values() for each in listed)
+    wider = [each for each in rivals if each.dev != wanted.dev and _covers(each.dst, wanted.dst)]
+    code = FaultCode.POD_ROUTE_ESCAPED if wider else FaultCode.POD_ROUTE_MISSING
+    tail = tuple(f"packets to it follow {each.dst} into {each.dev}" for each in wider[:1])
+    yield _finding(
+        view,
+        code,
+        peer,
+        subject=wanted.dst,
+        because=(f"there is no route to {wanted.dst} into {wanted.dev}", *tail),
+        found=Entries(),
+        wanted=Entries(routes=(wanted,)),
+    )
+
+
+def _misled(view: View, peer: Expected, there: DeviceRoute, wanted: DeviceRoute) -> AuditFinding:
+    """A route to somebody else's gateway: packets arrive where that node forwards them, and at its mercy.
+
+    Somebody made it, and nobody's route is fought over.
+    """
+    way = f"via {there.via}" if there.via else "without a gateway"
+    return _finding(
+        view,
+        FaultCode.POD_ROUTE_MISSING,
+        peer,
+        subject=wanted.dst,
+        because=(f"{wanted.dst} leads {way} into {wanted.dev}, the gateway of {peer.node} is {wanted.via}",),
+        found=Entries(routes=(there,)),
+        wanted=Entries(),
+    )
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether a prefix holds another; the default route is nobody's escape into the mesh."""
+    outer, inner = ip_network(wide), ip_network(narrow)
+    return outer.prefixlen > 0 and outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+def _finding(
+    view: View,
+    code: FaultCode,
+    peer: Expected,
+    *,
+    subject: str,
+    because: tuple[str, ...],
+    found: Entries,
+    wanted: Entries,
+    culprit: str = "",
+) -> AuditFinding:
+    return AuditFinding(
+        code=code,
+        device=view.mesh.overlay_device,
+        subject=subject,
+        peer=peer.node,
+        culprit=culprit or view.node,
+        because=tuple(each for each in because if each),
+        found=found,
+        wanted=wanted,
+    )
+
+
+def without_consequences(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Those that no other finding at the same device explains; one about a peer explains those about that peer."""
+    every = tuple(findings)
+    return tuple(each for each in every if not any(_explains(other, each) for other in every))
+
+
+def _explains(cause: AuditFinding, effect: AuditFinding) -> bool:
+    if cause.device != effect.device or cause.code not in CATALOGUE[effect.code].depends_on:
+        return False
+    return cause.subject in (cause.device, effect.subject)
+
+
+class Confirmation:
+    """Findings over time: each is told once it has stood, and until it is gone."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, str], int] = {}
+
+    def observe(self, findings: Iterable[AuditFinding], now: int) -> tuple[AuditFinding, ...]:
+        """Take in what is found at this instant.
+
+        Returns:
+            what has stood for its time, without consequences of what has or has not.
+        """
+        found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
+        self._since = {name: self._since.get(name, now) for name in found}
+        told = without_consequences(found.values())
+        return tuple(each for each in told if now - self._since[each.name] >= _patience(each))
+
+    def deadline(self, now: int) -> int | None:
+        """The next instant at which something more may have stood long enough; None while nothing waits."""
+        waiting = (since + CATALOGUE[FaultCode(name[0])].confirm_ns for name, since in self._since.items())
+        return min((at for at in waiting if at > now), default=None)
+
+
+def _patience(finding: AuditFinding) -> int:
+    return CATALOGUE[finding.code].confirm_ns

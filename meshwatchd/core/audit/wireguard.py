@@ -1,0 +1,318 @@
+"""Compares WireGuard devices with how they were while all was well, and listens for peers that deliver nothing.
+
+WireGuard is silent by design: what is wrong with a peer shows in counters only. A peer is *silent* while bytes go out
+to it and what comes in is no more than handshakes. Then:
+
+    never shaken hands, or not for as long as a session lives   -> wireguard-no-handshake
+    shaken hands since the silence began                        -> wireguard-no-data
+    moved to another endpoint since all was well                -> wireguard-endpoint-moved
+    known by another key, its own or ours, and never heard      -> wireguard-key-mismatch
+
+Where the session from before the silence still lives, nothing is said here: the probes say that the tunnel is blocked.
+
+One silent peer of several may be broken at either end or between: each end names the other, as the probes do. All of
+several silent at once have this node in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+
+import msgspec
+
+from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.wireguard_changes import STALE_NS
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.settings import SECOND, MeshSettings
+from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.topology import Node
+
+INITIATION_BYTES, RESPONSE_BYTES, EMPTY_BYTES = 148, 92, 32
+"""What handshakes are made of, the empty packet that confirms the session included; WireGuard counts all of them."""
+
+HANDSHAKE_BYTES = INITIATION_BYTES + RESPONSE_BYTES + EMPTY_BYTES
+
+MOST_MESSAGES = 8
+"""Of each kind between two looks: either end begins a handshake every five seconds at most."""
+
+FIRST_HANDSHAKE_NS = 15 * SECOND
+"""Three attempts, five seconds apart. A tunnel that has rested shakes hands like a new one."""
+
+_PRIVATE = tuple(
+    ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+)
+"""RFC 1918, RFC 6598, RFC 4193."""
+
+_SILENCE = (FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA)
+
+MAX_TOLD = 4
+"""Prefixes in one sentence."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Track:
+    """What the counters of one peer have told.
+
+    Attributes:
+        silent_since: when the present silence began, 0 while data arrives or nothing is sent.
+        known_since: when it was first seen under this key of ours.
+    """
+
+    rx_bytes: int
+    tx_bytes: int
+    handshake_ns: int
+    own_key: str
+    known_since: int
+    silent_since: int = 0
+
+
+class TunnelAudit:
+    """Follows the devices of the mesh from one look to the next."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[tuple[str, str], _Track] = {}
+
+    def observe(self, states: Iterable[WireGuardState]) -> None:
+        """Take in what devices count at present."""
+        tracks: dict[tuple[str, str], _Track] = {}
+        for state in states:
+            for peer in state.peers:
+                key = state.device, peer.public_key
+                tracks[key] = _follow(self._tracks.get(key), state, peer)
+        self._tracks = tracks
+
+    def rest(self, devices: Iterable[str]) -> None:
+        """These devices are down: nobody answers them, and their silence begins when they are up.
+
+        A userspace WireGuard goes on shaking hands behind a device that is down, and kilo0 is on all but leaders.
+        """
+        resting = set(devices)
+        for (device, _), track in self._tracks.items():
+            if device in resting:
+                track.silent_since = 0
+
+    def look(
+        self,
+        states: Iterable[WireGuardState],
+        *,
+        mesh: MeshSettings,
+        node: str,
+        good: GoodState | None,
+        addresses: Iterable[str] = (),
+    ) -> tuple[AuditFinding, ...]:
+        """What is wrong with the devices; those that are not the mesh's are nobody's business.
+
+        Args:
+            states: as they were last observed, of devices that are up.
+            mesh: names the device.
+            node: this node.
+            good: how they were while all was well, or None.
+            addresses: all of this node.
+        """
+        found: list[AuditFinding] = []
+        own = tuple(addresses)
+        is_hidden = bool(own) and all(_is_hidden(address) for address in own)
+        for state in states:
+            if state.device == mesh.wireguard_device:
+                was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
+                found += _placed([_about(each, state, mesh) for each in self._look_at(state, was, mesh, node)], state)
+                if is_hidden and was is not None:
+                    found += _lost_keepalives(state, was, node)
+        return tuple(found)
+
+    def _look_at(
+        self, state: WireGuardState, was: WireGuardState | None, mesh: MeshSettings, node: str
+    ) -> Iterator[AuditFinding]:
+        yield from self._own_key(state, was, node)
+        yield from _stolen(state, was, node)
+        local = next((each for each in mesh.node if each.name == node), None)
+        for peer in state.peers:
+            yield from self._judge(state, peer, was, node)
+            if local is not None and _needs_keepalive(local, peer):
+                yield _finding(
+                    FaultCode.KEEPALIVE_MISSING,
+                    state,
+                    peer,
+                    node,
+                    (
+                        f"{node} has no endpoint that others know, and {local.node_ip} is private",
+                        f"its peer at {peer.endpoint} has no persistent keepalive",
+                    ),
+                )
+
+    def _own_key(self, state: WireGuardState, was: WireGuardState | None, node: str) -> Iterator[AuditFinding]:
+        """Another key of the own device is a rotation where anybody has shaken hands under it."""
+        if was is None or not was.public_key or was.public_key == state.public_key:
+            return
+        tracks = [self._tracks[state.device, peer.public_key] for peer in state.peers]
+        if not tracks or any(each.handshake_ns > each.known_since for each in tracks):
+            return
+        yield AuditFinding(
+            code=FaultCode.WIREGUARD_KEY_MISMATCH,
+            device=state.device,
+            subject=state.device,
+            culprit=node,
+            because=(
+                f"{state.device} has the key {state.public_key}, while all was well it was {was.public_key}",
+                "no peer has shaken hands since",
+            ),
+        )
+
+    def _judge(
+        self, state: WireGuardState, peer: WireGuardPeer, was: WireGuardState | None, node: str
+    ) -> Iterator[AuditFinding]:
+        track = self._tracks[state.device, peer.public_key]
+        if not track.silent_since:
+            return
+        silence = state.at_ns - track.silent_since
+        replaced = _replaced(peer, was)
+        before = next((each for each in was.peers if each.public_key == peer.public_key), None) if was else None
+        if not peer.handshake_ns and replaced is not None and silence >= FIRST_HANDSHAKE_NS:
+            because = (f"it took the place of {replaced.public_key}, which answered", "it has never shaken hands")
+            yield _finding(FaultCode.WIREGUARD_KEY_MISMATCH, state, peer, node, because)
+        elif before is not None and before.endpoint and peer.endpoint and before.endpoint != peer.endpoint:
+            because = (f"its endpoint was {before.endpoint} while all was well and is {peer.endpoint}", _say(silence))
+            yield _finding(FaultCode.WIREGUARD_ENDPOINT_MOVED, state, peer, node, because)
+        elif not peer.handshake_ns and silence >= FIRST_HANDSHAKE_NS:
+            yield _finding(
+                FaultCode.WIREGUARD_NO_HANDSHAKE, state, peer, node, ("it has never shaken hands", _say(silence))
+            )
+        elif peer.handshake_ns and state.at_ns - peer.handshake_ns > STALE_NS and silence >= FIRST_HANDSHAKE_NS:
+            age_s = (state.at_ns - peer.handshake_ns) // SECOND
+            because = (f"the last handshake is {age_s} s ago, and a session lives for 180 s", _say(silence))
+            yield _finding(FaultCode.WIREGUARD_NO_HANDSHAKE, state, peer, node, because)
+        elif peer.handshake_ns > track.silent_since:
+            because = ("it has shaken hands since nothing comes in", _say(silence))
+            yield _finding(FaultCode.WIREGUARD_NO_DATA, state, peer, node, because)
+
+
+def _follow(track: _Track | None, state: WireGuardState, peer: WireGuardPeer) -> _Track:
+    if track is None or track.own_key != state.public_key:
+        return _Track(
+            rx_bytes=peer.rx_bytes,
+            tx_bytes=peer.tx_bytes,
+            handshake_ns=peer.handshake_ns,
+            own_key=state.public_key,
+            known_since=state.at_ns,
+            # What was sent to a peer that has never been heard was sent in vain from the beginning.
+            silent_since=state.at_ns if peer.tx_bytes and not peer.rx_bytes else 0,
+        )
+    came, went = peer.rx_bytes - track.rx_bytes, peer.tx_bytes - track.tx_bytes
+    allowance = HANDSHAKE_BYTES if peer.handshake_ns != track.handshake_ns else 0
+    silent_since = track.silent_since
+    if came < 0 or (came > allowance and not _are_messages(came)):
+        silent_since = 0
+    elif went > 0 and not silent_since:
+        silent_since = state.at_ns
+    track.rx_bytes, track.tx_bytes, track.handshake_ns = peer.rx_bytes, peer.tx_bytes, peer.handshake_ns
+    track.silent_since = silent_since
+    return track
+
+
+def _are_messages(count: int) -> bool:
+    """Whether so many bytes are initiations and responses alone: the peer's own attempts in vain are no data either."""
+    return any(
+        (count - INITIATION_BYTES * initiations) % RESPONSE_BYTES == 0
+        and 0 <= (count - INITIATION_BYTES * initiations) // RESPONSE_BYTES <= MOST_MESSAGES
+        for initiations in range(MOST_MESSAGES + 1)
+    )
+
+
+def _stolen(state: WireGuardState, was: WireGuardState | None, node: str) -> Iterator[AuditFinding]:
+    """Prefixes whose peer of before is still there and has lost them to another."""
+    if was is None:
+        return
+    present = {peer.public_key for peer in state.peers}
+    owner = {prefix: peer.public_key for peer in was.peers for prefix in peer.allowed_ips}
+    for thief in state.peers:
+        stolen = [p for p in thief.allowed_ips if owner.get(p, thief.public_key) != thief.public_key]
+        taken = sorted(prefix for prefix in stolen if owner[prefix] in present)
+        if taken:
+            yield _finding(
+                FaultCode.ALLOWED_IPS_STOLEN,
+                state,
+                thief,
+                node,
+                (f"it has {', '.join(taken[:MAX_TOLD])}", f"while all was well {owner[taken[0]]} had it, a peer still"),
+            )
+
+
+def _replaced(peer: WireGuardPeer, was: WireGuardState | None) -> WireGuardPeer | None:
+    """The peer of before that had this one's prefixes under another key."""
+    if was is None or any(each.public_key == peer.public_key for each in was.peers):
+        return None
+    return next((each for each in was.peers if set(each.allowed_ips) & set(peer.allowed_ips)), None)
+
+
+def _needs_keepalive(local: Node, peer: WireGuardPeer) -> bool:
+    """A relay without an endpoint is behind NAT (`topology.Node`); it has to keep the way to public peers open."""
+    if peer.keepalive_s or local.standby_public_key is None or local.standby_endpoint is not None or not peer.endpoint:
+        return False
+    host = peer.endpoint.rpartition(":")[0].strip("[]")
+    try:
+        return _is_private(local.node_ip) and not _is_private(host)
+    except ValueError:
+        return False
+
+
+def _about(finding: AuditFinding, state: WireGuardState, mesh: MeshSettings) -> AuditFinding:
+    """The finding with the node that the peer is, where the mesh tells; whose prefixes were stolen is another one."""
+    peer = next((each for each in state.peers if each.public_key == finding.subject), None)
+    if peer is None or finding.code is FaultCode.ALLOWED_IPS_STOLEN:
+        return finding
+    names = (each.name for each in mesh.node if each.wireguard_ip and f"{each.wireguard_ip}/32" in peer.allowed_ips)
+    return msgspec.structs.replace(finding, peer=next(names, ""))
+
+
+def _placed(found: list[AuditFinding], state: WireGuardState) -> Iterator[AuditFinding]:
+    """The findings, with the peers that are silent as culprits, unless that is all of several."""
+    silent = {each.subject for each in found if each.code in _SILENCE}
+    is_own = len(state.peers) > 1 and len(silent) == len(state.peers)
+    for each in found:
+        is_theirs = each.code in _SILENCE and each.peer and not is_own
+        yield msgspec.structs.replace(each, culprit=each.peer) if is_theirs else each
+
+
+def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> Iterator[AuditFinding]:
+    """Peers at public addresses that were kept alive while all was well, from a node that has none itself.
+
+    Whether a NAT in between needs it nobody here can tell: whoever set it will have known.
+    """
+    kept = {peer.public_key: peer.keepalive_s for peer in was.peers if peer.keepalive_s}
+    for peer in state.peers:
+        host = peer.endpoint.rpartition(":")[0].strip("[]")
+        if peer.public_key in kept and not peer.keepalive_s and host and not _is_hidden(host):
+            because = (
+                f"it had a persistent keepalive of {kept[peer.public_key]} s while all was well, and has none",
+                "no address of this node is public: a NAT in between forgets it when it is silent",
+            )
+            yield _finding(FaultCode.KEEPALIVE_MISSING, state, peer, node, because)
+
+
+def _is_hidden(address: str) -> bool:
+    """Whether nobody on the Internet can call an address; what is no address is not known to be hidden."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    return _is_private(address) or found.is_loopback or found.is_link_local
+
+
+def _is_private(address: str) -> bool:
+    """Whether NAT is what makes an address reach the Internet; addresses for documentation count as public ones."""
+    found = ip_address(address)
+    return any(found.version == each.version and found in each for each in _PRIVATE)
+
+
+def _say(silence_ns: int) -> str:
+    return f"for {silence_ns // SECOND} s packets have gone out to it and no data has come in"
+
+
+def _finding(  # noqa: PLR0917 - the fields of what it makes
+    code: FaultCode, state: WireGuardState, peer: WireGuardPeer, node: str, because: tuple[str, ...]
+) -> AuditFinding:
+    who = f"peer {peer.public_key} of {state.device}" + (f" at {peer.endpoint}" if peer.endpoint else "")
+    return AuditFinding(code=code, device=state.device, subject=peer.public_key, culprit=node, because=(who, *because))

@@ -1,0 +1,70 @@
+"""From evidence to a verdict: which layer is broken, at which node, in which flows.
+
+The evidence is a consistent cut of everything this node knows about one pair of locations at one instant. The rules
+are a table (`core.diagnosis.rules`), read from the top, first match wins; the last one always matches.
+
+    member of the leader's location                    the leader of the other location
+      b3 --underlay-- b1 --+                             a1 ==WireGuard== b1 --overlay-- b2, b3
+      b3 --overlay--- b1   +== relay path == a*          a1 sees b1 itself and what is beyond it
+"""
+
+from __future__ import annotations
+
+from meshwatchd.core.diagnosis.evidence import Evidence, Leg
+from meshwatchd.core.diagnosis.predicates import direction
+from meshwatchd.core.diagnosis.rules import TABLE, Rule, is_alone
+from meshwatchd.core.pmtu.verdict import SIZE_FAULTS, to_verdict
+from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
+
+__all__ = ["Evidence", "Leg", "classify", "explains"]
+
+CANARY_FAULTS = (FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.PROBES_ONLY)
+"""What silent canaries prove by themselves, and so are no consequence of."""
+
+
+def classify(evidence: Evidence) -> Verdict:
+    """The verdict of the first rule that matches."""
+    rule = next(rule for rule in TABLE if rule.matches(evidence))
+    fault, because = rule.fault, rule.because(evidence)
+    if evidence.is_active_down and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
+        because = (f"the path in use is broken ({fault}) and no standby is good", *because)
+        fault = FaultCode.ALL_PATHS_DOWN
+    if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:
+        because = (*because, *_consequences(rule, evidence))
+    if evidence.sizes is not None and fault is evidence.sizes.fault:
+        return to_verdict(evidence.sizes, evidence.pair, because)
+    severity = CATALOGUE[fault].severity
+    if severity is Severity.CRITICAL and not evidence.is_active_down:
+        severity = Severity.WARNING
+    return Verdict(
+        fault=fault,
+        layer=evidence.silent_ip6[0][0] if fault is FaultCode.ADDRESS_FAMILY_BROKEN else CATALOGUE[fault].layer,
+        severity=severity,
+        pair=evidence.pair,
+        culprit=rule.culprit(evidence),
+        direction=direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
+        because=tuple(sentence for sentence in because if sentence),
+        log_likelihood=evidence.log_likelihood,
+    )
+
+
+def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
+    """Whether the verdict is about this node or its probes: then nothing is known of any path."""
+    return rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED) or is_alone(evidence)
+
+
+def explains(fault: FaultCode, culprit: str, node: str) -> bool:
+    """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
+    if fault is FaultCode.NODE_UNREACHABLE:
+        return culprit == node
+    harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, FaultCode.OFFLOAD_FAULT
+    return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
+
+
+def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
+    culprit = rule.culprit(evidence)
+    return tuple(
+        f"canary {name} on {node} is silent in consequence"
+        for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
+        if explains(rule.fault, culprit, node)
+    )

@@ -1,0 +1,138 @@
+"""What one node knows about one pair of locations at one instant: what the classifier judges by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from meshwatchd.core.pmtu.verdict import SizeFinding
+from meshwatchd.model.ids import Layer
+
+KUBELET_PORT = 10250
+"""Where a control plane reaches a node: logs, exec, metrics."""
+
+
+class Leg(StrEnum):
+    """What is known of one leg right now."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+class BulkPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and nodes of canaries in bulk that were ever carried.
+
+    Attributes:
+        lost: connections are accepted there, and no full segment gets through.
+        carried: full segments got there several times since the loss began.
+        awaited: they may have, or not: the next questions will tell.
+    """
+
+    lost: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, str], ...] = ()
+    awaited: tuple[tuple[str, str], ...] = ()
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node knows beside one pair, where the overlay stands on the tunnel; elsewhere nothing.
+
+    `diagnosis.full_mesh` gathers it.
+
+    Attributes:
+        outside: the remote leader's host without the tunnel, by canaries at an address outside of the mesh.
+        has_outside: whether such a canary has ever answered, so that its word is worth waiting for.
+        outside_elsewhere: the same of all other nodes: alive where one of them is.
+        tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
+        silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
+        answering: names of those that do.
+        bulk: the canaries in bulk behind the other nodes, since this pair loses full segments.
+    """
+
+    outside: Leg = Leg.UNKNOWN
+    has_outside: bool = False
+    outside_elsewhere: Leg = Leg.UNKNOWN
+    tunnels: Leg = Leg.UNKNOWN
+    overlays: Leg = Leg.UNKNOWN
+    silent: tuple[tuple[str, str], ...] = ()
+    answering: tuple[str, ...] = ()
+    bulk: BulkPlaces = BulkPlaces()
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node knows about one pair of locations.
+
+    Attributes:
+        is_leader: whether this node leads its location.
+        own_leader, remote_leader: the relays of the primary path on the two sides.
+        path: fresh flows over the primary path to the nodes beyond the remote relay.
+        path_to_relay: fresh flows over the primary path to the remote leader itself.
+        pinned: old flows over the primary path to nodes that fresh flows do not reach.
+        underlay, overlay, overlay_pinned: this node to its own leader (members only).
+        members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
+        own_loop: this node to itself over loopback.
+        ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
+        members_ipip: what this leader's members say of the same leg (leaders only).
+        wireguard: this leader to the remote leader's tunnel address (leaders only).
+        own_view_wireguard: what the own leader says of its tunnel (members only).
+        remote_view_overlay: what the remote leader says of its overlay to its members.
+        remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other
+            leaders say that their tunnels to it are alive.
+        is_overlay_direct: the path crosses the overlay, which stands on the tunnel; nobody relays.
+        remote_view_ipip: what they say of their IPIP leg to it.
+        is_anything_alive: whether any session to anybody is up.
+        mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
+        is_unproven: whether the primary path has never answered, long after the start.
+        is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
+        silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
+        silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
+        silent_kubelets: the same of canaries that ask a kubelet.
+        answering_canaries: names of those that have answered every question since the suspicion, several of them.
+        answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
+        bulk: the canaries in bulk.
+        log_likelihood: of the primary path's test.
+        beside: what other pairs and the world outside of the tunnel tell.
+        sizes: what the measured sizes say; None where all are as they should be.
+    """
+
+    pair: int
+    is_leader: bool
+    self_name: str
+    own_leader: str
+    remote_leader: str
+    path: Leg
+    path_to_relay: Leg
+    pinned: Leg
+    underlay: Leg
+    overlay: Leg
+    overlay_pinned: Leg
+    own_loop: Leg
+    ipip: Leg
+    members_ipip: Leg
+    members_overlay: Leg
+    members_underlay: Leg
+    members_pinned: Leg
+    wireguard: Leg
+    own_view_wireguard: Leg
+    remote_view_overlay: Leg
+    remote_view_leader: Leg
+    remote_view_ipip: Leg
+    is_anything_alive: bool
+    is_active_down: bool
+    is_unproven: bool
+    is_standby_missing: bool
+    has_good_standby: bool
+    silent_nodes: tuple[str, ...]
+    silent_ip6: tuple[tuple[Layer, str], ...]
+    silent_canaries: tuple[tuple[str, str], ...]
+    mismatched_nodes: tuple[str, ...]
+    inbound: Leg
+    log_likelihood: float
+    is_overlay_direct: bool = False
+    silent_kubelets: tuple[tuple[str, str], ...] = ()
+    answering_canaries: tuple[str, ...] = ()
+    answering_nodes: tuple[str, ...] = ()
+    bulk: BulkPlaces = BulkPlaces()
+    beside: Beside = Beside()
+    sizes: SizeFinding | None = None

@@ -1,0 +1,459 @@
+"""One pair of locations as this node sees it: its paths' groups, its suspicion, and the evidence for a verdict."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
+from meshwatchd.core.diagnosis.advisory_probes import SideIssues
+from meshwatchd.core.diagnosis.classifier import Evidence, Leg
+from meshwatchd.core.diagnosis.full_mesh import Surroundings
+from meshwatchd.core.diagnosis.peer_views import PeerViews, View
+from meshwatchd.core.pmtu.verdict import SizeFinding
+from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, TRIP_NATS
+from meshwatchd.core.session.session import Session, SessionState
+from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, ISOLATED_NATS, Group
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.topology import Path, PathKey, Topology, relays_print
+
+ALIVE_AFTER_HITS = 3
+"""Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
+
+ALIVE_RATIO = 4
+"""Answers for each miss on a leg that is alive: more than chance leaves when new flows die."""
+
+DEAD_NATS = 2 * MISS_NATS + HIT_NATS
+"""Evidence since suspicion began that makes a leg dead for the classifier: two misses and an answer at most.
+
+It is weighed against healthy loss, not counted: where half of the new flows ride on remembered ones, misses hardly ever
+outnumber answers for long.
+"""
+
+SURE_NATS = TRIP_NATS
+"""A leader accuses its own overlay although its own path is fine, and nothing else speaks for it: so on what it takes
+to condemn a path, fifteen misses of its members in a row or their worth. Every member's session has to be disturbed,
+and with n of them chance gets that far with the probability exp(-T) * sum((T - n D)^k / k!, k < n), T being this and D
+DISTURBED_NATS: 1e-9 a probe for two members, 3e-9 at most. Half of it is reached every few hours where 5 % of all
+packets are lost."""
+
+TOLD_NATS = TRIP_NATS / 2
+"""The same once traffic has left the path: that somebody had condemned it, which chance does not do, speaks for it."""
+
+VIEW_SETTLE_NS = 350_000_000
+"""A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
+
+RECENT_NS = 3_000_000_000
+"""How far back outcomes count while a fault lasts: a fault that changes is named anew."""
+
+INBOUND_NS = 1_000_000_000
+"""A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
+
+MIN_EXPECTED = 2
+"""Of fewer regular probes that should have come, silence says nothing."""
+
+HEARD_HISTORY = 64
+
+
+class PairWatch:
+    """Reads sessions, decides nothing.
+
+    Args:
+        topology, schedule: as they are from here on.
+        paths: of the pair.
+        before: the same pair in the topology before this one: the evidence about paths that are the same is kept.
+    """
+
+    def __init__(
+        self, topology: Topology, schedule: Schedule, paths: tuple[Path, ...], before: PairWatch | None = None
+    ) -> None:
+        self.paths = paths
+        self.primary = paths[0]
+        self.index = self.primary.pair
+        self.relays_print = relays_print(paths)
+        local = topology.local
+        self.remote = self.primary.other_location(local.location)
+        self.home = local.location
+        self.own_leader = self.primary.relay_in(local.location)
+        self.remote_leader = self.primary.relay_in(self.remote)
+        self.is_leader = self.own_leader == local.name
+        self.is_decider = any(local.name in path.relays for path in self.paths)
+        self._local = local
+        self._members = tuple(node.name for node in topology.mesh.members(self.remote))
+        self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
+        self._elsewhere = tuple(
+            (path.relay_in(path.other_location(self.remote)), path.pair)
+            for path in topology.mesh.paths_of(self.remote)
+            if path.is_primary and local.location not in path.locations
+        )
+        self._is_overlay_direct = topology.is_overlay_direct
+        self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
+        self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
+        self._select(schedule, {} if before is None else before.judged())
+        known = {node.name for node in topology.mesh.nodes}
+        self.heard: dict[tuple[str, Layer], deque[int]] = {
+            key: times for key, times in ({} if before is None else before.heard).items() if key[0] in known
+        }
+        self.accused_since: int = 0 if before is None else before.accused_since
+
+    def judged(self) -> dict[PathKey, Group]:
+        """What is known of each path, by what makes a path the same in another mesh."""
+        return {path.key: self.group(path) for path in self.paths}
+
+    def _select(self, schedule: Schedule, known: Mapping[PathKey, Group]) -> None:
+        def relay(path: Path, flow: FlowClass) -> tuple[Session, ...]:
+            return schedule.select(layer=Layer.RELAY, path=path.number, flow=flow)
+
+        self.groups: dict[int, Group] = {}
+        self._judges: dict[SessionId, Group] = {}
+        self.loop = schedule.select(layer=Layer.SELF)
+        # Neither this node's own voice nor a canary's, which may be anybody's.
+        self._others = tuple(s for s in schedule.sessions if s.plan.layer not in (Layer.SELF, Layer.POD))
+        for path in self.paths:
+            fresh = relay(path, FlowClass.FRESH)
+            beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
+            judged = beyond or fresh
+            peers = {session.plan.peer for session in judged}
+            controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
+            group = known.get(path.key)
+            if group is None or (not path.is_primary and group.is_down and not set(group.sessions) & set(judged)):
+                # A standby over another link than before: the old one was condemned while the mesh changed around it.
+                group = Group(judged, controls, schedule.timers)
+            group.change(judged, controls)
+            self.groups[path.number] = group
+            self._judges |= {session.plan.session: group for session in (*judged, *controls)}
+        self._compare()
+        self.fresh = relay(self.primary, FlowClass.FRESH)
+        self.pinned = relay(self.primary, FlowClass.PINNED)
+        self.to_relay = tuple(s for s in self.fresh if s.plan.peer == self.remote_leader)
+        self.effective = schedule.select(layer=Layer.EFFECTIVE, path=self.primary.number)
+        self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
+        segments = schedule.select(path=NO_PATH)
+        self.segments = (*segments, *self.wireguard)
+        self.side = SideIssues(schedule, self._concerns, self._surroundings.is_outside)
+        to_leader = tuple(s for s in segments if s.plan.peer == self.own_leader)
+        self.underlay = _pick(to_leader, Layer.UNDERLAY, FlowClass.FRESH)
+        self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
+        self.overlay = _pick(to_leader, Layer.OVERLAY, FlowClass.FRESH)
+        self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
+        self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
+        self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
+        self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
+        self.to_deciders = (*self._own_relays(segments), *self._remote_relays(relay))
+
+    def _compare(self) -> None:
+        """Lets the mesh's own path be seen to be missing by what answers over the standbys."""
+        own = self.group(self.primary)
+        peers = {session.plan.peer for session in own.sessions}
+        standbys = (session for path in self.paths[1:] for session in self.group(path).sessions)
+        own.elsewhere = tuple(session for session in standbys if session.plan.peer in peers)
+
+    def _own_relays(self, segments: tuple[Session, ...]) -> tuple[Session, ...]:
+        relays = {path.relay_in(self._local.location) for path in self.paths}
+        return tuple(s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
+
+    def _remote_relays(self, relay: Callable[[Path, FlowClass], tuple[Session, ...]]) -> Iterator[Session]:
+        for path in self.paths:
+            yield from (s for s in relay(path, FlowClass.FRESH) if s.plan.peer == path.relay_in(self.remote))
+
+    def _concerns(self, plan: SessionPlan) -> bool:
+        """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
+        if plan.layer is Layer.POD:
+            return plan.peer in self._members
+        if plan.path == NO_PATH:
+            return self.is_leader or plan.peer == self.own_leader
+        return plan.path == self.primary.number
+
+    def group(self, path: Path) -> Group:
+        """The group that judges a path."""
+        return self.groups[path.number]
+
+    def follow(self, path: Path) -> None:
+        """Real traffic takes a path from here on: its probes are waited for as long as the path's own."""
+        for session in self.group(path).sessions[:1]:
+            for follower in self.effective:
+                follower.delay.follow(session.delay)
+
+    def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
+        """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
+        if path not in (self.primary.number, NO_PATH):
+            return
+        self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
+
+    def hear_doubt(self, peer: NodeName, views: PeerViews, now: int) -> None:
+        """A peer speaks of legs that are down: its word counts where this node has never seen the path up."""
+        own = self.group(self.primary)
+        if not own.is_proven and views.read(peer, int(self.index), View.RELAY_PATH, since=now) is Leg.DEAD:
+            own.condemned_at = now
+
+    def groups_of(self, session: Session) -> Iterable[Group]:
+        """The group a session feeds, if any."""
+        group = self._judges.get(session.plan.session)
+        return (group,) if group is not None else ()
+
+    def replacing(self, active: Path) -> tuple[Session, ...]:
+        """What tells whether another path could be taken, and whether this node hears anything at all."""
+        return *self.loop, *(s for path in self.paths if path is not active for s in self.group(path).sessions)
+
+    def explaining(self) -> tuple[Session, ...]:
+        """What tells why the primary path is broken."""
+        to_leader = (*self.underlay, *self.overlay, *self.overlay_pinned, *self.ipip)
+        segments = to_leader if not self.is_leader else self.wireguard
+        members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
+        return *self.pinned, *self.to_relay, *segments, *members
+
+    def evidence(
+        self,
+        *,
+        active: Path,
+        views: PeerViews,
+        now: int,
+        is_settled: bool,
+        is_standby_missing: bool,
+        has_good_standby: bool,
+        sizes: SizeFinding | None = None,
+    ) -> Evidence:
+        """Everything the classifier asks for, as of now."""
+        primary = self.group(self.primary)
+        since = primary.suspect_since or primary.down_since
+        said = partial(self._said, views, suspected=since, now=now)
+        since = max(since, now - RECENT_NS) if since else 0
+        members_ipip = self._note_members_ipip(views, now)
+        return Evidence(
+            pair=self.index,
+            is_leader=self.is_leader,
+            self_name=self._local.name,
+            own_leader=self.own_leader,
+            remote_leader=self.remote_leader,
+            path=Leg.DEAD if primary.is_down else Leg.ALIVE if primary.is_proven else Leg.UNKNOWN,
+            path_to_relay=leg(self.to_relay, since),
+            pinned=self._pinned_leg(since),
+            underlay=leg(self.underlay, since),
+            overlay=leg(self.overlay, since),
+            overlay_pinned=leg(self.overlay_pinned, since),
+            own_loop=leg(self.loop, since),
+            ipip=leg(self.ipip, since),
+            members_ipip=members_ipip,
+            members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
+            members_overlay=self._members_leg(since, has_moved=active != self.primary),
+            members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
+            wireguard=leg(self.wireguard, since),
+            own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
+            remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
+            remote_view_leader=self._remote_lives(views, said, now),
+            remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
+            is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
+            is_active_down=self._carries(active).is_down,
+            is_unproven=is_settled and not primary.is_proven,
+            is_standby_missing=is_standby_missing,
+            has_good_standby=has_good_standby,
+            silent_nodes=self._silent_nodes(views, now),
+            silent_ip6=self.side.silent_ip6(),
+            silent_canaries=self.side.silent_canaries(),
+            silent_kubelets=self.side.silent_kubelets(),
+            answering_canaries=self._answering_canaries(since, active),
+            answering_nodes=self.side.answering_nodes(),
+            bulk=self.side.bulk(),
+            mismatched_nodes=self._mismatched(views, now),
+            inbound=self._inbound(since, now),
+            log_likelihood=primary.nats,
+            is_overlay_direct=self._is_overlay_direct,
+            beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
+            sizes=sizes,
+        )
+
+    def _silent_nodes(self, views: PeerViews, now: int) -> tuple[str, ...]:
+        """Who is silent alone; whoever is taken out of service may be."""
+        primary = self.group(self.primary)
+        relay = () if primary.is_down else tuple(s for s in self.to_relay if s.state is SessionState.DOWN)
+        lone = {session.plan.peer for session in (*primary.isolated(), *relay)}
+        return tuple(peer for peer in sorted(lone) if not views.is_admin_down(peer, now))
+
+    def _answering_canaries(self, since: int, active: Path) -> tuple[str, ...]:
+        """While a path is in doubt those that prove that it works, else those that pods' traffic is like.
+
+        What the remote relay itself answers has not crossed its overlay, and speaks for no node behind it.
+        """
+        if not self.side.canaries:
+            return ()
+        if not since:
+            behind = frozenset(self._witnesses or self._members)
+            return self.side.answering_canaries(0, partial(self._refutes, behind))
+        return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
+
+    def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
+        """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
+        claimed = views.other_keys(now)
+        if not claimed:
+            return ()
+        talking = {s.plan.peer for s in self._others if s.last_heard and now - s.last_heard <= RECENT_NS}
+        asked = {s.plan.peer for s in self._others}
+        return tuple(peer for peer in claimed if peer in asked and peer not in talking)
+
+    def _carries(self, active: Path) -> Group:
+        """The group that judges this node's own traffic: a leader that a path goes around stays on the primary."""
+        group = self.group(active)
+        return group if group.sessions else self.group(self.primary)
+
+    def _behind(self, active: Path) -> frozenset[NodeName]:
+        """The nodes that real traffic reaches by the primary path as its probes do: canaries there can refute them.
+
+        Once traffic goes around the path its canaries do too, and the remote leader is not behind itself.
+        """
+        if active != self.primary:
+            return frozenset()
+        return frozenset(session.plan.peer for session in self.group(self.primary).sessions)
+
+    def _refutes(self, behind: frozenset[NodeName], plan: SessionPlan) -> bool:
+        """Whether a canary that answers proves what probes of the path say to be wrong.
+
+        Where the overlay stands on the tunnel, node addresses are reached without it: a kubelet there proves nothing.
+        """
+        return plan.peer in behind and self._surroundings.crosses_overlay(plan)
+
+    def legs(self) -> dict[tuple[int, View], Leg]:
+        """What this node tells others about its own legs."""
+        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._doubt()}
+        if self.is_leader:
+            legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
+            legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
+        else:
+            legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
+            legs[self.index, View.LEADER_IPIP] = _standing(self.ipip)
+        return legs
+
+    def _doubt(self) -> Leg:
+        """The word by which the others are told to look: this node's own probes speak against the path."""
+        group = self.group(self.primary)
+        if not group.is_proven:
+            return Leg.UNKNOWN
+        return Leg.DEAD if group.is_suspect or group.is_down else Leg.ALIVE
+
+    def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
+        """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
+        said = {views.read(peer, self.index, view, since=suspected) for peer in peers}
+        if Leg.DEAD in said:
+            return Leg.DEAD
+        is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
+        return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
+
+    def _remote_lives(self, views: PeerViews, said: Callable[[Iterable[str], View], Leg], now: int) -> Leg:
+        """Whether the remote leader is alive, by its neighbours' word.
+
+        One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
+        condemn it.
+        """
+        if self._witnesses:
+            return said(self._witnesses, View.LEADER_UNDERLAY)
+        primary = self.group(self.primary)
+        suspected = primary.suspect_since or primary.down_since
+        words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
+        if Leg.ALIVE in words:
+            return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
+        return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
+
+    def _note_members_ipip(self, views: PeerViews, now: int) -> Leg:
+        """The same as `_members_ipip`; notes since when they accuse this leader."""
+        said = self._members_ipip(views, now)
+        self.accused_since = (self.accused_since or now) if said is Leg.DEAD else 0
+        return said
+
+    def _members_ipip(self, views: PeerViews, now: int) -> Leg:
+        """What this leader's members agree on: one of them alone may have a fault of its own."""
+        if not self.is_leader:
+            return Leg.UNKNOWN
+        said = {views.read(peer, self.index, View.LEADER_IPIP, since=now - RECENT_NS) for peer in self._neighbours}
+        said.discard(Leg.UNKNOWN)
+        return said.pop() if len(said) == 1 else Leg.UNKNOWN
+
+    def _members_leg(self, since: int, *, has_moved: bool) -> Leg:
+        """This leader's overlay to its members, of which it is the first to speak.
+
+        What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
+        members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
+        """
+        if not self.is_leader:
+            return Leg.UNKNOWN
+        if _standing(self.members_overlay) is Leg.DEAD:
+            nats = sum(session.cusum.nats for session in self.members_overlay)
+            return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
+        found = leg(self.members_overlay, self.accused_since or since)
+        return found if found is Leg.ALIVE else Leg.UNKNOWN
+
+    def is_deaf(self, now: int) -> bool:
+        """Whether this node does not hear itself: then its word about others is worth nothing."""
+        primary = self.group(self.primary)
+        since = primary.suspect_since or primary.down_since
+        return leg(self.loop, max(since, now - RECENT_NS) if since else 0) is Leg.DEAD
+
+    def _pinned_leg(self, since: int) -> Leg:
+        """Pinned flows to the nodes whose fresh flows are lost; the others' say nothing about the fault.
+
+        One of them alive is enough: old flows pass, whatever has become of the node at the end of another.
+        """
+        controls = self.group(self.primary).controls
+        legs = {leg((session,), since) for session in controls if session.is_proven}
+        if Leg.ALIVE in legs:
+            return Leg.ALIVE
+        return Leg.DEAD if legs == {Leg.DEAD} else Leg.UNKNOWN
+
+    def _inbound(self, since: int, now: int) -> Leg:
+        """Whether fresh probes of those who do not answer still arrive here."""
+        if not since:
+            return Leg.UNKNOWN
+        layer = Layer.RELAY if self.is_leader else Layer.OVERLAY
+        peers = {s.plan.peer for s in self.group(self.primary).sessions} if self.is_leader else {self.own_leader}
+        arrivals = [self.heard.get((peer, layer), ()) for peer in sorted(peers)]
+        expected = (now - since) * sum(_rate(times, since) for times in arrivals)
+        if now - since < INBOUND_NS or expected < MIN_EXPECTED:
+            return Leg.UNKNOWN
+        heard = sum(at >= since for times in arrivals for at in times)
+        if heard * 2 >= expected:
+            return Leg.ALIVE
+        return Leg.DEAD if heard * 3 <= expected else Leg.UNKNOWN
+
+
+def _rate(arrivals: Iterable[int], until: int) -> float:
+    """Regular probes a nanosecond of one peer before an instant, which only that peer's own budgets decide."""
+    before = [at for at in arrivals if at < until]
+    return (len(before) - 1) / (before[-1] - before[0]) if len(before) > 1 and before[-1] > before[0] else 0.0
+
+
+def leg(sessions: tuple[Session, ...], since: int) -> Leg:
+    """The state of a leg from its sessions' outcomes since an instant.
+
+    With no instant (nothing is suspected) the sessions' standing states decide.
+    """
+    if not since:
+        return _standing(sessions)
+    hits = misses = 0
+    for session in sessions:
+        if session.is_proven:
+            won, lost = session.since(since)
+            hits, misses = hits + won, misses + lost
+    if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
+        return Leg.ALIVE
+    if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:
+        return Leg.DEAD
+    return Leg.UNKNOWN
+
+
+def _standing(sessions: tuple[Session, ...]) -> Leg:
+    """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
+    is_dead = False
+    is_in_doubt = False
+    for session in sessions:
+        if not session.is_proven:
+            continue
+        if session.cusum.nats < ISOLATED_NATS:
+            return Leg.ALIVE
+        is_dead = True
+        is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
+    return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
+
+
+def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:
+    return tuple(s for s in sessions if s.plan.layer is layer and s.plan.flow is flow)

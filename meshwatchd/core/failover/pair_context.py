@@ -1,0 +1,153 @@
+"""What the parts that handle one pair of locations share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Container, Iterator
+
+import msgspec
+
+from meshwatchd.core.diagnosis.pair_evidence import PairWatch
+from meshwatchd.core.diagnosis.peer_views import PeerViews
+from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
+from meshwatchd.core.failover.damping import Damper
+from meshwatchd.core.failover.operator_holds import Orders
+from meshwatchd.core.failover.state_machine import Intent, Mover
+from meshwatchd.core.failover.storm import Storm
+from meshwatchd.core.failover.topology_change_hold import Unrest
+from meshwatchd.core.pmtu.pmtu import SizeWatch
+from meshwatchd.core.probing.packet_budget import Allowance, Use
+from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.events import CoordinationKind
+from meshwatchd.model.faults import Verdict
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.outputs import SendProbe
+from meshwatchd.model.policy_state import Order
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.topology import Path
+
+
+def _as_it_is(verdict: Verdict, _relays: Container[NodeName]) -> Verdict:
+    return verdict
+
+
+class PairContext(msgspec.Struct, kw_only=True):
+    """One pair on one node: what is seen, where traffic is, and the means to probe and to speak.
+
+    Watch, planner and whether this node enforces are replaced when the mesh changes; all else is for good.
+
+    Attributes:
+        orders, storm, allowance: of the whole node.
+        is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        unrest: whether the mesh is being rewritten at this moment.
+        explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
+            cause.
+    """
+
+    watch: PairWatch
+    mover: Mover
+    damper: Damper
+    verdicts: VerdictKeeper
+    schedule: Schedule
+    planner: Planner
+    settings: Settings
+    rng: random.Random
+    views: PeerViews
+    is_enforcing: bool
+    sizes: SizeWatch
+    unrest: Unrest = msgspec.field(default_factory=Unrest)
+    explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
+    orders: Orders = msgspec.field(default_factory=Orders)
+    storm: Storm = msgspec.field(default_factory=lambda: Storm(3))
+    allowance: Allowance = msgspec.field(default_factory=lambda: Allowance(1_000))
+
+    @property
+    def local_node(self) -> NodeName:
+        """This node."""
+        return self.planner.topology.local_node
+
+    def ordered(self, order: Order) -> Path | None:
+        """The path that an order is about, as long as the mesh has it."""
+        if order.relays:
+            return next((path for path in self.watch.paths if path.relays == order.relays), None)
+        return next((path for path in self.watch.paths if path.rank == order.rank), None)
+
+    def is_cramped(self, path: Path) -> bool:
+        """Whether a path was proven to lose large packets."""
+        return self.sizes.carries(path) is False
+
+    def is_drained(self, path: Path, now: int) -> bool:
+        """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""
+        return any(
+            self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
+            for name in path.relays
+        )
+
+    def agreement_path(self, target: Path) -> Path:
+        """The path whose relays agree on a move to `target`.
+
+        Failback is agreed by the relays of the path that is left: they hold the overrides.
+        """
+        return target if not target.is_primary else self.mover.active
+
+    def partner(self, target: Path, now: int) -> NodeName | None:
+        """The relay to agree with on a move, or None when this node has no say.
+
+        A relay that is dead agrees to nothing: the way home from its path is agreed with the mesh's own leader instead,
+        by what is left of its path, or by the other leader where nothing is.
+        """
+        path = self.agreement_path(target)
+        if path.is_primary:
+            return None
+        far, home = path.relay_in(self.watch.remote), target.relay_in(self.watch.remote)
+        if self.local_node in path.relays:
+            return home if target.is_primary and self.views.is_lost(far, now) else far
+        is_orphaned = target.is_primary and all(self.views.is_lost(name, now) for name in path.relays)
+        return home if is_orphaned and self.local_node in target.relays else None
+
+    def stands_in(self, target: Path, left: Path, sender: NodeName, now: int) -> bool:
+        """Whether this leader answers for the dead relay of its location whose path is left for the mesh's own."""
+        relay = left.relay_in(self.planner.topology.local.location)
+        return (
+            target.is_primary
+            and not left.is_primary
+            and self.local_node in target.relays
+            and self.local_node != relay
+            and self.views.is_lost(relay, now)
+            and sender in (target.relay_in(self.watch.remote), left.relay_in(self.watch.remote))
+        )
+
+    def neighbours(self) -> Iterator[NodeName]:
+        """The other nodes of this node's location."""
+        topology = self.planner.topology
+        members = topology.mesh.members(topology.local.location)
+        return (member.name for member in members if member.name != self.local_node)
+
+    def say(
+        self,
+        kind: CoordinationKind,
+        to: NodeName,
+        intent: Intent,
+        now: int,
+        *,
+        over: Path | None = None,
+        is_repeated: bool = False,
+    ) -> Iterator[SendProbe]:
+        """Send a message on a probe: to a neighbour over the underlay, to a relay over the path that is to be used.
+
+        `over` names another path that is known to be good. Where this node holds no session on that path (it only
+        observes), any other path to the relay has to do. What the node's allowance has no room for is as good as lost,
+        which every message may be.
+        """
+        use = Use.REPEAT if is_repeated else Use.MUST
+        sessions = self.schedule.select(peer=to, flow=FlowClass.FRESH)
+        layer = Layer.UNDERLAY if to in self.neighbours() else Layer.RELAY
+        usable = [session for session in sessions if session.plan.layer is layer]
+        number = (over or intent.target).number
+        on_path = [session for session in usable if session.plan.path == number]
+        for session in (on_path or usable)[:1]:
+            if not self.allowance.take(1, now, use):
+                return
+            message = self.mover.message(kind, to, intent=intent, relays=self.watch.relays_print)
+            yield self.schedule.probe(session, now, is_confirm=True, coordination=message)

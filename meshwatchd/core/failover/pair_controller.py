@@ -1,0 +1,486 @@
+"""One pair of locations from evidence to action: suspicion, verdict, decision, agreement, move, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.core.diagnosis.classifier import Evidence, classify
+from meshwatchd.core.diagnosis.pair_evidence import PairWatch
+from meshwatchd.core.failover.confirm_burst import Suspicion
+from meshwatchd.core.failover.negotiation import Agreement
+from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
+from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide
+from meshwatchd.core.failover.state_machine import Intent, MoveState
+from meshwatchd.core.failover.switchover import Execution
+from meshwatchd.core.pmtu.verdict import SizeFinding, judge
+from meshwatchd.core.routes.planner import Planner
+from meshwatchd.core.routes.policy_rules import Legacy
+from meshwatchd.core.session.session import Outcome, Session
+from meshwatchd.model.events import ActivePath, Coordination, Reason
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import (
+    DaemonReady,
+    FailoverAdvised,
+    FailoverHeld,
+    Output,
+    PathSuppressed,
+    VerdictChanged,
+)
+from meshwatchd.model.plan import Rule
+from meshwatchd.model.policy_state import Order, OrderKind
+from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.topology import Path, PathKey
+from meshwatchd.model.units import parse_duration
+
+REVIEW_NS = 100 * MS
+"""While nothing happens, look at everything this often."""
+
+REVIEW_GAP_NS = 3 * MS
+"""During a burst, answers and misses come faster than it makes sense to look at everything."""
+
+START_GRACE_NS = 10 * SECOND
+"""A standby that has not answered by then is reported; before, links are still shaking hands."""
+
+HOLD_DELAY_NS = 200 * MS
+"""A standby that is asked when the path in use is condemned has answered by then, or will not."""
+
+UNDO_NS = 60 * SECOND
+"""How long the way back from an unconfirmed failover is tried: a path that is bad for longer is not gone back to."""
+
+HOMEWARD = (Reason.RESTORED, Reason.PINNED)
+
+ADVICE_DELAY_NS = 1 * SECOND
+"""Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
+
+ADVICE_PAUSE_NS = 60 * SECOND
+"""Advice is repeated no more often than this while it stays the same."""
+
+
+BETWEEN_PATHS = 255
+"""The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
+
+DIAGNOSIS_GAP_NS = 30 * MS
+"""Between two attempts to name what is wrong."""
+
+
+class Conductor:
+    """All that happens to one pair on one node, in the order it is looked at."""
+
+    def __init__(self, context: PairContext, now: int) -> None:
+        self.context = context
+        self.watch = context.watch
+        self.mover = context.mover
+        self.verdicts = context.verdicts
+        self.is_ready = False
+        self.next_review = now
+        self.suspicion = Suspicion(context)
+        self.execution = Execution(context)
+        self.agreement = Agreement(context, self.execution, self.suspicion, self._decide)
+        self._started = now
+        self._held = ""
+        self._undo: Path | None = None
+        self._undo_until = 0
+        self._flaps: dict[int, int] = {}
+        self._reviewed_at = now
+        self._diagnosed_at = -DIAGNOSIS_GAP_NS
+        self._diagnosed_down = 0
+        self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+        self.parting: Parting | None = None
+        self._lingering: tuple[str, ...] = ()
+        self._lingers_until = 0
+        self._assign_groups()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the path in use is in doubt, or about to be left."""
+        return self.suspicion.is_raised or self.mover.state in (MoveState.PROPOSING, MoveState.APPLYING)
+
+    @property
+    def blames_own_sizes(self) -> bool:
+        """Whether the verdict is that devices of this node do not fit each other: nothing worse is known here."""
+        verdict = self.verdicts.current
+        return verdict.fault is FaultCode.MTU_MISCONFIGURED and verdict.culprit == self.context.local_node
+
+    @property
+    def active(self) -> ActivePath:
+        """What the banner says of this pair."""
+        return ActivePath(
+            pair=self.watch.index,
+            rank=self.mover.active.rank if self.parting is None else BETWEEN_PATHS,
+            generation=self.mover.generation,
+            relays=self.watch.relays_print,
+        )
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether the kernel is being asked for a change."""
+        return self.mover.state is MoveState.APPLYING or (self.parting is not None and self.parting.is_switching)
+
+    def deadline(self) -> int:
+        """The next instant at which `review` has something to do."""
+        if self.mover.state is not MoveState.IDLE and self.mover.state is not MoveState.APPLYING:
+            return min(self.next_review, self.mover.next_step)
+        return self.next_review
+
+    def change(self, watch: PairWatch, planner: Planner, now: int, *, is_enforcing: bool) -> None:
+        """Go on with the same pair in another mesh.
+
+        Args:
+            watch: reads the sessions of that mesh.
+            planner: of that mesh.
+            now: nanoseconds.
+            is_enforcing: as in `PairContext`.
+        """
+        context, before, planned = self.context, self.watch, self.context.planner
+        self.watch = context.watch = watch
+        context.planner, context.is_enforcing = planner, is_enforcing
+        self._assign_groups()
+        self._forgive(now)
+        self.verdicts.renumber(watch.index)
+        numbers = {path.key: path.number for path in watch.paths}
+        renumbered: dict[int, int] = {path.number: numbers[path.key] for path in before.paths if path.key in numbers}
+        self.execution.renumber(renumbered)
+        self._flaps = {renumbered[old]: since for old, since in self._flaps.items() if old in renumbered}
+        undo = self._undo
+        self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
+        if before.relays_print != watch.relays_print or not watch.group(watch.primary).is_proven:
+            self._started = now
+        active = self._successor(self.mover.active, planned, now)
+        self.mover.change(watch.paths, active)
+        if self.parting is not None:
+            self.parting.restart(now)
+
+    def _forgive(self, now: int) -> None:
+        """Drop doubt that arose while the mesh's own agents rewrote it: slow sessions would keep it for a minute."""
+        if not self.context.unrest.is_on(self.watch.remote, now):
+            return
+        for group in self.watch.groups.values():
+            if group.is_suspect:
+                group.forget(now)
+
+    def _successor(self, active: Path, planned: Planner, now: int) -> Path:
+        """The path that traffic is on in the mesh as it is; where it is gone, the one to go to, and how to leave."""
+        watch, planner = self.watch, self.context.planner
+        twin = next((path for path in watch.paths if path.key == active.key), None)
+        if active.is_primary:
+            return twin or watch.primary
+        if twin is not None and (planned.stands_on(active), planned.override(active), active.number) == (
+            planner.stands_on(twin),
+            planner.override(twin),
+            twin.number,
+        ):
+            return twin
+        devices, tables = planned.stands_on(active)
+        self.part(active.key, Legacy(planned.override(active), devices, tables), now)
+        return watch.primary
+
+    def part(self, key: PathKey | None, legacy: Legacy, now: int) -> None:
+        """Begin to leave an override that leads over no path of the mesh."""
+        self.parting = Parting(self.context, key=key, legacy=legacy, now=now)
+
+    def overrides(self) -> tuple[Rule, ...]:
+        """The rules in the kernel that lead this pair's traffic."""
+        return (
+            self.parting.legacy.rules if self.parting is not None else self.context.planner.override(self.mover.active)
+        )
+
+    def holds(self, now: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Devices and tables that have to stay as they are, whatever the mesh of the moment wants there."""
+        if self.parting is not None:
+            return self.parting.legacy.devices, self.parting.legacy.tables
+        return (self._lingering if now < self._lingers_until else ()), ()
+
+    def switched(self, generation: int, now: int) -> Iterator[Output]:
+        """The kernel took a change."""
+        if self.parting is None:
+            yield from self.execution.applied(generation, now)
+            return
+        yield from self.parting.applied(now)
+        self._settle(now)
+
+    def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
+        """The kernel refused a change."""
+        if self.parting is None:
+            yield from self.execution.refused(generation, error, now)
+        else:
+            yield from self.parting.refused(error, now)
+
+    def _settle(self, now: int) -> None:
+        if self.parting is not None and self.parting.is_over:
+            self._lingering, self._lingers_until = self.parting.legacy.devices, now + LINGER_NS
+            self.parting = None
+
+    def _assign_groups(self) -> None:
+        self._groups = {s.plan.session: tuple(self.watch.groups_of(s)) for s in self.context.schedule.sessions}
+
+    def adopt(self, path: Path, now: int) -> None:
+        """Take over an override found in the kernel at start."""
+        self.mover.active = self.mover.previous = path
+        self.mover.moved_at = now
+        self.mover.generation = 1
+
+    def observe(self, session: Session, outcome: Outcome, now: int) -> bool:
+        """One of the sessions had an outcome.
+
+        Returns:
+            Whether it is a reason for a review.
+        """
+        is_news = False
+        for group in self._groups[session.plan.session]:
+            suspect_since, down_since = group.suspect_since, group.down_since
+            group.observe(session, outcome, now)
+            if suspect_since != group.suspect_since or down_since != group.down_since:
+                is_news = True
+        if is_news:
+            return True
+        if self.mover.state is MoveState.IDLE and not (self.suspicion.is_raised or self.suspicion.is_seeking):
+            return outcome is not Outcome.HIT
+        self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
+        return now >= self.next_review
+
+    def review(self, now: int) -> Iterator[Output]:
+        """Look at everything: suspicion, verdict, and what to do about it."""
+        self.next_review = now + REVIEW_NS
+        self._reviewed_at = now
+        yield from self.suspicion.review(now)
+        if self.suspicion.is_raised or self.suspicion.is_seeking:
+            self.next_review = min(self.next_review, self.suspicion.next_step)
+        yield from self._note_flaps(now)
+        if self._is_diagnosis_due(now):
+            yield from self._diagnose(now)
+        yield from self._get_ready(now)
+        yield from self.execution.retry(now)
+        if self.parting is not None:
+            yield from self.parting.press(now)
+            self._settle(now)
+            return
+        if self.mover.state is MoveState.PROPOSING:
+            yield from self.agreement.press(now)
+        elif self.mover.state is MoveState.VERIFYING:
+            yield from self.execution.verify(now)
+        if self.mover.state in (MoveState.IDLE, MoveState.VERIFYING):
+            yield from self._act(now)
+
+    def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
+        """A peer's banner says which path it uses."""
+        if self.parting is not None or not self.is_same_pair(active.relays):
+            return
+        path = next((path for path in self.watch.paths if path.rank == active.rank), None)
+        if path is not None and self.mover.is_newer(active.generation, path):
+            intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
+            yield from self.agreement.follow(peer, intent, now)
+
+    def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
+        """A relay speaks."""
+        if self.parting is None and self.is_same_pair(message.relays):
+            yield from self.agreement.received(message, sender, now)
+
+    def is_same_pair(self, relays: int) -> bool:
+        """Whether ranks mean the same to whoever says so by this fingerprint; 0 is no statement."""
+        return relays in (0, self.watch.relays_print)
+
+    def order_expired(self, order: Order, now: int) -> None:
+        """A standing order is over: an unconfirmed failover is undone, a pinned path is an ordinary one again."""
+        if order.location not in ("", self.watch.remote):
+            return
+        if order.kind is OrderKind.PIN:
+            self.mover.unpin()
+        elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
+            self._undo = self.context.ordered(order)
+            self._undo_until = now + UNDO_NS
+        self.next_review = now
+
+    def stalled(self, now: int) -> None:
+        """The evidence was gathered by a process that was not running: drop it."""
+        for group in self.watch.groups.values():
+            group.forget(now)
+
+    def _note_flaps(self, now: int) -> Iterator[Output]:
+        """Every path that has been condemned since the last look, in use or not."""
+        damper = self.context.damper
+        self.context.storm.note(self.watch.index, self.watch.group(self.watch.primary).down_since)
+        for path in self.watch.paths:
+            down_since = self.watch.group(path).down_since
+            if down_since == self._flaps.get(path.number, 0):
+                continue
+            self._flaps[path.number] = down_since
+            if down_since:
+                was_suppressed = damper.is_suppressed(path.relays, now)
+                damper.flapped(path.relays, now)
+                if damper.is_suppressed(path.relays, now) and not was_suppressed:
+                    penalty = int(damper.penalty(path.relays, now))
+                    yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
+
+    def _is_diagnosis_due(self, now: int) -> bool:
+        """A name is for people, and costs more than everything else of a review: in a burst there is one a millisecond.
+
+        Traffic moves without it. What a path was condemned for is looked at once more at that instant.
+        """
+        down_since = self.watch.group(self.mover.active).down_since
+        due = self._diagnosed_at + DIAGNOSIS_GAP_NS
+        if now < due and down_since == self._diagnosed_down:
+            self.next_review = min(self.next_review, due)
+            return False
+        self._diagnosed_at, self._diagnosed_down = now, down_since
+        return True
+
+    def _diagnose(self, now: int) -> Iterator[Output]:
+        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
+        found = self._excuse(classify(self._evidence(now, sizes)), now)
+        verdict = self.context.explain(found, self.watch.primary.relays)
+        if verdict.fault is FaultCode.UNDETERMINED:
+            self.suspicion.explain(now)
+        if verdict.fault is not FaultCode.NONE and self.context.unrest.is_on(self.watch.remote, now):
+            return
+        changed = self.verdicts.update(verdict, now)
+        if changed is not None:
+            stated, previous = changed
+            yield VerdictChanged(verdict=stated, previous=previous)
+
+    def _excuse(self, verdict: Verdict, now: int) -> Verdict:
+        """What is taken out of service on purpose is not at fault."""
+        if verdict.fault is FaultCode.NONE or not self.context.views.is_admin_down(verdict.culprit, now):
+            return verdict
+        why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
+        return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)
+
+    def _is_missing(self, path: Path) -> bool:
+        group = self.watch.group(path)
+        return group.is_down or not group.is_proven
+
+    def _evidence(self, now: int, sizes: SizeFinding | None = None) -> Evidence:
+        others = (path for path in self._watched() if path is not self.mover.active)
+        standbys = [path for path in others if not self.context.is_drained(path, now)]
+        good = [path for path in standbys if self.watch.group(path).is_good]
+        since = self.watch.group(self.mover.active).suspect_since
+        is_settled = now - self._started > START_GRACE_NS
+        return self.watch.evidence(
+            active=self.mover.active,
+            views=self.context.views,
+            now=now,
+            is_settled=is_settled,
+            # One silent node disturbs a standby and does not make it missing.
+            is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
+            has_good_standby=not standbys
+            or any(not since or self.watch.group(path).verified_since(since) for path in good),
+            sizes=sizes,
+        )
+
+    def _watched(self) -> list[Path]:
+        return [path for path in self.watch.paths if self.watch.group(path).sessions]
+
+    def _get_ready(self, now: int) -> Iterator[Output]:
+        if self.is_ready:
+            return
+        is_late = now - self._started > START_GRACE_NS
+        is_proven = self._are_standbys_probed() and all(s.is_proven for s in self.context.schedule.select())
+        if is_proven or (is_late and self.watch.group(self.watch.primary).is_proven):
+            self.is_ready = True
+            yield DaemonReady(pair=self.watch.index)
+
+    def _are_standbys_probed(self) -> bool:
+        """Whether there is nothing to wait for before the sessions tell whether this node could move traffic."""
+        planner, watch = self.context.planner, self.watch
+        return not self.context.is_enforcing or all(
+            watch.group(path).sessions or not planner.probes_path(path) for path in watch.paths
+        )
+
+    def _act(self, now: int) -> Iterator[Output]:
+        if not self.context.is_enforcing:
+            yield from self._advise(now)
+            return
+        decision = self._decide(now)
+        if isinstance(decision, Stay):
+            yield from self._hold(decision.reason, now)
+        elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
+            self._held = ""
+            if self.context.partner(decision.target, now) is not None:
+                yield from self.agreement.propose(decision.target, decision.reason, now)
+
+    def _undoing(self, now: int) -> Move | None:
+        """The way back from a failover that nobody has confirmed, until it is taken or cannot be."""
+        target = self._undo
+        if target is None:
+            return None
+        if target is self.mover.active or not self.mover.is_pinned or now >= self._undo_until:
+            self._undo = None
+            return None
+        return Move(target, Reason.OPERATOR) if self.watch.group(target).is_good else None
+
+    def _hold(self, reason: str, now: int) -> Iterator[Output]:
+        """Say why nothing is done, once a confirm burst has had the time to find something to do."""
+        down_since = self.watch.group(self.mover.active).down_since
+        if reason == self._held or (reason and now - down_since < HOLD_DELAY_NS):
+            return
+        self._held = reason
+        if reason:
+            yield FailoverHeld(pair=self.watch.index, reason=reason)
+
+    def _decide(self, now: int) -> Decision:
+        if self.watch.is_deaf(now):
+            return Stay("this node does not hear its own reflector: nobody is accused on its word")
+        if self.context.unrest.is_on(self.watch.remote, now):
+            return Stay("the mesh's own agent is rewriting it at this moment")
+        undoing = self._undoing(now)
+        if undoing is not None:
+            return undoing
+        return Stay() if self._is_content(now) else decide(self._situation(now), self.context.damper, now)
+
+    def _is_content(self, now: int) -> bool:
+        """Whether traffic is at home and nothing speaks for a move: what `decide` comes to then, for much less.
+
+        Asked for each pair ten times a second for as long as all is well.
+        """
+        active, context = self.mover.active, self.context
+        return (
+            active is self.watch.primary
+            and not self.watch.group(active).is_down
+            and not context.settings.mtu.move
+            and context.orders.about(OrderKind.PIN, self.watch.remote) is None
+            and not context.is_drained(active, now)
+        )
+
+    def _situation(self, now: int) -> Situation:
+        context, active = self.context, self.mover.active
+        banned, local = self.execution.banned_until, context.planner.topology.local.location
+        pin = context.orders.about(OrderKind.PIN, self.watch.remote)
+        pinned = None if pin is None else context.ordered(pin)
+        return Situation(
+            paths=tuple([path for path in self.watch.paths if banned.get(path.number, 0) <= now]),
+            group=self.watch.group,
+            active=active,
+            home=pinned or self.watch.primary,
+            moved_at=self.mover.moved_at,
+            is_pinned=self.mover.is_pinned,
+            is_revertive=pinned is not None or context.settings.policy.revertive,
+            wait_to_restore_ns=self._wait_to_restore_ns,
+            is_drained=lambda path: context.is_drained(path, now),
+            is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
+            shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
+            is_cramped=context.is_cramped,
+            moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
+            pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
+            storm_since=context.storm.began(now),
+        )
+
+    def _advise(self, now: int) -> Iterator[Output]:
+        """Say what would be done: standby paths do not exist in this mode, so the first that avoids the culprit."""
+        down_since = self.watch.group(self.mover.active).down_since
+        if not down_since or now < self.mover.quiet_until:
+            return
+        is_named = self.verdicts.current.fault not in (FaultCode.NONE, FaultCode.UNDETERMINED)
+        if not is_named and now - down_since < ADVICE_DELAY_NS:
+            return
+        self.mover.quiet_until = now + ADVICE_PAUSE_NS
+        verdict, mode = self.verdicts.current, self.context.settings.daemon.mode
+        yield FailoverHeld(pair=self.watch.index, reason=f"daemon.mode is {mode}: nothing is changed")
+        target = next((p for p in self.watch.paths if not p.is_primary and verdict.culprit not in p.relays), None)
+        if mode is Mode.ADVISE and target is not None:
+            yield FailoverAdvised(
+                pair=self.watch.index,
+                to_rank=target.rank,
+                operations=self.context.planner.operations(self.mover.active, target),
+                because=verdict.because,
+            )

@@ -1,0 +1,153 @@
+"""Leaving a path that is no part of the mesh any more while traffic is still on it: make before break.
+
+A leader change may take away the very path a failover went to: the standby relay has become the leader, and the mesh's
+own path runs where the standby link ran. The override in the kernel and everything it stands on (its table, its link)
+are left as they are until something better is known to work:
+
+    1. the same two relays over their new link, where the mesh still has that path
+    2. the mesh's own path
+    3. after PATIENCE_NS, any other path that answers
+
+What an operator chose is kept through 1; wherever else traffic goes nobody has chosen, and it comes home by itself.
+Where nothing may be changed, traffic stays where it is, and that is said.
+
+Each node goes by its own probes and alone. That needs no agreement: delivery out of either path stands on every node
+throughout, so packets arrive whichever way they were sent. Until all is settled the node does not speak of this pair's
+moves and follows nobody: ranks mean different things to nodes that have not heard of the new mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.routes.policy_rules import Legacy
+from meshwatchd.model.outputs import ApplySwitch, FailoverHeld, Output, OverrideRetired, PlanRefused
+from meshwatchd.model.plan import Switch
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.topology import Path, PathKey
+
+PATIENCE_NS = 3 * SECOND
+"""How long the mesh's own path may take to answer before another standby is good enough."""
+
+RETRY_NS = 1 * SECOND
+"""After the kernel has refused the change."""
+
+LINGER_NS = 10 * SECOND
+"""A link that was left stands for so long: other nodes may still send over it."""
+
+
+class Parting:
+    """One pair's way off a path that is gone.
+
+    Args:
+        context: of the pair, with the mesh as it is from here on.
+        key: of the path in use, in the mesh as it was; None where nobody knows which it is.
+        legacy: what is in the kernel of it.
+        now: nanoseconds.
+
+    Attributes:
+        is_over: traffic is on a path of the mesh.
+    """
+
+    def __init__(self, context: PairContext, *, key: PathKey | None, legacy: Legacy, now: int) -> None:
+        self.key = key
+        self.legacy = legacy
+        self.is_over = False
+        self._context = context
+        self._began = now
+        self._next_try = now
+        self._target: Path | None = None
+        self._has_complained = False
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether the kernel is being asked for a change."""
+        return self._target is not None and not self.is_over
+
+    def restart(self, now: int) -> None:
+        """The mesh is another one again: what was found out about its paths is void."""
+        self._began = now
+        self._target = None
+
+    def press(self, now: int) -> Iterator[Output]:
+        """Leave as soon as there is somewhere to go."""
+        if self._target is not None or now < self._next_try:
+            return
+        if not self._context.is_enforcing:
+            yield from self._complain(now, "this daemon may change nothing")
+            return
+        target = self._find(now)
+        if target is None:
+            yield from self._complain(now, "no other answers")
+            return
+        self._target = target
+        switch = self._switch(target)
+        if switch == Switch():
+            yield from self.applied(now)
+        else:
+            mover = self._context.mover
+            yield ApplySwitch(pair=self._context.watch.index, generation=mover.generation, switch=switch)
+
+    def applied(self, now: int) -> Iterator[Output]:
+        """The kernel took the change, or there was nothing to change."""
+        target = self._target
+        if target is None:
+            return
+        mover = self._context.mover
+        mover.active = mover.previous = target
+        mover.moved_at = now
+        mover.is_pinned = mover.is_pinned and target.key == self.key
+        self.is_over = True
+        yield OverrideRetired(
+            pair=self._context.watch.index,
+            to_rank=target.rank,
+            operations=self._switch(target).render(self._context.settings.kernel.protocol),
+            because=(
+                f"the mesh has no path over {' and '.join(self.key[1]) if self.key else 'these relays'} as it was",
+                f"the path over {' and '.join(target.relays)} answers",
+            ),
+        )
+
+    def refused(self, error: str, now: int) -> Iterator[Output]:
+        """The kernel did not take it; traffic is where it was."""
+        self._target = None
+        self._next_try = now + RETRY_NS
+        yield PlanRefused(pair=self._context.watch.index, reason=error)
+
+    def _switch(self, target: Path) -> Switch:
+        wanted = self._context.planner.override(target)
+        return Switch(
+            add=tuple(rule for rule in wanted if rule not in self.legacy.rules),
+            delete=tuple(rule for rule in self.legacy.rules if rule not in wanted),
+        )
+
+    def _find(self, now: int) -> Path | None:
+        paths = self._context.watch.paths
+        others = [path for path in paths if not path.is_primary]
+        is_late = now - self._began >= PATIENCE_NS
+        wanted = [path for path in others if path.key == self.key] + [paths[0]] + (others if is_late else [])
+        return next((path for path in wanted if self._is_bystander(path) or self._answers(path)), None)
+
+    def _is_bystander(self, path: Path) -> bool:
+        """Whether traffic of others is on this very path, and none of this node's: it has nothing to prove.
+
+        A leader that is gone around would prove its own path, and its word for that would call the others back to it.
+        """
+        return path.key == self.key and not self._context.planner.probes_path(path)
+
+    def _answers(self, path: Path) -> bool:
+        """Whether this node's own probes, sent since the change, speak for a path.
+
+        A standby that this node has no sessions on carries none of its traffic either.
+        """
+        group = self._context.watch.group(path)
+        return group.is_good and not group.is_suspect and group.verified_since(self._began)
+
+    def _complain(self, now: int, why: str) -> Iterator[Output]:
+        if now - self._began >= PATIENCE_NS and not self._has_complained:
+            self._has_complained = True
+            yield FailoverHeld(
+                pair=self._context.watch.index,
+                reason=f"the path in use is no part of the mesh any more, and {why}: traffic stays on it",
+            )

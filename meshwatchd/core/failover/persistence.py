@@ -1,0 +1,48 @@
+"""What policy takes from one process of a node to the next: gathered when something memorable happened, given back at
+start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshwatchd.core.failover.operator_holds import Orders
+from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.model.outputs import FailoverApplied, OrderEnded, OrderGiven, OverrideRetired, PathSuppressed
+from meshwatchd.model.policy_state import PairRecord, PolicyState
+
+MEMORABLE = (FailoverApplied, OrderGiven, OrderEnded, OverrideRetired, PathSuppressed)
+"""Facts after which a crash must not forget: a new process would flap once more, or break an operator's word."""
+
+
+class Memory:
+    """What was left by an earlier process, and what is to be left to the next.
+
+    Attributes:
+        orders: shared by all pairs.
+    """
+
+    def __init__(self) -> None:
+        self.orders = Orders()
+        self._recalled: dict[str, PairRecord] = {}
+
+    def take_over(self, state: PolicyState) -> None:
+        """An earlier process's state; pairs take theirs when they come into being."""
+        self.orders.restore(state.orders)
+        self._recalled = {record.location: record for record in state.pairs}
+
+    def recall(self, conductor: Conductor, now: int) -> None:
+        """Give a new pair what is known of it."""
+        record = self._recalled.pop(conductor.watch.remote, None)
+        if record is not None:
+            conductor.context.damper.restore(record, now)
+            conductor.mover.is_pinned = record.is_pinned
+
+    def gather(self, conductors: Iterable[Conductor], now: int) -> PolicyState:
+        """Everything that the next process has to know; pairs that are not there at the moment are not forgotten."""
+        records = [
+            each.context.damper.export(each.watch.remote, now, is_pinned=each.mover.is_pinned) for each in conductors
+        ]
+        present = {record.location for record in records}
+        absent = [record for name, record in sorted(self._recalled.items()) if name not in present]
+        return PolicyState(orders=self.orders.standing, pairs=(*records, *absent))

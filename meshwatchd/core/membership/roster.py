@@ -1,0 +1,286 @@
+"""The mesh as it is known at this moment: own view, peers' hellos, what was kept from earlier, and the operator's pins.
+
+    own view --home--> own hello -----> peers
+    peers' hellos, kept ones --> places, leaders --> assembly --settled--> MeshSettings
+
+Nodes that have heard the same say the same: only who is alive and how long something has held depends on time. A node
+that is silent stays in the mesh, since a dead node is a fault and no missing node, until it is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from meshwatchd.core.membership.hello_schedule import KNOWN_NS
+from meshwatchd.core.membership.leader import LeaderKeeper, claimant
+from meshwatchd.core.membership.location import HomeKeeper, addresses, place
+from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is_whole
+from meshwatchd.model.discovery import Hello, LocalView
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
+from meshwatchd.model.units import parse_duration
+
+SILENT_NS = 3 * KNOWN_NS + 5 * SECOND
+"""Three hellos in a row are lost by no accident."""
+
+CENSUS_NS = 5 * SECOND
+"""How often it is looked who has fallen silent."""
+
+FIRST_QUIET_NS, FIRST_LIMIT_NS = 1500 * MS, 8 * SECOND
+"""Before the first mesh nothing must have changed for so long, unless it never stops: daemons that start together hear
+each other within a second, and each later change costs the engine its sessions to the nodes concerned."""
+
+QUIET_NS, LIMIT_NS = 150 * MS, 500 * MS
+
+LASTING = (
+    "profiles",
+    "granularity",
+    "node_ip",
+    "pod_cidr",
+    "overlay_ip",
+    "wireguard_ip",
+    "node_ip6",
+    "overlay_ip6",
+    "wireguard_ip6",
+    "wireguard_device",
+    "overlay_device",
+    "ipip_device",
+)
+"""What a node goes on telling of itself while it cannot see it: a device that has vanished is a fault of this node, and
+no reason to leave the node out."""
+
+ESTABLISHED_NS = 10 * MINUTE
+"""A mesh that has had the same locations for so long was not made of what happened to be heard first."""
+
+MAX_NODES = 2048
+"""A mesh of a thousand nodes and as many that are about to be forgotten."""
+
+
+class Heard(msgspec.Struct, kw_only=True):
+    """A peer's last word.
+
+    Attributes:
+        at_ns: when it came, monotonic; before this process where it was kept from an earlier one.
+        is_kept: nothing was heard from it since this process began.
+    """
+
+    hello: Hello
+    at_ns: int
+    is_kept: bool = False
+
+
+class Roster:
+    """Everybody who is known, and the mesh that follows.
+
+    Attributes:
+        watched: the locations that have been part of the mesh for long, to be remembered.
+
+    Args:
+        settings: the operator's pins and forbids.
+        former: what an earlier process on this node last told of it, if any.
+        leaders: whom it took for the leaders.
+        watched: which locations it had watched for long.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        former: Hello | None = None,
+        leaders: Mapping[LocationName, NodeName] | None = None,
+        watched: Collection[LocationName] = (),
+    ) -> None:
+        self._settings = settings
+        self._node = NodeName(settings.daemon.node)
+        self.forget_ns = parse_duration(settings.discovery.forget)
+        pinned = settings.discovery.location or next(
+            (node.location for node in settings.mesh.node if node.name == self._node), ""
+        )
+        self._home = HomeKeeper(self._node, pinned=pinned, remembered=former.home if former is not None else "")
+        self._leaders = LeaderKeeper(leaders)
+        self._former = former
+        self.watched = tuple(watched)
+        self._locations: tuple[LocationName, ...] = ()
+        self._locations_since_ns = 0
+        self._own: Hello | None = None
+        self.peers: dict[NodeName, Heard] = {}
+        self._is_stale = False
+        self._is_hushed = False
+        self._census_ns = 0
+        self._alive: frozenset[NodeName] = frozenset()
+        self._assembly = Assembly(mesh=settings.mesh if is_whole(settings.mesh) else None)
+        self._settled: MeshSettings | None = self._assembly.mesh
+        self._pending: MeshSettings | None = None
+        self._pending_since_ns = self._changed_ns = 0
+
+    @property
+    def mesh(self) -> MeshSettings | None:
+        """The mesh that is in force; the last good one while too little is known."""
+        return self._settled
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What stands in the way, as sentences."""
+        return self._assembly.problems
+
+    @property
+    def own(self) -> Hello | None:
+        """What this node tells; None before its first view."""
+        return self._own
+
+    @property
+    def leaders(self) -> dict[LocationName, NodeName]:
+        """Who leads which location, to be remembered."""
+        return self._leaders.believed()
+
+    def hellos(self) -> dict[NodeName, Hello]:
+        """The last word of everybody, this node's own included."""
+        peers = {name: heard.hello for name, heard in self.peers.items()}
+        return peers if self._own is None else peers | {self._node: self._own}
+
+    def tell(self, hello: Hello, now: int) -> bool:
+        """This node has something to say of itself.
+
+        Args:
+            hello: with the view of this moment; home and basis are filled in here.
+            now: monotonic nanoseconds.
+
+        Returns:
+            whether peers have to be told.
+        """
+        home, basis = self._home.decide(hello.view, {name: each.hello for name, each in self.peers.items()}, now)
+        view = hello.view if self._former is None else complete(hello.view, self._former.view)
+        told = msgspec.structs.replace(hello, view=view, home=home, basis=basis)
+        if told == self._own:
+            return False
+        self._own, self._former, self._is_stale = told, told, True
+        return True
+
+    def hear(self, hello: Hello, now: int) -> bool:
+        """Take in a peer's hello, which was proven and makes sense; returns whether it says anything new."""
+        name = hello.view.node
+        if name == self._node or name in self._settings.discovery.forbid:
+            return False
+        known = self.peers.get(name)
+        if known is None and len(self.peers) >= MAX_NODES and not self._make_room(now):
+            return False
+        is_news = known is None or known.hello != hello
+        self._is_stale |= is_news or name not in self._alive
+        self.peers[name] = Heard(hello=hello, at_ns=now)
+        return is_news
+
+    def _make_room(self, now: int) -> bool:
+        """Forget who has been silent for longest, as long as it is nobody who is alive."""
+        name, heard = min(self.peers.items(), key=lambda each: each[1].at_ns)
+        if now - heard.at_ns <= SILENT_NS:
+            return False
+        del self.peers[name]
+        return True
+
+    def restore(self, hello: Hello, at_ns: int) -> None:
+        """Take in what was kept from an earlier process, with the instant at which it was heard."""
+        if hello.view.node not in {self._node, *self._settings.discovery.forbid}:
+            # What was wrong when the file was written may have been put right since.
+            kept = msgspec.structs.replace(hello, faults=())
+            self.peers[hello.view.node] = Heard(hello=kept, at_ns=at_ns, is_kept=True)
+            self._is_stale = True
+
+    def review(self, now: int) -> bool:
+        """Think again, where there is a reason; returns whether the mesh in force has changed."""
+        if now >= self._census_ns:
+            self._take_census(now)
+        deadline = self._leaders.deadline()
+        if self._is_stale or (deadline is not None and deadline <= now):
+            self._is_stale = False
+            self._assemble(now)
+        return self._settle(now)
+
+    def deadline(self) -> int | None:
+        """When `review` or `tell` may come to another result by the mere passing of time."""
+        due = [self._census_ns, self._leaders.deadline(), self._home.deadline()]
+        if self._pending is not None:
+            due.append(self._due_ns())
+        return min((instant for instant in due if instant is not None), default=None)
+
+    def _take_census(self, now: int) -> None:
+        """Who is alive, and who is to be forgotten."""
+        self._census_ns = now + CENSUS_NS
+        for name in [name for name, heard in self.peers.items() if now - heard.at_ns > self.forget_ns]:
+            del self.peers[name]
+            self._is_stale = True
+        alive = self._who_is_alive(now)
+        self._is_stale |= alive != self._alive
+        self._note_watched(now)
+        # What a dead node was suffering from nobody knows, and it would go on being believed in its name.
+        for name, heard in self.peers.items():
+            if name not in alive and heard.hello.faults:
+                hushed = msgspec.structs.replace(heard.hello, faults=())
+                self.peers[name] = Heard(hello=hushed, at_ns=heard.at_ns, is_kept=heard.is_kept)
+                self._is_hushed = True
+
+    def _note_watched(self, now: int) -> None:
+        """Which locations keep their places when more are found than can be watched."""
+        locations = tuple(location.name for location in self._settled.location) if self._settled is not None else ()
+        if locations != self._locations:
+            self._locations, self._locations_since_ns = locations, now
+        elif now - self._locations_since_ns >= ESTABLISHED_NS:
+            self.watched = locations
+
+    def take_hushed(self) -> bool:
+        """Whether what somebody had told is held to be true no more, since it was asked last."""
+        is_hushed, self._is_hushed = self._is_hushed, False
+        return is_hushed
+
+    def _who_is_alive(self, now: int) -> frozenset[NodeName]:
+        return frozenset({self._node, *(name for name, heard in self.peers.items() if now - heard.at_ns <= SILENT_NS)})
+
+    def _assemble(self, now: int) -> None:
+        if self._own is None:
+            return
+        self._alive = self._who_is_alive(now)
+        if is_whole(self._settings.mesh):
+            self._assembly = Assembly(mesh=self._settings.mesh)
+            return
+        hellos = self.hellos()
+        places, owners = place(hellos), addresses(hellos)
+        members: dict[LocationName, list[NodeName]] = {}
+        for name, location in places.items():
+            members.setdefault(location, []).append(name)
+        found = {location: claimant(names, hellos, self._alive, owners) for location, names in members.items()}
+        leaders = self._leaders.settle(found, places, now)
+        said = Said(hellos=hellos, places=places, leaders=leaders, alive=self._alive, watched=self.watched)
+        self._assembly = assemble(said, self._own.view, self._settings)
+
+    def _settle(self, now: int) -> bool:
+        """Let a swarm of changes pass; what has become unknown stays as it was."""
+        mesh = self._assembly.mesh
+        if mesh is None or mesh == self._settled:
+            self._pending = None
+            return False
+        if mesh != self._pending:
+            if self._pending is None:
+                self._pending_since_ns = now
+            self._pending, self._changed_ns = mesh, now
+        if now < self._due_ns():
+            return False
+        self._settled, self._pending = mesh, None
+        return True
+
+    def _due_ns(self) -> int:
+        """When what is pending comes into force: soon where all of it was known to an earlier process."""
+        if self._settled is not None:
+            return min(self._changed_ns + QUIET_NS, self._pending_since_ns + LIMIT_NS)
+        if self.peers and all(heard.is_kept for heard in self.peers.values()):
+            return self._changed_ns
+        limit_ns = self._pending_since_ns + FIRST_LIMIT_NS
+        if self._pending is not None and len(self._pending.location) < 2:
+            return limit_ns
+        return min(self._changed_ns + FIRST_QUIET_NS, limit_ns)
+
+
+def complete(view: LocalView, former: LocalView) -> LocalView:
+    """A view with what it lacks taken from an earlier one of the same node."""
+    lacking = {field: getattr(former, field) for field in LASTING if not getattr(view, field)}
+    return msgspec.structs.replace(view, **lacking)

@@ -1,0 +1,114 @@
+"""What one engine holds: its parts, and the mesh and pairs of the moment.
+
+The engine dispatches over it, a mesh update replaces the mesh in it, operators' requests and status read it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+from meshwatchd.core.audit.findings import FindingBook
+from meshwatchd.core.diagnosis.banner_windows import shared_pairs
+from meshwatchd.core.diagnosis.peer_views import PeerViews
+from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.persistence import Memory
+from meshwatchd.core.failover.storm import Storm
+from meshwatchd.core.failover.topology_change_hold import Unrest
+from meshwatchd.core.pmtu.pmtu import SizeWatch
+from meshwatchd.core.probing.overload import Load
+from meshwatchd.core.probing.packet_budget import Allowance, Use
+from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.model.events import Banner
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import MeshUnsettled, Output
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.topology import Topology
+
+
+class EngineState:
+    """One engine's parts and its mesh.
+
+    Args:
+        settings: the configuration.
+        node: the name of this node in the mesh.
+        rng: the engine's only source of randomness.
+
+    Attributes:
+        topology: the mesh of the moment, None while there is none.
+        conductors: a controller for each pair of locations, by the pair's index.
+        by_path: the controllers that look at a path's sessions; for segments, which are on no path, all of them.
+        in_use: numbers of the paths that carry traffic, as the schedule was told of them last.
+        shared_pairs: for peers of other locations the one pair that they and this node both have.
+        readings: what peers advertised last in each window, and what of it this node understands; void with its pairs.
+        is_told: whether the banner that goes with probes is known to be up to date.
+    """
+
+    def __init__(self, settings: Settings, node: NodeName, rng: random.Random) -> None:
+        self.settings = settings
+        self.node = node
+        self.rng = rng
+        self.topology: Topology | None = None
+        self.conductors: dict[int, Conductor] = {}
+        self.schedule = Schedule(settings, rng, node)
+        self.views = PeerViews()
+        self.findings = FindingBook(settings, node)
+        self.unrest = Unrest()
+        self.allowance = Allowance(settings.probe.packets_per_second)
+        self.sizes = SizeWatch(settings, self.allowance)
+        self.memory = Memory()
+        self.storm = Storm(settings.policy.storm_locations)
+        self.load = Load()
+        self.by_path: dict[int, tuple[Conductor, ...]] = {}
+        self.in_use: tuple[int, ...] = ()
+        self.shared_pairs: Mapping[NodeName, int] = {}
+        self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
+        self.is_told = True
+
+    def take_over(self, topology: Topology, conductors: dict[int, Conductor]) -> None:
+        """Put another mesh and its pairs in force."""
+        before = [each.watch.remote for each in self.conductors.values()]
+        if before != [each.watch.remote for each in conductors.values()]:
+            self.storm.begin(len(conductors))
+            self.allowance.begin(len(conductors))
+        self.topology = topology
+        self.conductors = conductors
+        self.by_path = {
+            NO_PATH: tuple(conductors.values()),
+            **{path.number: (conductors[path.pair],) for path in topology.local_paths()},
+        }
+        self.in_use = ()
+        self.shared_pairs, self.readings = shared_pairs(topology), {}
+
+    def is_shared(self, peer: NodeName, pair: int) -> bool:
+        """Whether a peer means this node's pair by a number."""
+        return self.shared_pairs.get(peer, pair) == pair
+
+    def use_paths(self, now: int) -> None:
+        """Probe the paths that carry traffic as what they are."""
+        in_use = tuple([conductor.mover.active.number for conductor in self.conductors.values()])
+        if in_use != self.in_use:
+            self.in_use = in_use
+            primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
+            self.schedule.use_paths([*in_use, *primary], now)
+
+    def note_topology_change(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
+        """The mesh's own agent changes something on this node: every node that hears of it keeps still."""
+        if self.unrest.stirred(now, is_rebuilding=is_rebuilding):
+            self.spread_banner(now)
+            yield MeshUnsettled(what=what)
+
+    def spread_banner(self, now: int) -> None:
+        """Probe every node that can be reached past the tunnel: the banner goes with each of these probes."""
+        near = self.schedule.select(layer=Layer.UNDERLAY)
+        beyond = [
+            session
+            for conductor in self.conductors.values()
+            for path in conductor.watch.paths
+            if not path.is_primary
+            for session in conductor.watch.group(path).sessions
+        ]
+        granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
+        self.schedule.confirm((*near, *beyond)[:granted], now, rounds=1)
+        self.is_told = False

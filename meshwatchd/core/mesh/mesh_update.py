@@ -1,0 +1,294 @@
+"""Takes over the mesh as the kernel and the other nodes show it: at the start, and whenever it becomes another one.
+
+    snapshot -> profile -> topology --the same--> nothing
+                                    --another---> sessions, pairs and standing objects that differ; all else goes on
+
+A mesh that is not known yet is waited for: nothing is probed, and what is missing is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from meshwatchd.core.diagnosis.banner_windows import windows_of
+from meshwatchd.core.diagnosis.pair_evidence import PairWatch
+from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
+from meshwatchd.core.failover.damping import Damper
+from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.state_machine import Mover
+from meshwatchd.core.failover.topology_change_hold import rewritten
+from meshwatchd.core.mesh.engine_state import EngineState
+from meshwatchd.core.mesh.mesh_diff import differences, is_same, number
+from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
+from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
+from meshwatchd.core.routes.planner import Planner
+from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
+from meshwatchd.model.events import Provisioned, SwitchApplied, SwitchFailed
+from meshwatchd.model.mesh_profile import Unrecognised
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    CollisionFound,
+    ConfigureSessions,
+    DaemonStarted,
+    EnsureProvision,
+    Output,
+    OverrideAdopted,
+    PlanRefused,
+    SessionPlan,
+    TopologyChanged,
+    TopologyRejected,
+)
+from meshwatchd.model.plan import Switch
+from meshwatchd.model.settings import SECOND, Mode
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import PathKey, Topology
+
+GONE = -1
+"""The pair of changes that nobody waits for: overrides that are nobody's, or lead to no location of the mesh."""
+
+OLD_NEWS_NS = 5 * SECOND
+"""A snapshot that comes so soon after a change of override may have been taken before it."""
+
+
+class Takeover:
+    """What one engine knows of its mesh, and how it came to know it.
+
+    Args:
+        state: whose sessions and pairs follow the mesh.
+        recogniser: makes topologies of snapshots.
+
+    Attributes:
+        planner: of the mesh of the moment, None while there is none.
+        is_agent_new: the agent was started anew and has not been told what shall stand.
+        held: devices and tables that had to stay as they are when standing objects were asked for last.
+        standing: standby paths whose links and selectors are in place. Until then a probe of one goes by the mesh's own
+            path, and its answer says that a path is good that does not exist.
+    """
+
+    def __init__(self, state: EngineState, recogniser: Recogniser) -> None:
+        self.planner: Planner | None = None
+        self.is_agent_new = False
+        self.held: tuple[frozenset[str], frozenset[int]] | None = None
+        self.standing: frozenset[PathKey] = frozenset()
+        self._state = state
+        self._recogniser = recogniser
+        self._rejected = ""
+        self._surroundings: Surroundings | None = None
+        self._waiting: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
+        self._switched_at = -OLD_NEWS_NS
+
+    def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Take in the state of the kernel."""
+        if any(conductor.is_switching for conductor in self._state.conductors.values()):
+            # The kernel answers at once, and about the paths as they are.
+            self._waiting = snapshot
+            return
+        before, self._snapshot = self._snapshot, snapshot
+        change = "" if before is None else rewritten(before, snapshot, self._recogniser.settings.mesh)
+        if change and self._state.topology is not None:
+            yield from self._state.note_topology_change(change, now, is_rebuilding=True)
+        topology = self._recogniser.recognise(snapshot)
+        if isinstance(topology, Unrecognised):
+            # In the middle of a change something may be missing for a moment; what is known stays in force.
+            if self._state.topology is None or not self._state.unrest.bits(now):
+                yield from self._reject(topology.reason)
+            return
+        if snapshot.collisions:
+            what = tuple(collision.what for collision in snapshot.collisions)
+            if self._rejected != str(what):
+                self._rejected = str(what)
+                yield CollisionFound(what=what)
+        surroundings = Surroundings.of(self._recogniser.settings, snapshot, is_acting=self._may_act(snapshot))
+        if not is_same(self._state.topology, topology) or surroundings != self._surroundings:
+            self._surroundings = surroundings
+            yield from self._begin(topology, snapshot, now)
+        else:
+            self._state.sizes.observe(snapshot, now)
+            if self.is_agent_new and surroundings.is_acting:
+                yield from self.provide(now, is_due=True)
+            yield from self._compare(snapshot, now)
+        self.is_agent_new = False
+
+    def _may_act(self, snapshot: Snapshot) -> bool:
+        """What stands already keeps standing: an object of somebody else that turns up later is told, no more."""
+        was_acting = self._surroundings is not None and self._surroundings.is_acting
+        return self._state.settings.daemon.mode is Mode.ENFORCE and (was_acting or not snapshot.collisions)
+
+    def _begin(
+        self, topology: Topology, snapshot: Snapshot, now: int, *, is_provided: bool = False
+    ) -> Iterator[Output]:
+        """Take over a mesh; all that is the same as before goes on."""
+        assert self._surroundings is not None, "a mesh is seen somewhere"
+        is_acting, before, known = self._surroundings.is_acting, self._state.topology, self._state.schedule.sessions
+        self.planner = planner = Planner(topology, self._recogniser.settings)
+        plans = self._lay_out(planner, is_acting=is_acting, devices=self._surroundings.devices)
+        plans, kept = number(plans, topology, (each.plan for each in known), before)
+        state = self._state
+        carrying = {conductor.mover.active.key for conductor in state.conductors.values()}
+        paths = topology.local_paths()
+        state.schedule.use_paths((path.number for path in paths if path.is_primary or path.key in carrying), now)
+        state.schedule.start(plans, now, kinds_of(planner, plans), kept)
+        conductors = self._conduct(planner, now, is_acting=is_acting)
+        gone = [each for each in state.conductors.values() if each not in conductors.values()]
+        state.take_over(topology, conductors)
+        if before is None:
+            yield DaemonStarted(
+                node=self._state.node,
+                mode=self._state.settings.daemon.mode,
+                profile=topology.profile,
+                why=topology.why,
+                sessions=len(plans),
+            )
+        elif not is_same(before, topology):
+            yield TopologyChanged(
+                what=differences(before, topology),
+                why=topology.why,
+                kept=len(kept),
+                begun=len(plans) - len(kept),
+                ended=len(known) - len(kept),
+            )
+        state.findings.forget_misfits(now)
+        yield ConfigureSessions(
+            sessions=plans,
+            nodes=tuple(node.name for node in topology.mesh.nodes),
+            tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
+            windows=windows_of(topology),
+            external=self._surroundings.external,
+        )
+        yield from state.sizes.start(planner, plans, snapshot, now)
+        for rules in (conductor.overrides() for conductor in gone):
+            if rules and is_acting:
+                yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
+        if before is None:
+            yield from self._adopt(snapshot, now)
+        if is_acting and not is_provided:
+            yield from self.provide(now, is_due=True)
+        self._state.use_paths(now)
+
+    def _lay_out(self, planner: Planner, *, is_acting: bool, devices: Mapping[str, int]) -> tuple[SessionPlan, ...]:
+        paths = planner.topology.local_paths()
+        self.standing &= frozenset(path.key for path in paths)
+        probed = {NO_PATH, *(path.number for path in paths if path.is_primary or path.key in self.standing)}
+        plans = lay_out(planner, has_standby=is_acting, device_indices=devices)
+        return tuple(plan for plan in plans if plan.path in probed)
+
+    def provisioned(self, event: Provisioned, now: int) -> Iterator[Output]:
+        """The standing objects are in place, or what of them the kernel will have: standby paths can be probed."""
+        for error in event.errors:
+            yield PlanRefused(pair=-1, reason=error)
+        topology, snapshot = self._state.topology, self._snapshot
+        if topology is None or snapshot is None or self._surroundings is None or not self._surroundings.is_acting:
+            return
+        standing = frozenset(path.key for path in topology.local_paths() if not path.is_primary)
+        if standing != self.standing:
+            self.standing = standing
+            yield from self._begin(topology, snapshot, now, is_provided=True)
+
+    def _conduct(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
+        """A conductor for each pair; one that is there already goes on with the paths that the pair has."""
+        topology = planner.topology
+        self._state.views.retain({node.name for node in topology.mesh.nodes})
+        paths = topology.local_paths()
+        home = topology.local.location
+        known = {each.watch.remote: each for each in self._state.conductors.values() if each.watch.home == home}
+        conductors = {}
+        for pair in sorted({path.pair for path in paths}):
+            of_pair = tuple(path for path in paths if path.pair == pair)
+            conductor = known.get(of_pair[0].other_location(home))
+            watch = PairWatch(topology, self._state.schedule, of_pair, None if conductor is None else conductor.watch)
+            if conductor is None:
+                conductor = Conductor(self._context(watch, planner, is_acting=is_acting), now)
+                self._state.memory.recall(conductor, now)
+            else:
+                conductor.change(watch, planner, now, is_enforcing=is_acting)
+            conductors[int(pair)] = conductor
+        return conductors
+
+    def _context(self, watch: PairWatch, planner: Planner, *, is_acting: bool) -> PairContext:
+        return PairContext(
+            watch=watch,
+            mover=Mover(watch.primary, watch.paths),
+            damper=Damper(self._state.settings.policy),
+            verdicts=VerdictKeeper(watch.index),
+            schedule=self._state.schedule,
+            planner=planner,
+            settings=self._state.settings,
+            rng=self._state.rng,
+            views=self._state.views,
+            is_enforcing=is_acting,
+            unrest=self._state.unrest,
+            explain=self._state.findings.explain,
+            sizes=self._state.sizes,
+            orders=self._state.memory.orders,
+            storm=self._state.storm,
+            allowance=self._state.allowance,
+        )
+
+    def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:
+        """The kernel has answered; what had to wait for that goes on."""
+        conductor = self._state.conductors.get(event.pair)
+        self._switched_at = now
+        if conductor is None:
+            pass  # the pair is gone
+        elif isinstance(event, SwitchApplied):
+            yield from conductor.switched(event.generation, now)
+        else:
+            yield from conductor.refused(event.generation, event.error, now)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            yield from self.observe(waiting, now)
+        if self.held:
+            yield from self.provide(now)
+
+    def provide(self, now: int, *, is_due: bool = False) -> Iterator[Output]:
+        """Ask for the standing objects, but for what stands in the way of traffic that has not left yet."""
+        holds = [conductor.holds(now) for conductor in self._state.conductors.values()]
+        devices = frozenset(device for each, _ in holds for device in each)
+        tables = frozenset(table for _, each in holds for table in each)
+        held = (devices, tables) if devices or tables else None
+        if self.planner is not None and (is_due or held != self.held):
+            self.held = held
+            yield EnsureProvision(provision=self.planner.provision(devices, tables))
+
+    def _adopt(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Keep the overrides of an earlier process: a restart must not move traffic.
+
+        One that leads over no path of the mesh is left as soon as another path is known to work.
+        """
+        assert self.planner is not None, "adoption follows planning"
+        assert self._surroundings is not None, "a mesh is seen somewhere"
+        for pair, found in by_pair(self.planner, snapshot.rules).items():
+            path = self.planner.overridden_by(found[0])
+            if path is None:
+                legacy = legacy_of(found, snapshot, self._state.settings.kernel.device_prefix)
+                self._state.conductors[pair].part(None, legacy, now)
+                continue
+            self._state.conductors[pair].adopt(path, now)
+            yield OverrideAdopted(pair=path.pair, rank=path.rank)
+            if found[1:] and self._surroundings.is_acting:
+                yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=found[1:]))
+
+    def _compare(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
+        """Put right what differs of the overrides: nobody has told of it, as while the agent was away."""
+        if self.planner is None or self._surroundings is None or not self._surroundings.is_acting:
+            return
+        if now - self._switched_at < OLD_NEWS_NS:
+            return
+        conductors = self._state.conductors.values()
+        for conductor in conductors:
+            yield from conductor.execution.compare(snapshot.rules, now)
+        claimed = [rule for conductor in conductors for rule in conductor.overrides()]
+        if unwanted := strays(self.planner, snapshot.rules, claimed):
+            yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=unwanted))
+
+    def _reject(self, reason: str) -> Iterator[Output]:
+        if reason != self._rejected:
+            self._rejected = reason
+            yield TopologyRejected(reason=reason)
+
+
+def _leads(topology: Topology) -> bool:
+    """Whether this node's own sessions cross the mesh's tunnel, with no leader before it."""
+    return any(path.is_primary and topology.is_relay(path) for path in topology.local_paths())

@@ -1,0 +1,164 @@
+"""The engine's state as operators see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from meshwatchd.core.diagnosis.advisory_probes import is_silent
+from meshwatchd.core.diagnosis.classifier import explains
+from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.mesh.engine_state import EngineState
+from meshwatchd.core.pmtu.report import build_sizes
+from meshwatchd.core.probing.intervals import Rate
+from meshwatchd.core.session.session import Session
+from meshwatchd.core.session.shared_risk_group import Group
+from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import Canary
+from meshwatchd.model.status import (
+    UNWATCHED,
+    CanaryStatus,
+    PairStatus,
+    PathStatus,
+    RateStatus,
+    SessionStatus,
+    Status,
+)
+
+_ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
+
+
+def build_status(state: EngineState, now: int, counters: Mapping[str, int]) -> Status:
+    """Everything `meshwatchctl status` shows."""
+    conductors = tuple(state.conductors.values())
+    pairs = tuple(_pair(state, conductor, now) for conductor in conductors)
+    findings = state.findings.status()
+    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(state))
+    worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
+    return Status(
+        at_ns=now,
+        node=state.node,
+        location=state.topology.local.location if state.topology else "",
+        role=_role(state),
+        mode=state.settings.daemon.mode,
+        is_ready=bool(conductors) and all(conductor.is_ready for conductor in conductors),
+        severity=worst,
+        pairs=pairs,
+        sessions=tuple(_session(session) for session in state.schedule.sessions if session.plan.canary is None),
+        canaries=tuple(
+            _canary(session, session.plan.canary, conductor.verdicts.current)
+            for conductor in conductors
+            for session in conductor.watch.side.canaries
+            if session.plan.canary is not None
+        ),
+        rates=tuple(_rate(rate) for rate in state.schedule.rates()),
+        counters=dict(counters),
+        sizes=build_sizes(state.sizes, state.topology, now),
+        findings=findings,
+        orders=state.memory.orders.standing,
+        drained=tuple(name for name in _names(state) if state.views.is_admin_down(name, now)),
+    )
+
+
+def _names(state: EngineState) -> Iterator[NodeName]:
+    return (node.name for node in state.topology.mesh.nodes) if state.topology is not None else iter(())
+
+
+def _idle(state: EngineState) -> Severity:
+    """Without a topology nothing is watched: fine where no mesh is declared, and bad where one is."""
+    return Severity.WARNING if state.settings.mesh.location else Severity.OK
+
+
+def _role(state: EngineState) -> str:
+    if state.topology is None:
+        return "unknown"
+    location = state.topology.mesh.location(state.topology.local.location)
+    if state.node == location.leader:
+        return "leader"
+    return "standby" if state.node in location.standbys else "member"
+
+
+def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
+    assert state.topology is not None, "conductors exist only with a topology"
+    watch, active = conductor.watch, conductor.mover.active
+    states = [_state(watch.group(path)) for path in watch.paths]
+    watched = [each for each in zip(watch.paths, states, strict=True) if each[1] != UNWATCHED]
+    standbys = [state for path, state in watched if not path.is_primary]
+    good = sum(state == "good" for state in standbys)
+    return PairStatus(
+        pair=watch.index,
+        location=state.topology.local.location,
+        remote_location=watch.remote,
+        active_rank=active.rank,
+        generation=conductor.mover.generation,
+        verdict=conductor.verdicts.current,
+        redundancy="none" if not good else "full" if good == len(standbys) else "reduced",
+        is_chosen=conductor.mover.is_pinned,
+        paths=tuple(
+            PathStatus(
+                number=path.number,
+                rank=path.rank,
+                relays=path.relays,
+                state=each,
+                is_active=path is active,
+                is_local_relay=state.node in path.relays,
+                penalty=int(conductor.context.damper.penalty(path.relays, now)),
+                is_suppressed=conductor.context.damper.is_suppressed(path.relays, now),
+            )
+            for path, each in zip(watch.paths, states, strict=True)
+        ),
+    )
+
+
+def _state(group: Group) -> str:
+    if not group.sessions:
+        return UNWATCHED
+    if group.is_down:
+        return "down"
+    if not group.is_proven:
+        return "unknown"
+    return "suspect" if group.is_suspect or not group.is_good else "good"
+
+
+def _session(session: Session) -> SessionStatus:
+    plan = session.plan
+    return SessionStatus(
+        peer=plan.peer,
+        layer=plan.layer,
+        path=plan.path,
+        flow=plan.flow,
+        address=plan.destination,
+        state=session.state,
+        rtt_ns=session.rtt_ns,
+        sent=session.sent,
+        lost=session.lost,
+        last_heard_ns=session.last_heard,
+    )
+
+
+def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
+    is_explained = is_silent(session) and explains(verdict.fault, verdict.culprit, canary.node)
+    return CanaryStatus(
+        name=canary.name,
+        node=canary.node,
+        kind=canary.kind,
+        address=canary.address,
+        port=canary.port,
+        state=session.state,
+        rtt_ns=session.rtt_ns,
+        sent=session.sent,
+        lost=session.lost,
+        last_heard_ns=session.last_heard,
+        depends_on=verdict.fault if is_explained else "",
+    )
+
+
+def _rate(rate: Rate) -> RateStatus:
+    return RateStatus(
+        layer=rate.kind.layer,
+        path=rate.kind.path,
+        flow=rate.kind.flow,
+        sessions=rate.sessions,
+        interval_ns=rate.interval_ns,
+        stretch=round(rate.stretch, 2),
+    )

@@ -1,0 +1,77 @@
+"""Which paths are measured: one session for each layer, path and peer that ordinary probes ask, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.mtu import SIZE_PORT_OFFSET, SizePlan
+from meshwatchd.model.outputs import SessionPlan
+
+MAX_SEGMENT_PEERS = 8
+"""Neighbours that are measured, relays first: devices of one location are alike, and others measure the rest."""
+
+MAX_PATH_PEERS = 3
+"""Nodes that are measured over one path: its relay, and two behind it to tell one node from all."""
+
+_MEASURED = (Layer.UNDERLAY, Layer.WIREGUARD, Layer.IPIP, Layer.OVERLAY, Layer.RELAY, Layer.EFFECTIVE)
+
+SizeKey = tuple[str, Layer, int, bool]
+"""Peer, layer, path, and whether fragments are tested: what stays the same when the table of sessions changes."""
+
+
+def key_of(plan: SizePlan) -> SizeKey:
+    """What a session is about."""
+    return plan.peer, plan.layer, plan.path, plan.may_fragment
+
+
+def measured(plans: Iterable[SessionPlan], planner: Planner) -> tuple[SizePlan, ...]:
+    """The paths to measure, ids counting up.
+
+    Args:
+        plans: all sessions of this node; IPv6 ones and canaries are left out.
+        planner: knows the topology and the ports.
+    """
+    groups: dict[tuple[Layer, int], dict[str, SessionPlan]] = {}
+    for plan in plans:
+        if plan.layer in _MEASURED and not plan.is_advisory and plan.flow is FlowClass.FRESH:
+            groups.setdefault((plan.layer, plan.path), {}).setdefault(plan.peer, plan)
+    rows = [row for (layer, path), peers in groups.items() for row in _rows(layer, path, peers, planner)]
+    return tuple(_size_plan(number, plan, planner, frag) for number, (plan, frag) in enumerate(rows))
+
+
+def _rows(
+    layer: Layer, path: int, peers: dict[str, SessionPlan], planner: Planner
+) -> Iterator[tuple[SessionPlan, bool]]:
+    is_path = layer in (Layer.RELAY, Layer.EFFECTIVE)
+    relays = _relays(path, planner) if is_path else _own_relays(planner)
+    ordered = sorted(peers, key=lambda name: (name not in relays, name))
+    for name in ordered[: MAX_PATH_PEERS if is_path else MAX_SEGMENT_PEERS]:
+        yield peers[name], False
+        if layer is Layer.UNDERLAY:
+            yield peers[name], True
+
+
+def _relays(path: int, planner: Planner) -> tuple[str, ...]:
+    return planner.path(path).relays
+
+
+def _own_relays(planner: Planner) -> tuple[str, ...]:
+    topology = planner.topology
+    return topology.mesh.location(topology.local.location).relays()
+
+
+def _size_plan(number: int, plan: SessionPlan, planner: Planner, may_fragment: bool) -> SizePlan:
+    return SizePlan(
+        session=number,
+        peer=plan.peer,
+        layer=plan.layer,
+        path=plan.path,
+        source=plan.source,
+        destination=plan.destination,
+        port=plan.port,
+        source_port=planner.settings.probe.port + SIZE_PORT_OFFSET + may_fragment,
+        device=plan.device,
+        may_fragment=may_fragment,
+    )

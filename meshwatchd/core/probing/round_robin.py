@@ -1,0 +1,82 @@
+"""Sessions of one kind take turns, a step apart, so that what they share is seen as often as they all are."""
+
+from __future__ import annotations
+
+from meshwatchd.core.probing.intervals import Kind
+from meshwatchd.core.session.session import Session
+from meshwatchd.model.settings import SECOND
+
+CLOSE_ROUNDS = 12
+"""Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""
+
+GIVEN_UP_NS = 60 * SECOND
+"""What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
+outer flows of its leg, and a fault of new flows would go unseen."""
+
+
+class Turn:
+    """Sessions of one kind, asked one after the other.
+
+    Attributes:
+        at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
+        rest_ns: the interval of each session while nothing speaks against any of them.
+        jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
+        close_left: probes for which they are watched more closely.
+        is_booked: the node has room for the next one at `at`.
+    """
+
+    __slots__ = (
+        "at",
+        "close_left",
+        "grid",
+        "interval_ns",
+        "is_booked",
+        "jitter_ns",
+        "kind",
+        "position",
+        "rest_ns",
+        "sessions",
+        "step_ns",
+    )
+
+    def __init__(self, kind: Kind, sessions: list[Session]) -> None:
+        self.kind, self.sessions = kind, sessions
+        self.position = 0
+        self.close_left = 0
+        self.is_booked = False
+        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
+
+    def replace(self, kind: Kind, sessions: list[Session]) -> None:
+        """Ask these from here on, from the same place in the round."""
+        self.kind, self.sessions = kind, sessions
+        self.position %= len(sessions)
+
+    def pace(self, interval_ns: int) -> None:
+        """Ask each session once in an interval."""
+        self.interval_ns = interval_ns
+        self.step_ns = max(1, interval_ns // len(self.sessions))
+        self.jitter_ns = min(interval_ns // 10, self.step_ns)
+
+    def watch_closely(self, interval_ns: int) -> None:
+        """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
+        if interval_ns < self.rest_ns and not self.kind.interval_ns:
+            self.close_left = CLOSE_ROUNDS * len(self.sessions)
+            self.pace(interval_ns)
+
+    def rest(self, now: int) -> None:
+        """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
+        if any(is_watched(session, now) for session in self.sessions):
+            self.close_left = len(self.sessions)
+        else:
+            self.pace(self.rest_ns)
+
+    def next(self) -> Session:
+        """Whose turn it is."""
+        session = self.sessions[self.position]
+        self.position = (self.position + 1) % len(self.sessions)
+        return session
+
+
+def is_watched(session: Session, now: int) -> bool:
+    """Whether something speaks against a session that was answered not long ago."""
+    return session.is_proven and not session.is_good and now - session.last_heard <= GIVEN_UP_NS

@@ -1,0 +1,282 @@
+"""Which sessions a node holds: the probes that exercise every layer of every path it could use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from meshwatchd.core.probing.intervals import Kind
+from meshwatchd.core.routes.planner import EFFECTIVE_PORT_OFFSET, Planner
+from meshwatchd.core.session.witnesses import MIN_ACCUSERS
+from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
+from meshwatchd.model.topology import Mesh, Node, Path
+from meshwatchd.model.units import parse_duration
+
+NO_PATH = 0xFFFF
+"""Path number of sessions that belong to no path."""
+
+BIG_LOCATION = 64
+"""Up to so many nodes of a location are all probed by every node."""
+
+SUBSET = 16
+"""Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
+
+REMOTE_NODES = 192
+"""Nodes that one node probes in all other locations together: three of BIG_LOCATION. Where there are more locations
+each has less to itself, but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
+
+
+def lay_out(
+    planner: Planner, *, has_standby: bool, device_indices: Mapping[str, int] = MappingProxyType({})
+) -> tuple[SessionPlan, ...]:
+    """Every session of this node, ids counting up.
+
+    Args:
+        planner: knows the topology and the ports.
+        has_standby: False leaves out the standby paths, whose links and selectors do not exist.
+        device_indices: of the devices that sessions leave by, as far as known.
+    """
+    plans = [
+        *_relay_plans(planner, has_standby=has_standby),
+        *_segment_plans(planner),
+        *_self_plans(planner),
+        *_ipip_plans(planner),
+        *_ip6_plans(planner),
+    ]
+    ipip = planner.settings.mesh.ipip_device
+    own = tuple(
+        SessionPlan(
+            session=SessionId(index),
+            peer=peer.name,
+            layer=layer,
+            path=path,
+            flow=flow,
+            source=source,
+            destination=destination,
+            port=port,
+            device=ipip if layer is Layer.IPIP else "",
+            device_index=device_indices.get(ipip, 0) if layer is Layer.IPIP else 0,
+        )
+        for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
+    )
+    return (*own, *_canary_plans(planner, first=len(own)))
+
+
+def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
+    """What the schedule has to know of each session: whose turn it shares, and how crowded its overlay leg is."""
+    return {plan.session: _kind(planner, plan) for plan in plans}
+
+
+def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
+    """The nodes of a location that one node probes: its relays, and of the members as many as it can look after.
+
+    The members with the highest random weight (rendezvous hashing, Thaler and Ravishankar 1998): every node knows
+    who watches whom without a word, and a member that comes or goes changes the duties of few.
+    """
+    found = mesh.members(location)
+    members = [node.name for node in found if node.name != observer]
+    most = big_location(len(mesh.locations)) if len(members) == len(found) else BIG_LOCATION
+    if len(members) <= most:
+        return frozenset(members)
+    relays = mesh.location(location).relays()
+    others = sorted((name for name in members if name not in relays), key=lambda name: _weight(observer, name))
+    return frozenset((*others[-min(SUBSET, most) :], *(name for name in relays if name != observer)))
+
+
+def big_location(locations: int) -> int:
+    """Up to so many nodes of another location are all probed by every node, where there are so many locations."""
+    return min(BIG_LOCATION, max(MIN_ACCUSERS, REMOTE_NODES // max(1, locations - 1)))
+
+
+def _weight(observer: str, member: str) -> bytes:
+    return hashlib.blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
+
+
+def _kind(planner: Planner, plan: SessionPlan) -> Kind:
+    share, is_relay = 0, False
+    if plan.path != NO_PATH:
+        path = planner.path(plan.path)
+        remote = path.other_location(planner.local.location)
+        is_relay = plan.peer == path.relay_in(remote)
+        if plan.layer is not Layer.WIREGUARD:
+            share = _share(planner, remote, plan.peer)
+    elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
+        share = 2
+    return Kind(
+        plan.layer,
+        plan.path,
+        plan.flow,
+        share if plan.flow is FlowClass.FRESH else 0,
+        is_relay,
+        is_advisory=plan.is_advisory,
+        interval_ns=0 if plan.canary is None else parse_duration(plan.canary.interval),
+    )
+
+
+def _share(planner: Planner, there: str, peer: str) -> int:
+    """Fresh sessions of one path that cross the overlay leg of one node, theirs and ours: outer ports are hashed alike.
+
+    The leg of either end counts, whichever is more crowded.
+    """
+    here, most = planner.local.location, big_location(len(planner.topology.mesh.locations))
+    ours, theirs = len(planner.topology.mesh.members(here)), len(planner.topology.mesh.members(there))
+    is_sought = peer in planner.topology.mesh.location(there).relays()
+    return max(
+        _out(planner, there, most) + _in(theirs, ours, most),
+        _out(planner, here, most) + (ours if is_sought else _in(ours, theirs, most)),
+    )
+
+
+def _out(planner: Planner, location: str, most: int) -> int:
+    """How many nodes of a location one node of another probes."""
+    count = len(planner.topology.mesh.members(location))
+    relays = planner.topology.mesh.location(location).relays()
+    return count if count <= most else min(count, min(SUBSET, most) + len(relays))
+
+
+def _in(observers: int, members: int, most: int) -> int:
+    """How many of the observers probe one member of a location, on average."""
+    return observers if members <= most else -(-observers * min(SUBSET, most) // members)
+
+
+_Row = tuple[Node, Layer, int, FlowClass, str, str, int]
+
+
+def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
+    for path in planner.paths:
+        if not path.is_primary and not (has_standby and planner.probes_path(path)):
+            continue
+        port = planner.probe_port(path)
+        for node in _reached(planner, path):
+            source, destination = _ends(planner, node)
+            for flow in FlowClass:
+                yield node, Layer.RELAY, path.number, flow, source, destination, port
+    for path in planner.paths:
+        if path.is_primary:
+            port = planner.settings.probe.port + EFFECTIVE_PORT_OFFSET
+            for node in _reached(planner, path):
+                yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, *_ends(planner, node), port
+
+
+def _ends(planner: Planner, node: Node) -> tuple[str, str]:
+    """Between which addresses a path is probed: what pods' packets cross on the way, the probes cross as well."""
+    local = planner.topology.local
+    if planner.topology.is_overlay_direct:
+        return local.overlay_ip, node.overlay_ip
+    return local.node_ip, node.node_ip
+
+
+def _reached(planner: Planner, path: Path) -> Iterator[Node]:
+    mesh = planner.topology.mesh
+    chosen = watched(mesh, planner.local.name, path.other_location(planner.local.location))
+    return (node for node in planner.reached_over(path) if node.name in chosen)
+
+
+def _segment_plans(planner: Planner) -> Iterator[_Row]:
+    topology, port = planner.topology, planner.settings.probe.port
+    local = topology.local
+    chosen = watched(topology.mesh, local.name, local.location)
+    for node in topology.mesh.members(local.location):
+        if node.name not in chosen:
+            continue
+        yield node, Layer.UNDERLAY, NO_PATH, FlowClass.FRESH, local.node_ip, node.node_ip, port
+        for flow in FlowClass:
+            yield node, Layer.OVERLAY, NO_PATH, flow, local.overlay_ip, node.overlay_ip, port
+    for path in planner.paths:
+        if path.is_primary and topology.is_relay(path):
+            yield from _wireguard_plans(planner, path)
+
+
+def _wireguard_plans(planner: Planner, path: Path) -> Iterator[_Row]:
+    local = planner.topology.local
+    peer = planner.topology.mesh.node(path.relay_in(path.other_location(local.location)))
+    if local.wireguard_ip and peer.wireguard_ip:
+        for flow in FlowClass:
+            yield (
+                peer,
+                Layer.WIREGUARD,
+                path.number,
+                flow,
+                local.wireguard_ip,
+                peer.wireguard_ip,
+                planner.settings.probe.port,
+            )
+
+
+def _self_plans(planner: Planner) -> Iterator[_Row]:
+    """This node's own reflector, over loopback: who does not hear himself accuses nobody."""
+    local = planner.topology.local
+    yield local, Layer.SELF, NO_PATH, FlowClass.FRESH, local.node_ip, local.node_ip, planner.settings.probe.port
+
+
+def _ipip_plans(planner: Planner) -> Iterator[_Row]:
+    """A member to its leader's overlay address, out of the IPIP device whatever the routes say.
+
+    None of the leader's addresses is routed through IPIP but its WireGuard address, and that one is often local: a
+    member's kilo0 is down and mostly keeps the address of its location, which the kernel then answers itself. Out of
+    the device and without a route the kernel takes the destination for the next hop, hence for the outer destination:
+    the gateway of Kilo's own routes, so that the outer packets are those of real traffic. The reflector answers out of
+    the device the request came in by, in the same way.
+    """
+    topology = planner.topology
+    local = topology.local
+    leader = topology.mesh.node(topology.mesh.location(local.location).leader)
+    if planner.settings.mesh.ipip_device and leader.name != local.name:
+        port = planner.settings.probe.port
+        yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.overlay_ip, port
+
+
+def _ip6_plans(planner: Planner) -> Iterator[_Row]:
+    """The IPv6 twins of the fresh sessions that need no tables of ours, where both ends have an address."""
+    for node, layer, path, (source, destination), port in _ip6_candidates(planner):
+        if source and destination:
+            yield node, layer, path, FlowClass.FRESH, source, destination, port
+
+
+def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
+    topology, port = planner.topology, planner.settings.probe.port
+    local = topology.local
+    primary = [path for path in planner.paths if path.is_primary]
+    chosen = watched(topology.mesh, local.name, local.location)
+    for path in primary:
+        for node in _reached(planner, path):
+            yield node, Layer.RELAY, path.number, (local.node_ip6, node.node_ip6), planner.probe_port(path)
+    for node in topology.mesh.members(local.location):
+        if node.name in chosen:
+            yield node, Layer.UNDERLAY, NO_PATH, (local.node_ip6, node.node_ip6), port
+            yield node, Layer.OVERLAY, NO_PATH, (local.overlay_ip6, node.overlay_ip6), port
+    for path in primary:
+        if topology.is_relay(path):
+            peer = topology.mesh.node(path.relay_in(path.other_location(local.location)))
+            yield peer, Layer.WIREGUARD, path.number, (local.wireguard_ip6, peer.wireguard_ip6), port
+
+
+def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
+    """The canaries of the other locations; the mesh is not on the way to those of the own, nor to unknown nodes'."""
+    home = planner.topology.local.location
+    homes = {node.name: node.location for node in planner.topology.mesh.nodes}
+    remote = [canary for canary in planner.settings.probe.canary if homes.get(canary.node, home) != home]
+    handshakes = (_handshake(canary) if canary.kind is CanaryKind.BULK else canary for canary in remote)
+    in_bulk = (canary for canary in remote if canary.kind is CanaryKind.BULK)
+    for session, canary in enumerate((*handshakes, *in_bulk), first):
+        yield SessionPlan(
+            session=SessionId(session),
+            peer=canary.node,
+            layer=Layer.POD,
+            path=NO_PATH,
+            flow=FlowClass.FRESH,
+            source="",
+            destination=canary.address,
+            port=canary.port,
+            canary=canary,
+        )
+
+
+def _handshake(canary: Canary) -> Canary:
+    """What a canary in bulk is measured by: the same service, and no more than a connection."""
+    return msgspec.structs.replace(canary, kind=CanaryKind.TCP, expect=CanaryExpect.SERVICE)

@@ -1,0 +1,409 @@
+"""Shared-risk groups: the sessions that cross one leg, judged together.
+
+The sessions of one path to the nodes of one remote location share everything up to the remote relay. They are phased
+apart, so the leg is watched as often as all of them together, and their outcomes feed two sequential tests:
+
+    all     fresh and known flows: finds what kills everything, as often as anything is probed
+    fresh   fresh flows alone: finds what kills new flows only, which known ones would outvote
+
+The group is condemned when a test trips and its witnesses are unanimous (see `witnesses`): one dead node behind a
+healthy leg must not condemn the leg. An outcome costs the same however many sessions there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+
+from meshwatchd.core.session.cusum import MISS_NATS, TRIP_NATS, Cusum
+from meshwatchd.core.session.session import Outcome, Session, SessionState
+from meshwatchd.core.session.witnesses import Witnesses
+from meshwatchd.model.ids import SessionId
+from meshwatchd.model.settings import SECOND, Timers
+
+ISOLATED_NATS = MISS_NATS
+"""Below this a session is innocent; while one is, a silent neighbour stands accused alone."""
+
+DISTURBED_NATS = 3 * MISS_NATS
+"""From here on a group is not called good; one or two misses do not restart the wait to restore."""
+
+SILENT_NS = 1 * SECOND
+"""A node behind a condemned leg that has answered nothing for so long, while another answers, is dead itself:
+with its misses the leg would stay condemned for as long as the node is dead."""
+
+STREAK = 5
+"""So many answers in a row come from a path of which half is broken in one case of 32."""
+
+STALLED_NATS = TRIP_NATS / 2
+"""A suspicion that got this far and was cleared was a stall: the leg is given more time from then on."""
+
+
+UNHEARD = 3
+"""So many probes of each session in vain, and hardly an answer, say as much as a suspicion does."""
+
+STRAY_PART = 3
+"""One answer to so many losses is a flow that the network below happens to remember: the leg is no better for it."""
+
+ABSENT_NS = 2 * SECOND
+"""A leg that has not come up for so long after it was first asked is down, where a node behind it answers over another
+one and somebody to whom it was up doubts it: this daemon was started in the middle of a fault, and waiting for a
+session to be up first would be waiting for the fault to end."""
+
+WORD_NS = 2 * SECOND
+"""How long the word of another node counts: each of its packets repeats it."""
+
+
+class _Test:
+    """One sequential test and the witnesses to its evidence."""
+
+    __slots__ = ("cusum", "nodes", "witnesses")
+
+    def __init__(self) -> None:
+        self.cusum = Cusum()
+        self.witnesses = Witnesses()
+        self.nodes: dict[str, int] = {}
+
+    @property
+    def is_conclusive(self) -> bool:
+        arm = self.cusum.tripped_by
+        return arm is not None and self.witnesses.are_unanimous(arm, len(self.nodes))
+
+    def feed(self, peer: str, outcome: Outcome, now: int) -> None:
+        if self.cusum.nats == 0.0:
+            self.witnesses.begin()
+        if outcome is Outcome.HIT:
+            self.cusum.hit(now)
+            self.witnesses.hit(peer)
+        elif outcome is Outcome.MISS:
+            self.cusum.miss(now)
+            self.witnesses.miss(peer)
+        elif outcome is Outcome.LATE:
+            self.cusum.heal(now)
+            self.witnesses.heal(peer)
+
+    def count(self, peer: str, by: int) -> None:
+        """Sessions to a node that have a say in this test."""
+        sessions = self.nodes.get(peer, 0) + by
+        if sessions:
+            self.nodes[peer] = sessions
+        else:
+            self.nodes.pop(peer, None)
+
+    def forget_nodes(self, gone: Iterable[str]) -> None:
+        """Count the nodes anew; those that are gone are no witnesses."""
+        self.nodes.clear()
+        for peer in gone:
+            self.witnesses.forget(peer)
+
+    def restart(self) -> None:
+        self.cusum = Cusum(self.cusum.hold_off_ns)
+
+
+class _Class:
+    """The sessions of one flow class, by what is known of each: kept up to date session by session.
+
+    Attributes:
+        tests: those that take this class's outcomes.
+        alone: sessions that are down while a neighbour is innocent; they have no say.
+        calm: proven sessions that are innocent.
+    """
+
+    __slots__ = ("_fallen", "_proven", "alone", "calm", "sessions", "tests")
+
+    def __init__(self, sessions: Sequence[Session], tests: tuple[_Test, ...]) -> None:
+        self.sessions = {session.plan.session: session for session in sessions}
+        self.tests = tests
+        self.alone: dict[SessionId, None] = {}
+        # Dictionaries: empty, as most classes of known flows are, they are a third of a set.
+        self._proven: dict[SessionId, None] = {}
+        self.calm: dict[SessionId, None] = {}
+        self._fallen: dict[SessionId, None] = {}
+
+    @property
+    def is_proven(self) -> bool:
+        return bool(self._proven)
+
+    @property
+    def has_live(self) -> bool:
+        return len(self._proven) > len(self.alone)
+
+    @property
+    def has_down(self) -> bool:
+        return bool(self.alone or self._fallen)
+
+    def update(self, session: Session) -> None:
+        """Take note of what one session has become."""
+        index = session.plan.session
+        if session.is_proven and index not in self._proven:
+            self._proven[index] = None
+            self._count(session, 1)
+        if session.is_proven and session.cusum.nats < ISOLATED_NATS:
+            self.calm[index] = None
+        else:
+            self.calm.pop(index, None)
+        if session.state is not SessionState.DOWN:
+            self._fallen.pop(index, None)
+            if index in self.alone:
+                del self.alone[index]
+                self._count(session, 1)
+        elif index not in self.alone:
+            self._fallen[index] = None
+
+    def set_aside(self, alone: Iterable[SessionId]) -> None:
+        """These were found to be down alone already."""
+        for index in alone:
+            if self._fallen.pop(index, "gone") is None:
+                self.alone[index] = None
+                self._count(self.sessions[index], -1)
+
+    def isolate(self) -> bool:
+        """Set aside the sessions that are down while a neighbour is innocent; whether there are new ones."""
+        if not (self.calm and self._fallen):
+            return False
+        for index in self._fallen:
+            self._count(self.sessions[index], -1)
+        self.alone |= self._fallen
+        self._fallen.clear()
+        return True
+
+    def exclude_down(self, peers: Container[str]) -> None:
+        """Sessions that are down and lead to one of these nodes have no say until they are answered."""
+        for index in [index for index in self._fallen if self.sessions[index].plan.peer in peers]:
+            del self._fallen[index]
+            self.alone[index] = None
+            self._count(self.sessions[index], -1)
+
+    def _count(self, session: Session, by: int) -> None:
+        for test in self.tests:
+            test.count(session.plan.peer, by)
+
+
+class Group:
+    """The sessions of one path that lead to the nodes traffic goes to.
+
+    Attributes:
+        sessions: of fresh flows.
+        controls: of known flows to the same nodes; their answers prove that the path is not merely stalled.
+        elsewhere: of fresh flows to the same nodes over other paths.
+        condemned_at: when another node spoke last against the path.
+    """
+
+    __slots__ = (
+        "_all",
+        "_asked_at",
+        "_classes",
+        "_fresh",
+        "_has_known_answer",
+        "_is_absent",
+        "_is_calm",
+        "_known",
+        "_new",
+        "_timers",
+        "_worst_nats",
+        "condemned_at",
+        "controls",
+        "down_since",
+        "elsewhere",
+        "good_since",
+        "sessions",
+        "suspect_since",
+    )
+
+    def __init__(self, sessions: Sequence[Session], controls: Sequence[Session], timers: Timers) -> None:
+        self.sessions = tuple(sessions)
+        self.controls = tuple(controls)
+        self.suspect_since = 0
+        self.down_since = 0
+        self.good_since = 0
+        self.elsewhere: tuple[Session, ...] = ()
+        self.condemned_at = -WORD_NS
+        self._asked_at = 0
+        self._is_absent = False
+        self._timers = timers
+        self._all, self._fresh = _Test(), _Test()
+        self._has_known_answer = False
+        self._is_calm = False
+        self._worst_nats = 0.0
+        self._classify()
+
+    def change(self, sessions: Sequence[Session], controls: Sequence[Session]) -> None:
+        """Nodes behind the leg have come or gone; the leg is the same, and so is the evidence about it."""
+        if self.sessions == tuple(sessions) and self.controls == tuple(controls):
+            return
+        gone = {s.plan.peer for s in self.sessions} - {s.plan.peer for s in sessions}
+        alone = *self._new.alone, *self._known.alone
+        self.sessions, self.controls = tuple(sessions), tuple(controls)
+        for test in (self._all, self._fresh):
+            test.forget_nodes(sorted(gone))
+        self._classify(alone)
+        self._is_calm = False
+
+    def _classify(self, alone: Sequence[SessionId] = ()) -> None:
+        self._new = _Class(self.sessions, (self._all, self._fresh))
+        self._known = _Class(self.controls, (self._all,))
+        self._classes = {index: kind for kind in (self._new, self._known) for index in kind.sessions}
+        for session in (*self.sessions, *self.controls):
+            self._classes[session.plan.session].update(session)
+        for kind in (self._new, self._known):
+            kind.set_aside(index for index in alone if index in kind.sessions)
+
+    @property
+    def nats(self) -> float:
+        """The evidence against the leg: the log-likelihood ratio of the test that has more."""
+        return max(self._all.cusum.nats, self._fresh.cusum.nats)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the leg is condemned."""
+        return self.down_since != 0
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether there is evidence, not yet enough."""
+        return self.suspect_since != 0 and not self.is_down
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether any fresh session of it was ever up, or it is known that it does not come up."""
+        return self._new.is_proven or self._is_absent
+
+    @property
+    def is_good(self) -> bool:
+        """Proven, not condemned, and not more disturbed than by everyday loss."""
+        return self.is_proven and self.good_since != 0
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether known flows to the same nodes have been answered since the suspicion began."""
+        return self.suspect_since != 0 and self._has_known_answer
+
+    @property
+    def is_about_new_flows(self) -> bool:
+        """Whether the doubt is about new flows: known ones are answered, or none of them was missed yet."""
+        return self._has_known_answer or self._fresh.cusum.nats >= self._all.cusum.nats
+
+    def isolated(self) -> tuple[Session, ...]:
+        """Fresh sessions that are down alone: their node is to blame, not the leg."""
+        return tuple(self._new.sessions[index] for index in sorted(self._new.alone))
+
+    def observe(self, session: Session, outcome: Outcome, now: int) -> None:
+        """Take in the outcome of one probe of one of the sessions or controls."""
+        index = session.plan.session
+        kind = self._classes[index]
+        # Nearly all outcomes are answers where nothing is doubted: they change nothing.
+        if self._is_calm and outcome is Outcome.HIT and session.is_calm and index in kind.calm:
+            self._has_known_answer |= kind is self._known
+            return
+        kind.update(session)
+        if self.is_down and outcome is Outcome.HIT:
+            self._set_aside_silent(now)
+        if session.is_proven and index not in kind.alone:
+            if kind is self._known and outcome is Outcome.HIT and session.history[-1] >= self.suspect_since:
+                self._has_known_answer = True
+            hold_off_ns = self._hold_off_ns(now)
+            for test in kind.tests:
+                test.cusum.hold_off_ns = hold_off_ns
+                test.feed(session.plan.peer, outcome, now)
+        self._judge(now)
+
+    def forget(self, now: int) -> None:
+        """Drop the evidence that a stalled process gathered."""
+        for session in (*self.sessions, *self.controls):
+            self._classes[session.plan.session].update(session)
+        for test in (self._all, self._fresh):
+            test.cusum.reset()
+        self._distrust(now)
+        self._worst_nats = 0.0
+        self._asked_at, self._is_absent = 0, False
+        self._judge(now)
+
+    def is_overdue(self, now: int) -> bool:
+        """Whether an answer over a fresh flow takes longer than usual."""
+        return any(session.is_proven and session.is_overdue(now) for session in self.sessions)
+
+    def verified_since(self, instant: int) -> bool:
+        """Whether probes sent since an instant show every live session answering.
+
+        That is: with one miss in eight at most, or, where machines that are short of CPU have cost the first answers,
+        each of them STREAK times in a row by the latest.
+        """
+        hits = misses = 0
+        are_steady = True
+        for session in self.sessions:
+            if not session.is_proven or session.plan.session in self._new.alone:
+                continue
+            won, lost = session.since(instant)
+            if won == 0:
+                return False
+            hits, misses = hits + won, misses + lost
+            are_steady = are_steady and session.streak(instant) >= STREAK
+        return hits > 0 and (are_steady or misses * 8 <= hits + misses)
+
+    def _hold_off_ns(self, now: int) -> int:
+        is_trusted = bool(self.sessions) and self.sessions[0].delay.is_trusted(now)
+        if self.is_selective:
+            return self._timers.calm_selective_ns if is_trusted else self._timers.selective_ns
+        return self._timers.calm_silence_ns if is_trusted else self._timers.silence_ns
+
+    def _distrust(self, now: int) -> None:
+        """A stall is what trust speaks against, and the sessions of a path share one estimator."""
+        if self.sessions:
+            self.sessions[0].delay.distrust(now)
+
+    def _judge(self, now: int) -> None:
+        if not self.is_down:
+            self._isolate()
+        is_tripped = self._all.cusum.is_tripped or self._fresh.cusum.is_tripped
+        self._is_absent = not self._new.is_proven and (self._is_absent or self._has_not_come_up(now))
+        if self.is_down:
+            if not (is_tripped or self._is_absent):
+                self.down_since = self.suspect_since = 0
+                self._distrust(now)
+        elif self._all.is_conclusive or self._fresh.is_conclusive or self._is_absent:
+            self.down_since = now
+        if not self.is_down:
+            self._doubt(now, is_doubtful=is_tripped or self._all.cusum.is_suspect or self._fresh.cusum.is_suspect)
+        is_calm = self._new.has_live and not self.is_down and self.nats < DISTURBED_NATS
+        self.good_since = (self.good_since or now) if is_calm else 0
+        self._is_calm = (
+            is_calm and self.nats == 0.0 and not (self.suspect_since or self._new.has_down or self._known.has_down)
+        )
+
+    def _has_not_come_up(self, now: int) -> bool:
+        """Whether nothing but stray answers has come for long, from nodes that answer over another path."""
+        self._asked_at = self._asked_at or now
+        return (
+            now - self._asked_at >= ABSENT_NS
+            and now - self.condemned_at <= WORD_NS
+            and all(_is_unheard(session) for session in self.sessions)
+            and any(session.is_good for session in self.elsewhere)
+        )
+
+    def _isolate(self) -> None:
+        for kind in (self._new, self._known):
+            if kind.isolate():
+                self._all.restart()
+                self._fresh.restart()
+
+    def _set_aside_silent(self, now: int) -> None:
+        """Behind a condemned leg somebody answers: who does not, in any flow, has a fault of its own besides."""
+        heard: dict[str, int] = {}
+        for session in (*self.sessions, *self.controls):
+            heard[session.plan.peer] = max(heard.get(session.plan.peer, 0), session.last_heard)
+        silent = [peer for peer, at in heard.items() if now - at >= SILENT_NS]
+        for kind in (self._new, self._known) if silent else ():
+            kind.exclude_down(silent)
+
+    def _doubt(self, now: int, *, is_doubtful: bool) -> None:
+        if is_doubtful:
+            if not self.suspect_since:
+                self.suspect_since, self._has_known_answer, self._worst_nats = now, False, 0.0
+            self._worst_nats = max(self._worst_nats, self.nats)
+            return
+        if self.suspect_since and self._worst_nats >= STALLED_NATS:
+            self._distrust(now)
+        self.suspect_since = 0
+
+
+def _is_unheard(session: Session) -> bool:
+    answered = session.sent - session.lost - session.waiting
+    return session.lost >= max(UNHEARD, STRAY_PART * answered)

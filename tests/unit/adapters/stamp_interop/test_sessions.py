@@ -1,0 +1,74 @@
+"""What the reflector remembers of its senders."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.adapters.stamp_interop.sessions import IDLE_NS, REORDERED, Session, Sessions
+
+KEY, OTHER = ("10.0.0.1", 1, b"", 0), ("10.0.0.2", 1, b"", 0)
+
+
+def test_each_answer_has_the_next_number():
+    """And what left last can be followed up."""
+    session = Session(0)
+    numbers = [session.count() for _ in range(3)]
+    session.left(99)
+
+    assert ([0, 1, 2], 2, 99) == (numbers, session.follow_up_sequence, session.follow_up_ntp)
+
+
+def test_a_later_first_packet_starts_the_count_again():
+    """An earlier or equal one does not."""
+    session = Session(0)
+    session.begin_again(0, 10)
+    session.count()
+    session.begin_again(0, 10)
+    session.begin_again(0, 9)
+    assert 1 == session.count()
+    session.begin_again(1, 11)
+    assert 2 == session.count()
+    session.begin_again(0, 12)
+    assert 0 == session.count()
+
+
+def test_no_packet_is_taken_twice():
+    """Neither soon nor late; reordered ones are taken."""
+    session = Session(0)
+    times = [2, 1, *range(3, 3 * REORDERED)]
+
+    assert not any(session.is_replay(number, number) for number in times)
+    assert all(session.is_replay(number, number) for number in times)
+    assert session.is_replay(5_000_000, 1)
+
+
+def test_time_goes_on_after_2036():
+    """The era ends, the session does not."""
+    session = Session(0)
+    last = (1 << 64) - 1
+    times = [*range(last - 3 * REORDERED, last), *range(3 * REORDERED)]
+
+    assert not any(session.is_replay(1, number % (1 << 64)) for number in times)
+
+
+def test_a_full_table_keeps_those_that_are_alive():
+    """Whoever invents senders pushes out only who is silent."""
+    sessions = Sessions(limit=1)
+    first = sessions.session(KEY, 0)
+    assert first is not None
+    sessions.touch(KEY, first, 5)
+
+    assert first is sessions.session(KEY, IDLE_NS)
+    assert sessions.session(OTHER, IDLE_NS + 4) is None
+    assert sessions.session(OTHER, IDLE_NS + 5) is not None
+    assert 1 == len(sessions)
+
+
+@pytest.mark.parametrize("later_ns", [IDLE_NS, 2 * IDLE_NS])
+def test_a_sender_that_was_silent_starts_afresh(later_ns):
+    """Its clock may have been set back since."""
+    sessions = Sessions()
+    first = sessions.session(KEY, 0)
+
+    assert first is not sessions.session(KEY, later_ns)
+    assert 1 == len(sessions)

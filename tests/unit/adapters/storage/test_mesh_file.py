@@ -1,0 +1,82 @@
+"""What is kept of the mesh comes back as it was, and nothing else is believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.adapters.storage.mesh_file import FILE_NAME, Kept, KeptPeer
+from tests.support import hellos
+
+KEPT: Kept = Kept(
+    version=mesh_file.VERSION,
+    node=hellos.hello("a1").view.node,
+    saved_ns=7,
+    own=hellos.hello("a1"),
+    watched=(hellos.hello("b1").home,),
+    leaders={hellos.hello("a1").home: hellos.hello("a1").view.node},
+    peers=(
+        KeptPeer(name=hellos.view("b1").node, hello=hellos.hello("b1"), heard_ns=5, epoch=3, counter=9),
+        KeptPeer(name=hellos.view("b2").node, hello=None, heard_ns=6, epoch=4, counter=1),
+    ),
+)
+
+
+def test_what_was_kept_comes_back(tmp_path):
+    """All of it, in a file that nobody else reads."""
+    assert "" == mesh_file.save(tmp_path / "state", KEPT)
+    assert (KEPT, "") == mesh_file.load(tmp_path / "state", "a1")
+    assert 0o600 == (tmp_path / "state" / FILE_NAME).stat().st_mode & 0o777
+
+
+def test_a_first_start_has_nothing_and_no_problem(tmp_path):
+    """There is no file yet."""
+    assert (None, "") == mesh_file.load(tmp_path, "a1")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not understood"),
+        (b"\xff\xfe", "not understood"),
+        (b'{"version": 1}', "not understood"),
+        (b'{"version": 2}', "version 2, and this is a daemon for version 1"),
+        (b"x" * (mesh_file.MAX_BYTES + 1), "larger than"),
+    ],
+)
+def test_what_makes_no_sense_is_moved_aside(tmp_path, content, words):
+    """Whoever wants to look finds it; the daemon starts without it, and again the next time."""
+    (tmp_path / FILE_NAME).write_bytes(content)
+    kept, problem = mesh_file.load(tmp_path, "a1")
+
+    assert kept is None
+    assert words in problem
+    assert "moved aside as mesh.corrupt" in problem
+    assert content == (tmp_path / "mesh.corrupt").read_bytes()
+    assert (None, "") == mesh_file.load(tmp_path, "a1")
+
+
+def test_a_copied_disk_is_noticed(tmp_path):
+    """Another node's memory is no memory; its owner may come back for it."""
+    mesh_file.save(tmp_path, KEPT)
+    kept, problem = mesh_file.load(tmp_path, "b3")
+
+    assert kept is None
+    assert "is of node a1, and this is b3" in problem
+
+
+def test_a_disk_that_cannot_be_written_is_told(tmp_path):
+    """Nothing else depends on it."""
+    (tmp_path / "file").write_text("")
+    problem = mesh_file.save(tmp_path / "file", KEPT)
+
+    assert "is forgotten at the next restart" in problem
+
+
+def test_a_directory_in_the_files_place_is_told(tmp_path):
+    """It is not ours to remove."""
+    (tmp_path / FILE_NAME).mkdir()
+    kept, problem = mesh_file.load(tmp_path, "a1")
+
+    assert kept is None
+    assert FILE_NAME in problem

@@ -1,0 +1,276 @@
+"""What nodes tell each other of causes: who says what, who believes it, and which verdict it takes the place of."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.audit.peer_faults import EXPLAINS, MAX_TOLD, believe, confess, explain
+from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.events import PeerFault, PeersTold
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.outputs import VerdictChanged
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.status import FindingStatus
+from tests.support import hellos
+from tests.support.bench import Bench, ready
+
+
+def _told(fault, culprit):
+    return ToldFault(fault, NodeName(culprit))
+
+
+def _word(*, fault, culprit, source, is_own_leader=False):
+    return PeerFault(
+        fault=FaultCode(fault), culprit=NodeName(culprit), source=NodeName(source), is_own_leader=is_own_leader
+    )
+
+
+FORWARDING = _told(FaultCode.FORWARDING_OFF, "b1")
+GONE = _told(FaultCode.OVERLAY_DEVICE_MISSING, "b3")
+MAC = _told(FaultCode.VTEP_MAC_CHANGED, "b1")
+
+
+def _finding(fault, culprit, peer=""):
+    entry = CATALOGUE[fault]
+    return FindingStatus(
+        fault=fault,
+        layer=entry.layer,
+        severity=entry.severity,
+        device="",
+        subject="x",
+        peer=peer,
+        culprit=culprit,
+        since_ns=0,
+        because=(),
+        repair="none",
+        commands=(),
+    )
+
+
+def _verdict(fault, culprit):
+    entry = CATALOGUE[fault]
+    return Verdict(
+        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit, because=("probes die",)
+    )
+
+
+def _status(node, *findings, verdict=None):
+    bench: Bench = ready(node)
+    status = msgspec.structs.replace(bench.engine.status(bench.now, {}), findings=findings)
+    if verdict is None:
+        return status
+    return msgspec.structs.replace(status, pairs=(msgspec.structs.replace(status.pairs[0], verdict=verdict),))
+
+
+def _mesh(**told):
+    """Everybody's hellos, with what some of them have to tell."""
+    return {
+        name: msgspec.structs.replace(each, faults=told.get(name, ())) for name, each in hellos.whole_mesh().items()
+    }
+
+
+def test_a_node_tells_what_it_has_found_in_its_kernel():
+    """What concerns nobody else is not told: an entry of one peer."""
+    status = _status("b1", _finding(FaultCode.FORWARDING_OFF, "b1"), _finding(FaultCode.FDB_ENTRY_MISSING, "b1"))
+
+    assert (FORWARDING,) == confess(status, _mesh())
+
+
+ENTRIES = (
+    *(FaultCode.NEIGHBOUR_MISSING, FaultCode.NEIGHBOUR_WRONG_MAC),
+    *(FaultCode.FDB_ENTRY_MISSING, FaultCode.FDB_ENTRY_WRONG),
+)
+
+
+@pytest.mark.parametrize("fault", ENTRIES)
+def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
+    """By its gateway go the answers to them: they see a node that is silent. One of another neighbour stays at home."""
+    (told,) = confess(_status("b3", _finding(fault, "b3", "b1"), _finding(fault, "b3", "b2")), _mesh())
+    assert _told(fault, "b3") == told
+    assert () == confess(_status("b3", _finding(fault, "b3", "b2")), _mesh())
+    assert () == confess(_status("b1", _finding(fault, "b1", "b3")), _mesh())
+
+    mesh = _mesh(b3=(told,))
+    assert (told,) == confess(_status("b1"), mesh)
+    word = (_word(fault=fault, culprit="b3", source="b1"),)
+    assert word == believe(_mesh(b1=(told,)), "a2")
+    assert () == believe(_mesh(b1=(told,), b3=(told,)), "b2"), "a neighbour is answered without that entry"
+    assert fault is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
+    assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
+    assert FaultCode.LEADER_DEAD is explain(_verdict(FaultCode.LEADER_DEAD, "b3"), word).fault
+
+
+@pytest.mark.parametrize(
+    ("node", "verdict", "told"),
+    [
+        ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b3"), (_told(FaultCode.MTU_MISCONFIGURED, "b3"),)),
+        ("b1", _verdict(FaultCode.VTEP_MAC_CHANGED, "b1"), (MAC,)),
+        ("b1", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), (_told(FaultCode.ONE_WAY_BREAK, "a1"),)),
+        (
+            "b3",
+            _verdict(FaultCode.PROBE_PORT_BLOCKED, "b3"),
+            (_told(FaultCode.PROBE_PORT_BLOCKED, "b3"),),
+        ),
+        ("b3", _verdict(FaultCode.PROBE_PORT_BLOCKED, ""), ()),
+        ("b3", _verdict(FaultCode.PROBES_ONLY, "b3"), (_told(FaultCode.PROBES_ONLY, "b3"),)),
+        ("b1", _verdict(FaultCode.PROBES_ONLY, "a1"), (_told(FaultCode.PROBES_ONLY, "a1"),)),
+        ("b1", _verdict(FaultCode.PROBES_ONLY, ""), ()),
+        ("b3", _verdict(FaultCode.PROBES_ONLY, "a1"), ()),
+        ("b3", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), ()),
+        ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b2"), ()),
+        ("b1", _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), ()),
+    ],
+)
+def test_verdicts_are_told_that_only_this_node_can_know(node, verdict, told):
+    """Of its own devices; and a leader of its tunnel's two directions. What probes show, others see themselves."""
+    assert told == confess(_status(node, verdict=verdict), _mesh())
+
+
+def test_what_a_neighbour_says_of_itself_is_passed_on_in_its_own_location():
+    """Who has lost his overlay is not heard any farther."""
+    mesh = _mesh(b3=(GONE, _told(FaultCode.VTEP_MAC_CHANGED, "b1")))
+
+    assert (GONE,) == confess(_status("b1"), mesh)
+    assert () == confess(_status("a1"), mesh)
+
+
+def test_a_leader_passes_on_that_another_takes_nothing_new():
+    """Its own hello is a new flow to most, and to the other end of its tunnel maybe not."""
+    full = _told(FaultCode.CONNTRACK_FULL, "b1")
+    mesh = _mesh(b1=(full, FORWARDING))
+
+    assert (full,) == confess(_status("a1"), mesh)
+    assert () == confess(_status("a2"), mesh)
+
+
+def test_a_hello_stays_small():
+    """A node with everything wrong, of the longest name."""
+    many = tuple(_finding(fault, "b1") for fault in EXPLAINS)
+    long_names = tuple(_finding(fault, "n" * 200) for fault in EXPLAINS)
+
+    assert MAX_TOLD == len(confess(_status("b1", *many), _mesh()))
+    assert 1 == len(confess(_status("b1", *long_names), _mesh()))
+
+
+def test_a_word_is_believed_but_for_those_this_node_knows_better_or_not_at_all():
+    """Its own kernel speaks for itself; but of another MAC the others know alone."""
+    mesh = _mesh(b1=(FORWARDING,), b2=(FORWARDING, MAC), b3=(_told("melted", "b3"),))
+    leader = {"culprit": "b1", "source": "b1"}
+
+    assert (_word(fault=FaultCode.VTEP_MAC_CHANGED, culprit="b1", source="b2"),) == believe(mesh, "b1")
+    told = believe(mesh, "b3")
+    assert _word(fault=FaultCode.FORWARDING_OFF, is_own_leader=True, **leader) == told[0]
+    assert _word(fault=FaultCode.FORWARDING_OFF, **leader) == believe(mesh, "a3")[0]
+
+
+def test_a_word_about_a_mac_ends_with_who_found_it():
+    """b2 found it, b1 repeats it, and b2 does not take it from b1: else it would stand for ever."""
+    mesh = _mesh(b1=(MAC,))
+
+    assert () == confess(_status("b2"), mesh)
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict"),
+    [
+        (FORWARDING, _verdict(FaultCode.RELAY_NOT_FORWARDING, "b1")),
+        (GONE, _verdict(FaultCode.NODE_UNREACHABLE, "b3")),
+        (MAC, _verdict(FaultCode.ALL_PATHS_DOWN, "b1")),
+        (_told(FaultCode.MTU_MISCONFIGURED, "b3"), _verdict(FaultCode.MTU_BLACK_HOLE, "b3")),
+        (_told(FaultCode.CONNTRACK_INVALID, "b3"), _verdict(FaultCode.OFFLOAD_FAULT, "b3")),
+        (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.OVERLAY_NEW_FLOWS, "b1")),
+        (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
+        (_told(FaultCode.PROBES_ONLY, "b1"), _verdict(FaultCode.POD_UNREACHABLE, "b1")),
+    ],
+)
+def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
+    """Severity and evidence stay."""
+    told = _word(fault=fault.fault, culprit=fault.culprit, source="b2")
+    explained = explain(verdict, (told,))
+
+    assert (fault.fault, fault.culprit, verdict.severity) == (explained.fault, explained.culprit, explained.severity)
+    assert CATALOGUE[told.fault].layer is explained.layer
+    assert "probes die" == explained.because[-1]
+    assert explained.because[0].startswith("b2 says")
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict"),
+    [
+        (FORWARDING, _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
+        (FORWARDING, _verdict(FaultCode.RELAY_NOT_FORWARDING, "a1")),
+        (GONE, _verdict(FaultCode.LEADER_DEAD, "b3")),
+        (_told(FaultCode.WIREGUARD_KEY_MISMATCH, "b1"), _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1")),
+    ],
+)
+def test_another_fault_or_another_node_is_not_explained(fault, verdict):
+    """Two things may be wrong at once."""
+    assert verdict == explain(verdict, (_word(fault=fault.fault, culprit=fault.culprit, source="b1"),))
+
+
+@pytest.mark.parametrize(
+    ("fault", "blamed", "relays", "expected"),
+    [
+        (FaultCode.CONNTRACK_FULL, "", ("b1", "a1"), FaultCode.CONNTRACK_FULL),
+        (FaultCode.CONNTRACK_FULL, "", ("c1", "a1"), FaultCode.UNDETERMINED),
+        (FaultCode.CONNTRACK_FULL, "a1", ("b1", "a1"), FaultCode.UNDETERMINED),
+        (FaultCode.FORWARDING_OFF, "", ("b1", "a1"), FaultCode.UNDETERMINED),
+    ],
+)
+def test_a_relay_that_takes_nothing_new_explains_what_nothing_else_does(fault, blamed, relays, expected):
+    """Its table of connections is full, and which answers are missing is chance; other paths do not concern it."""
+    word = _word(fault=fault, culprit="b1", source="b1")
+    explained = explain(_verdict(FaultCode.UNDETERMINED, blamed), (word,), tuple(map(NodeName, relays)))
+
+    assert expected is explained.fault
+
+
+@pytest.mark.parametrize(
+    ("blamed", "relays", "culprit"), [("", ("b1", "a1"), "b1"), ("", ("c1", "a1"), ""), ("a1", ("b1", "a1"), "a1")]
+)
+def test_a_leader_tells_members_which_relay_passes_probes_only(blamed, relays, culprit):
+    """All pods elsewhere are silent for a member; whose word it already has, and what is on no way of its, stays."""
+    word = _word(fault=FaultCode.PROBES_ONLY, culprit="b1", source="a1")
+    explained = explain(_verdict(FaultCode.PROBES_ONLY, blamed), (word,), tuple(map(NodeName, relays)))
+
+    assert (FaultCode.PROBES_ONLY, culprit) == (explained.fault, explained.culprit)
+
+
+def test_a_members_own_leader_knows_what_ails_its_tunnel():
+    """The member blames the other end; a leader elsewhere says nothing of this tunnel."""
+    verdict = _verdict(FaultCode.WIREGUARD_BLOCKED, "a1")
+    word = _word(fault=FaultCode.ALLOWED_IPS_STOLEN, culprit="b1", source="b1")
+    own = msgspec.structs.replace(word, is_own_leader=True)
+
+    assert verdict == explain(verdict, (word,))
+    assert ("b1", Layer.WIREGUARD) == (explain(verdict, (own,)).culprit, explain(verdict, (own,)).layer)
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_own", "culprit"),
+    [(Layer.WIREGUARD, True, "b1"), (Layer.WIREGUARD, False, "a1"), (Layer.OVERLAY, True, "a1")],
+)
+@pytest.mark.parametrize("fault", [FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE])
+def test_a_members_own_leader_knows_which_end_of_its_tunnel_is_too_small(fault, layer, is_own, culprit):
+    """ICMP tells the member a size, and not whose: the far end of the tunnel is its guess."""
+    word = msgspec.structs.replace(
+        _word(fault=FaultCode.MTU_MISCONFIGURED, culprit="b1", source="b1"), is_own_leader=is_own
+    )
+    explained = explain(msgspec.structs.replace(_verdict(fault, "a1"), layer=layer), (word,))
+
+    assert culprit == explained.culprit
+
+
+def test_the_engine_states_what_peers_told_it():
+    """b3 is silent for a1, and says why by way of b1."""
+    bench: Bench = ready("a1")
+    told = _word(fault=FaultCode.OVERLAY_DEVICE_DOWN, culprit="b3", source="b1")
+    bench.engine.handle(PeersTold(faults=(told,)), bench.now)
+    bench.silent = lambda plan: plan.peer == "b3"
+    bench.run(8 * SECOND)
+    named = [each.verdict for each in bench.said(VerdictChanged)]
+
+    assert (FaultCode.OVERLAY_DEVICE_DOWN, "b3") in {(each.fault, each.culprit) for each in named}
+    assert FaultCode.NODE_UNREACHABLE not in {each.fault for each in named}

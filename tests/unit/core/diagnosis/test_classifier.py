@@ -1,0 +1,326 @@
+"""The table of verdicts: a case for every rule that hits it and only it, and what is added afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import fields, replace
+
+from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
+from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces
+from meshwatchd.core.diagnosis.rules import TABLE
+from meshwatchd.core.pmtu.verdict import SizeFinding
+from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
+from meshwatchd.model.ids import Layer
+
+ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
+
+LEGS: dict[str, Any] = {field.name: ALIVE for field in fields(Evidence) if field.type is Leg}
+HEALTHY = Evidence(
+    pair=0,
+    is_leader=False,
+    self_name="b3",
+    own_leader="b1",
+    remote_leader="a1",
+    is_anything_alive=True,
+    is_active_down=False,
+    is_unproven=False,
+    is_standby_missing=False,
+    has_good_standby=True,
+    silent_nodes=(),
+    silent_ip6=(),
+    silent_canaries=(),
+    mismatched_nodes=(),
+    log_likelihood=0.0,
+    **LEGS,
+)
+MEMBER = replace(HEALTHY, path=DEAD, path_to_relay=DEAD, pinned=DEAD, is_active_down=True)
+
+
+def sized(fault):
+    """All is well but for the sizes."""
+    found = SizeFinding(
+        fault=fault, layer=CATALOGUE[fault].layer, severity=Severity.WARNING, culprit="b1", because=("measured",)
+    )
+    return replace(HEALTHY, sizes=found)
+
+
+LEADER = replace(MEMBER, is_leader=True, self_name="b1")
+
+LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_overlay_direct=True)
+
+# One case for each line of the table, in its order: what the node knows, whom it must name.
+CASES = [
+    (
+        "no probe passes and every canary is answered",
+        replace(MEMBER, overlay=UNKNOWN, answering_canaries=("web",)),
+        "",
+    ),
+    (
+        "nobody answers, and others sign with another key",
+        replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN, mismatched_nodes=("a1", "b1")),
+        "b3",
+    ),
+    ("this node does not hear itself, and the others well", replace(HEALTHY, own_loop=DEAD), "b3"),
+    (
+        "this node does not hear itself",
+        replace(HEALTHY, own_loop=DEAD, path=UNKNOWN, path_to_relay=UNKNOWN, underlay=UNKNOWN),
+        "b3",
+    ),
+    (
+        "no tunnel of this node answers, and the hosts behind them do",
+        replace(
+            LONE_LEADER,
+            is_anything_alive=False,
+            beside=Beside(tunnels=DEAD, outside=ALIVE, has_outside=True, outside_elsewhere=ALIVE),
+        ),
+        "b1",
+    ),
+    ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
+    (
+        "own leader silent below the overlay",
+        replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, overlay_pinned=UNKNOWN, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    ("fresh overlay flows to the own leader die", replace(MEMBER, overlay=DEAD, own_view_wireguard=UNKNOWN), "b1"),
+    (
+        "all overlay flows to the own leader die",
+        replace(MEMBER, overlay=DEAD, overlay_pinned=DEAD, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    (
+        "leader's fresh flows to its members die",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_underlay=UNKNOWN),
+        "b1",
+    ),
+    (
+        "leader's flows to its members all die",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_pinned=DEAD),
+        "b1",
+    ),
+    (
+        "nothing passes to the own leader by IPIP",
+        replace(MEMBER, ipip=DEAD, own_view_wireguard=UNKNOWN),
+        "b1",
+    ),
+    (
+        "members say that nothing passes to this leader by IPIP",
+        replace(HEALTHY, is_leader=True, self_name="b1", members_ipip=DEAD),
+        "b1",
+    ),
+    (
+        "probes arrive through the tunnel that answers nothing",
+        replace(LEADER, wireguard=DEAD, remote_view_leader=UNKNOWN),
+        "a1",
+    ),
+    (
+        "the remote leader's neighbours miss it",
+        replace(LEADER, wireguard=DEAD, remote_view_leader=DEAD, inbound=UNKNOWN),
+        "a1",
+    ),
+    (
+        "all tunnels to the remote leader are dead, and its host answers outside of them",
+        replace(
+            LONE_LEADER,
+            remote_view_leader=DEAD,
+            beside=Beside(tunnels=ALIVE, outside=ALIVE, has_outside=True),
+        ),
+        "a1",
+    ),
+    ("the tunnel is dead, seen by a leader", replace(LEADER, wireguard=DEAD, inbound=DEAD), "a1"),
+    ("the tunnel is dead, heard by a member", replace(MEMBER, own_view_wireguard=DEAD), "a1"),
+    (
+        "fresh overlay flows die over a tunnel that answers",
+        replace(LEADER, is_overlay_direct=True, pinned=ALIVE),
+        "a1",
+    ),
+    ("all overlay flows die over a tunnel that answers", replace(LEADER, is_overlay_direct=True), "a1"),
+    (
+        "fresh flows beyond the remote leader die",
+        replace(LEADER, path_to_relay=ALIVE, pinned=ALIVE, remote_view_overlay=UNKNOWN),
+        "a1",
+    ),
+    (
+        "the remote leader says its overlay is dead",
+        replace(LEADER, path_to_relay=ALIVE, remote_view_overlay=DEAD),
+        "a1",
+    ),
+    (
+        "the remote leader's neighbours miss it by IPIP",
+        replace(LEADER, path_to_relay=ALIVE, remote_view_ipip=DEAD),
+        "a1",
+    ),
+    ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
+    ("the own leader answers and forwards nothing", MEMBER, "b1"),
+    ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
+    ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
+    ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
+    ("large packets vanish", sized(FaultCode.MTU_BLACK_HOLE), "b1"),
+    ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
+    ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
+    ("all canaries are silent", replace(HEALTHY, silent_canaries=(("web", "a3"), ("dns", "a2"))), ""),
+    ("only a kubelet is silent", replace(HEALTHY, silent_kubelets=(("kubelet", "a3"),)), "a3"),
+    ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
+    ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),
+    ("a standby carries less", sized(FaultCode.STANDBY_MTU_SMALLER), "b1"),
+    ("a device promises too much", sized(FaultCode.MTU_MISCONFIGURED), "b1"),
+    ("the kernel was told lies", sized(FaultCode.MTU_POISONED), "b1"),
+    ("fragments are dropped", sized(FaultCode.FRAGMENTS_DROPPED), "b1"),
+    (
+        "services accept connections, and full segments do not get there",
+        replace(HEALTHY, bulk=BulkPlaces(lost=(("web", "a2"), ("dns", "a3")), carried=(("lead", "a1"),))),
+        "a1",
+    ),
+    ("all is well", HEALTHY, ""),
+]
+CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
+
+
+def test_there_is_a_case_for_every_rule():
+    """Whoever adds a line adds a case; the order is the table's."""
+    assert len(TABLE) == len(CASES)
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_each_case_hits_its_rule_and_only_it(index):
+    """But for the catch-alls below it: a rule that needs its place in the order would hide what it stands for."""
+    _, evidence, culprit = CASES[index]
+    hits = [number for number, rule in enumerate(TABLE) if rule.matches(evidence)]
+    verdict = classify(evidence)
+
+    assert index == hits[0]
+    assert all(TABLE[number].fault in CATCH_ALLS for number in hits[1:]), [TABLE[n].fault for n in hits]
+    assert (TABLE[index].fault, culprit) == (verdict.fault, verdict.culprit)
+    assert CATALOGUE[verdict.fault].layer is verdict.layer
+    assert verdict.because
+    assert all(verdict.because)
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_without_a_good_standby_all_paths_are_down(index):
+    """The culprit and the evidence stay; a node that blames itself says nothing about paths."""
+    evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
+    plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
+
+    if not evidence.is_anything_alive or plain.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED):
+        assert plain == verdict
+        return
+    assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (
+        verdict.fault,
+        verdict.culprit,
+        verdict.severity,
+    )
+    assert plain.because == verdict.because[1:]
+    assert plain.fault in verdict.because[0]
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
+def test_a_fault_that_traffic_goes_around_is_a_warning(index):
+    """On standby the sick leader loses no packets; nothing is critical unless the path in use is down."""
+    assert Severity.CRITICAL is not classify(replace(CASES[index][1], is_active_down=False)).severity
+
+
+@pytest.mark.parametrize(
+    ("inbound", "direction"),
+    [(ALIVE, Direction.OUTBOUND), (DEAD, Direction.INBOUND), (UNKNOWN, Direction.UNKNOWN)],
+)
+def test_the_direction_follows_from_what_still_arrives(inbound, direction):
+    """A silent peer whose own probes arrive here is reached by nothing of ours."""
+    assert direction is classify(replace(MEMBER, inbound=inbound)).direction
+    assert Direction.UNKNOWN is classify(replace(HEALTHY, inbound=inbound)).direction
+
+
+def test_what_arrives_is_part_of_the_evidence():
+    """The sentence names the own leader; nothing is said of what is not known."""
+    sentences = {leg: classify(replace(MEMBER, overlay=DEAD, inbound=leg)).because for leg in Leg}
+
+    assert "probes of b1 still arrive here: packets die on the way to it" in sentences[ALIVE]
+    assert any("no fresh probe of b1 arrives" in sentence for sentence in sentences[DEAD])
+    assert len(sentences[UNKNOWN]) == len(sentences[ALIVE]) - 1
+
+
+def test_a_member_does_not_blame_the_far_side_while_its_own_is_doubtful():
+    """One answer of the remote leader may have ridden on a remembered flow of the own one."""
+    evidence = replace(MEMBER, overlay=UNKNOWN, path_to_relay=ALIVE, pinned=ALIVE)
+
+    assert FaultCode.UNDETERMINED is classify(evidence).fault
+
+
+def test_ip6_names_the_lowest_layer_it_is_lost_on():
+    """Where the twin by IPv4 answers on all of them, that is the one to look at."""
+    verdict = classify(replace(HEALTHY, silent_ip6=((Layer.OVERLAY, "b1"), (Layer.RELAY, "a1"), (Layer.RELAY, "a3"))))
+
+    assert (FaultCode.ADDRESS_FAMILY_BROKEN, Layer.OVERLAY, "b1") == (verdict.fault, verdict.layer, verdict.culprit)
+    assert "silent by IPv6 on layer overlay: b1" == verdict.because[0]
+    assert "silent by IPv6 on layer relay: a1, a3" == verdict.because[1]
+
+
+def test_a_silent_canary_is_named_as_consequence_of_what_is_broken_below():
+    """And only of that: another node's silence, or a standby's, explains nothing."""
+    canaries = (("web", "a3"), ("dns", "a2"))
+    broken = classify(replace(MEMBER, overlay=DEAD, silent_canaries=canaries))
+    node = classify(replace(HEALTHY, silent_nodes=("a2",), silent_canaries=canaries))
+
+    assert FaultCode.OVERLAY_NEW_FLOWS is broken.fault
+    assert ("canary web on a3 is silent in consequence", "canary dns on a2 is silent in consequence") == (
+        broken.because[-2:]
+    )
+    assert FaultCode.NODE_UNREACHABLE is node.fault
+    assert ["canary dns on a2 is silent in consequence"] == [s for s in node.because if "canary" in s]
+    assert not explains(FaultCode.STANDBY_DOWN, "", "a3")
+
+
+def test_a_node_that_does_not_hear_itself_accuses_nobody():
+    """Whatever else it takes for dead."""
+    evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, ipip=DEAD, own_loop=DEAD, has_good_standby=False)
+
+    assert (FaultCode.LOCAL, "b3") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+def test_a_node_that_hears_new_flows_answered_is_not_deaf():
+    """Its reflector's ports are closed: known flows die with them, whose source ports are among those."""
+    evidence = replace(MEMBER, own_loop=DEAD, own_view_wireguard=UNKNOWN)
+
+    assert (FaultCode.PROBE_PORT_BLOCKED, "b3") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+@pytest.mark.parametrize("pinned", ["overlay_pinned", "pinned"])
+def test_a_leader_that_answers_known_flows_is_not_dead(pinned):
+    """A full table of connections takes nothing new, on no layer, and goes on with what it knows."""
+    evidence = replace(MEMBER, underlay=DEAD, overlay=DEAD, overlay_pinned=UNKNOWN, own_view_wireguard=DEAD)
+    alive: dict[str, Any] = {pinned: ALIVE}
+    verdict = classify(replace(evidence, **alive))
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "b1") == (verdict.fault, verdict.culprit)
+    assert "b1's underlay address answers" not in verdict.because
+    assert "new flows to b1's underlay address die as well" in verdict.because
+    assert FaultCode.LEADER_DEAD is classify(evidence).fault
+
+
+@pytest.mark.parametrize("seen_from", [LEADER, replace(MEMBER, own_view_wireguard=DEAD)])
+@pytest.mark.parametrize("neighbours", [ALIVE, DEAD])
+def test_a_remote_leader_that_passes_known_flows_is_neither_dead_nor_cut_off(seen_from, neighbours):
+    """New flows to itself die as well, so that its neighbours miss it and its tunnel looks dead."""
+    evidence = replace(seen_from, wireguard=DEAD, inbound=UNKNOWN, remote_view_leader=neighbours, pinned=ALIVE)
+    verdict = classify(evidence)
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "a1") == (verdict.fault, verdict.culprit)
+    assert "new flows to a1 itself die as well" in verdict.because
+
+
+@pytest.mark.parametrize("to_relay", [UNKNOWN, DEAD])
+def test_a_member_that_was_lucky_with_its_own_leader_blames_nobody_for_new_flows(to_relay):
+    """Its leader's overlay takes known flows only, and three new ones rode on such: the leader's tunnel is alive."""
+    evidence = replace(MEMBER, path_to_relay=to_relay, pinned=ALIVE)
+
+    assert (FaultCode.UNDETERMINED, "") == (classify(evidence).fault, classify(evidence).culprit)
+
+
+@pytest.mark.parametrize("overlay", [UNKNOWN, DEAD])
+def test_ipip_is_blamed_only_where_the_overlay_below_is_known_to_live(overlay):
+    """When the overlay dies its members tell of the IPIP leg first, by either side's rule."""
+    far = replace(LEADER, path_to_relay=ALIVE, remote_view_ipip=DEAD, remote_view_overlay=overlay)
+    own = replace(HEALTHY, is_leader=True, self_name="b1", members_ipip=DEAD, members_overlay=overlay)
+
+    assert FaultCode.IPIP_BLACK_HOLE not in {classify(far).fault, classify(own).fault}

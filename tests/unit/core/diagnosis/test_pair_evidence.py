@@ -1,0 +1,285 @@
+"""From sessions to legs, and from legs to evidence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, leg
+from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, View, encode
+from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.core.session.cusum import MISS_NATS
+from meshwatchd.core.session.session import Outcome
+from meshwatchd.model.events import Banner, OtherKeySeen
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.settings import MS, SECOND
+from tests.support.bench import RTT_NS, Bench, primary_is_silent, ready
+from tests.support.lab_mesh import direct_settings, direct_snapshot
+
+ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
+
+
+def _counting(hits, misses, *, nats=0.0, is_proven=True):
+    return SimpleNamespace(since=lambda _: (hits, misses), cusum=SimpleNamespace(nats=nats), is_proven=is_proven)
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "expected"),
+    [
+        *[(0, 0, UNKNOWN), (1, 0, UNKNOWN), (2, 0, UNKNOWN), (3, 0, ALIVE), (0, 1, UNKNOWN), (0, 2, DEAD)],
+        *[(1, 2, DEAD), (2, 2, UNKNOWN), (3, 1, UNKNOWN), (4, 1, ALIVE), (7, 2, UNKNOWN), (8, 2, ALIVE)],
+        # Half of the flows remembered, a quarter of them dead, everyday loss.
+        *[(10, 9, DEAD), (15, 5, UNKNOWN), (18, 2, ALIVE)],
+    ],
+)
+def test_while_suspected_a_leg_needs_more_than_luck(hits, misses, expected):
+    """One of six new flows survives the fault: three answers on four probes each are no accident."""
+    assert expected is leg((_counting(hits, misses),), 1)
+
+
+def test_sessions_of_a_leg_are_counted_together():
+    """Two members, three answers in all; a session that was never up has no say."""
+    assert ALIVE is leg((_counting(2, 0), _counting(1, 0)), 1)
+    assert UNKNOWN is leg((_counting(0, 9, is_proven=False),), 1)
+
+
+@pytest.mark.parametrize(
+    ("nats", "expected"),
+    [([], UNKNOWN), ([0.0, 30.0], ALIVE), ([3 * MISS_NATS] * 2, DEAD), ([1.5 * MISS_NATS] * 2, UNKNOWN)],
+)
+def test_with_nothing_suspected_standing_states_decide(nats, expected):
+    """One calm session makes a leg alive, all of them disturbed make it dead."""
+    assert expected is leg(tuple(_counting(0, 0, nats=value) for value in nats), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("a1", {0: {"b2", "b3"}, 1: {"b3"}, 2: set(), 3: set()}),
+        ("a3", {0: {"b2", "b3"}, 1: {"b3"}, 2: {"b2", "b3"}, 3: {"b3"}}),
+        ("b1", {0: {"a2", "a3"}, 1: set(), 2: {"a3"}, 3: set()}),
+    ],
+)
+def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
+    """The relay's own answers do not need its forwarding."""
+    watch = ready(name).conductor.watch
+
+    assert groups == {path.rank: {s.plan.peer for s in watch.group(path).sessions} for path in watch.paths}
+
+
+def test_each_session_feeds_the_group_of_its_path_only():
+    """Fresh and known flows of a path judge it; segments and effective probes explain, they do not condemn."""
+    bench = ready("a3")
+    watch = bench.conductor.watch
+    for session in bench.engine.state.schedule.sessions:
+        judges = [group for group in watch.groups.values() if session in (*group.sessions, *group.controls)]
+
+        assert judges == list(watch.groups_of(session))
+        assert not judges or (session.plan.layer is Layer.RELAY and judges == [watch.groups[session.plan.path]])
+    for group in watch.groups.values():
+        assert {FlowClass.FRESH} >= {session.plan.flow for session in group.sessions}
+        assert {FlowClass.PINNED} >= {session.plan.flow for session in group.controls}
+
+
+@pytest.mark.parametrize(("name", "roles"), [("a1", (True, "a1", "b1")), ("b3", (False, "b1", "a1"))])
+def test_a_pair_knows_its_two_leaders(name, roles):
+    """From either side."""
+    watch = ready(name).conductor.watch
+
+    assert roles == (watch.is_leader, watch.own_leader, watch.remote_leader)
+
+
+def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
+    """Every other path and the own voice; the layers below the path and its relay."""
+    watch = ready("a3").conductor.watch
+    group, replacing, explaining = watch.group(watch.primary), watch.replacing(watch.primary), watch.explaining()
+
+    assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in group.sessions}
+    assert {Layer.SELF, Layer.RELAY} == {s.plan.layer for s in replacing}
+    assert {1, 2, 3} == {s.plan.path for s in replacing if s.plan.layer is Layer.RELAY}
+    assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in explaining}
+    assert not {id(s) for s in (*replacing, *explaining)} & {id(s) for s in group.sessions}
+
+
+def test_in_health_every_leg_of_a_member_is_alive():
+    """And those a member does not have are unknown."""
+    evidence = _evidence(ready("a3"))
+
+    assert {ALIVE} == {evidence.path, evidence.path_to_relay, evidence.underlay, evidence.overlay, evidence.pinned}
+    assert {UNKNOWN} == {evidence.wireguard, evidence.members_overlay, evidence.own_view_wireguard}
+    assert ((), False, True) == (evidence.silent_nodes, evidence.is_active_down, evidence.is_anything_alive)
+
+
+def test_in_health_every_leg_of_a_leader_is_alive():
+    """It looks at its members instead of at itself."""
+    evidence = _evidence(ready("a1"))
+
+    assert {ALIVE} == {evidence.path, evidence.wireguard, evidence.members_overlay, evidence.members_underlay}
+    assert {UNKNOWN} == {evidence.underlay, evidence.overlay}
+
+
+def test_during_a_fault_only_what_came_since_counts():
+    """The path is dead; the layers below answer probes of the burst."""
+    bench = ready("a3")
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+    evidence = _evidence(bench)
+
+    assert (DEAD, DEAD, DEAD) == (evidence.path, evidence.path_to_relay, evidence.pinned)
+    assert (ALIVE, ALIVE) == (evidence.underlay, evidence.overlay)
+
+
+def test_one_silent_node_is_named():
+    """Its neighbours answer over the same path."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b3"
+    bench.run(3 * SECOND)
+
+    assert ("b3",) == _evidence(bench).silent_nodes
+
+
+def test_a_silent_node_that_signs_with_another_key_is_told_apart():
+    """b2 answers nothing while its packets arrive; of nodes that answer, or are not probed, the claim means nothing."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b2"
+    # Answers are still on their way when it falls silent.
+    bench.run(RTT_NS + RECENT_NS + MS)
+    for peer in ("b2", "b3", "nobody"):
+        bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
+
+    assert ("b2",) == _evidence(bench).mismatched_nodes
+    bench.run(KEY_NEWS_NS + 1)
+    assert () == _evidence(bench).mismatched_nodes
+
+
+def test_a_silent_remote_leader_is_named_while_its_path_is_good():
+    """Its daemon is gone, its forwarding is not."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.peer == "b1"
+    bench.run(3 * SECOND)
+
+    assert ("b1",) == _evidence(bench).silent_nodes
+
+
+def test_what_peers_say_counts_once_they_can_have_noticed():
+    """Good news of a peer is old news for a while after the suspicion; bad news counts at once."""
+    for leg_said, early, late in ((ALIVE, UNKNOWN, ALIVE), (DEAD, DEAD, DEAD)):
+        bench = ready("a3")
+        up, known = encode({(0, View.WIREGUARD): leg_said})
+        bench.banners["a1"] = Banner(view_up=up, view_known=known)
+        bench.silent = primary_is_silent
+        bench.run(150 * MS)
+        assert early is _evidence(bench).own_view_wireguard
+        bench.run(2 * VIEW_SETTLE_NS)
+
+        assert late is _evidence(bench).own_view_wireguard
+
+
+def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
+    """What each is the best witness of."""
+    assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {
+        view for _, view in ready("a1").conductor.watch.legs()
+    }
+    assert {View.RELAY_PATH, View.LEADER_UNDERLAY, View.LEADER_IPIP} == {
+        view for _, view in ready("a2").conductor.watch.legs()
+    }
+
+
+@pytest.mark.parametrize(
+    ("misses", "has_moved", "expected"),
+    [(3, True, UNKNOWN), (4, True, DEAD), (4, False, UNKNOWN), (7, False, UNKNOWN), (8, False, DEAD)],
+)
+def test_a_leader_accuses_its_overlay_on_more_than_bad_luck(misses, has_moved, expected):
+    """Its own path is fine: nothing else speaks for the accusation, but that others have made traffic leave the path.
+
+    Four misses of each of two members come about by chance within hours where 5 % of all packets are lost.
+    """
+    bench = ready("b1")
+    for session in bench.conductor.watch.members_overlay:
+        for _ in range(misses):
+            session.cusum.miss(bench.now)
+
+    assert expected is bench.conductor.watch._members_leg(0, has_moved=has_moved)
+
+
+def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_answers():
+    """What it answered before says nothing about now."""
+    bench = ready("b1")
+    up, known = encode({(0, View.LEADER_IPIP): DEAD})
+    for peer in ("b2", "b3"):
+        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+    evidence = _evidence(bench)
+    assert (DEAD, UNKNOWN) == (evidence.members_ipip, evidence.members_overlay)
+
+    bench.run(3 * SECOND)
+    assert (DEAD, ALIVE) == (_evidence(bench).members_ipip, _evidence(bench).members_overlay)
+
+
+def _evidence(bench):
+    return bench.conductor._evidence(bench.now)
+
+
+@pytest.mark.parametrize(("nats_of", "expected"), [(0, ALIVE), (1, DEAD), (3, DEAD)])
+def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
+    """One miss out of nowhere: a reason for them to look, long before this node may condemn anything."""
+    bench = ready("a3")
+    watch = bench.conductor.watch
+    group = watch.group(watch.primary)
+    for session in (group.sessions * 3)[:nats_of]:
+        group.observe(session, Outcome.MISS, bench.now)
+
+    assert expected is watch.legs()[0, View.RELAY_PATH]
+
+
+@pytest.mark.parametrize(("gap_ms", "expected"), [(200, ALIVE), (2_000, DEAD)])
+def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
+    """Three probes a second came before the suspicion; what comes since is measured by that, not by our own timers."""
+    bench = ready("a3")
+    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    for at in (*range(bench.now, since, 300 * MS), *range(since, since + 3 * SECOND, gap_ms * MS)):
+        watch.note_heard("a1", Layer.OVERLAY, NO_PATH, at)
+
+    assert expected is watch._inbound(since, since + 3 * SECOND)
+    assert UNKNOWN is watch._inbound(since, since + 500 * MS)
+
+
+@pytest.mark.parametrize(("told", "expected"), [(ALIVE, ALIVE), (DEAD, DEAD), (UNKNOWN, UNKNOWN)])
+def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, expected):
+    """n1 asks whether n2 lives: n3 tells what its own tunnel to n2 says, which is a pair that n1 is no part of."""
+    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
+    bench.run(2 * SECOND)
+    watch = bench.engine.state.conductors[0].watch
+    assert ("n1", "n2", (("n3", 2),)) == (watch.own_leader, watch.remote_leader, watch._elsewhere)
+    up, known = encode({} if told is UNKNOWN else {(2, View.WIREGUARD): told})
+    bench.hear("n3", None, Banner(view_up=up, view_known=known))
+
+    assert expected is bench.engine.state.conductors[0]._evidence(bench.now).remote_view_leader
+
+
+@pytest.mark.parametrize(("path", "expected"), [(0, ALIVE), (1, UNKNOWN)])
+def test_what_arrives_by_a_standby_is_no_sign_of_life_of_the_tunnel(path, expected):
+    """A blocked tunnel was called a break of one direction, since the far nodes' probes came in over standby links."""
+    bench = ready("a1")
+    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    for at in range(bench.now, since + 3 * SECOND, 300 * MS):
+        for peer in ("b2", "b3"):
+            watch.note_heard(peer, Layer.RELAY, path, at)
+
+    assert expected is watch._inbound(since, since + 3 * SECOND)
+
+
+def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
+    """Its address is wg0's; a pod's canary crosses flannel.1 as the probes of the path do."""
+    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
+    bench.run(2 * SECOND)
+    watch = bench.engine.state.conductors[0].watch
+    behind = watch._behind(watch.primary)
+    (one, *_) = (plan for plan in bench.plans.values() if plan.peer == "n2")
+
+    assert not watch._refutes(behind, msgspec.structs.replace(one, destination="10.8.0.2"))
+    assert watch._refutes(behind, msgspec.structs.replace(one, destination="10.42.2.7"))
+    assert not watch._refutes(behind, msgspec.structs.replace(one, peer=NodeName("n3"), destination="10.42.3.7"))

@@ -1,0 +1,33 @@
+"""The table as a whole: a verdict for whatever is known, and a rule for every fault that probes find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from meshwatchd.core.diagnosis.classifier import Leg, classify
+from meshwatchd.core.diagnosis.rules import TABLE
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.path_faults import PATH_FAULTS
+from meshwatchd.model.size_faults import SIZE_FAULTS
+from tests.unit.core.diagnosis.test_classifier import HEALTHY, LEGS
+
+DEAD, UNKNOWN = Leg.DEAD, Leg.UNKNOWN
+
+
+def test_the_table_is_total():
+    """Its last line asks nothing, so there is a verdict whatever is known."""
+    unknown: dict[str, Any] = dict.fromkeys(LEGS, UNKNOWN)
+    nothing = replace(HEALTHY, **unknown, is_anything_alive=False)
+
+    assert FaultCode.NONE is TABLE[-1].fault is classify(nothing).fault
+    broken = replace(nothing, path=DEAD, is_anything_alive=True)
+    assert FaultCode.UNDETERMINED is classify(broken).fault
+
+
+def test_every_fault_of_paths_but_one_has_a_rule():
+    """`all-paths-down` is what becomes of the others when there is nowhere to go."""
+    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)}
+
+    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}

@@ -1,0 +1,117 @@
+"""Who agrees with whom, and over which probes they speak."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.diagnosis.peer_views import LOST_NS
+from meshwatchd.core.failover.state_machine import Intent
+from meshwatchd.model.events import Banner, CoordinationKind, Reason
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.settings import Mode
+from tests.support.bench import ready
+from tests.support.lab_mesh import settings_for
+
+
+@pytest.mark.parametrize(
+    ("name", "partners"),
+    [
+        ("a1", [None, "b2", None, None]),
+        ("a2", [None, None, "b1", "b2"]),
+        ("a3", [None, None, None, None]),
+        ("b1", [None, None, "a2", None]),
+        ("b2", [None, "a1", None, "a2"]),
+    ],
+)
+def test_the_two_relays_of_a_path_agree_on_it(name, partners):
+    """Nobody else has a say; on the way home there is no one to ask while one is at home."""
+    bench = ready(name)
+    context = bench.conductor.context
+
+    assert partners == [context.partner(path, bench.now) for path in context.watch.paths]
+    assert name == context.local_node
+
+
+def test_failback_is_agreed_by_those_who_hold_the_overrides():
+    """The relays of the path that is left."""
+    bench = ready("b2")
+    context = bench.conductor.context
+    context.mover.active = context.watch.paths[3]
+
+    assert "a2" == context.partner(context.watch.primary, bench.now)
+
+
+def test_neighbours_are_the_rest_of_the_location():
+    """Those a relay has to tell."""
+    assert ["a1", "a3"] == list(ready("a2").conductor.context.neighbours())
+
+
+def _said(bench, to, rank):
+    context = bench.conductor.context
+    intent = Intent(target=context.watch.paths[rank], generation=1, nonce=1, began=0, reason=Reason.BROKEN)
+    (probe,) = context.say(CoordinationKind.PROPOSE, to, intent, bench.now)
+    assert to == probe.coordination.target
+    return bench.plans[probe.session]
+
+
+def test_relays_speak_over_the_path_they_speak_of():
+    """The message proves the path; neighbours are told over the underlay, which no overlay fault touches."""
+    bench = ready("a2")
+
+    assert (Layer.RELAY, 3, "b2") == _where(_said(bench, "b2", 3))
+    assert (Layer.RELAY, 2, "b1") == _where(_said(bench, "b1", 2))
+    assert (Layer.UNDERLAY, "a3") == (_said(bench, "a3", 3).layer, _said(bench, "a3", 3).peer)
+
+
+def test_who_only_observes_answers_over_what_there_is():
+    """Standby sessions are not laid out then; a refusal still has to arrive."""
+    bench = ready("a1", settings=settings_for("a1", mode=Mode.OBSERVE))
+
+    assert (Layer.RELAY, 0, "b2") == _where(_said(bench, "b2", 1))
+    assert not bench.conductor.context.is_enforcing
+
+
+def _where(plan):
+    return plan.layer, plan.path, plan.peer
+
+
+def _silent(bench, *names):
+    """As if these had not been heard for a second."""
+    for name in names:
+        bench.engine.state.views.note(name, Banner(), bench.now - LOST_NS)
+
+
+def test_the_way_home_from_a_dead_relay_is_agreed_with_the_leader():
+    """A dead relay agrees to nothing: what is left of its path asks the mesh's own leader over there."""
+    bench = ready("a1")
+    context = bench.conductor.context
+    context.mover.active = context.watch.paths[1]
+    assert "b2" == context.partner(context.watch.primary, bench.now)
+    _silent(bench, "b2")
+    assert "b1" == context.partner(context.watch.primary, bench.now)
+
+
+def test_with_both_relays_dead_the_leaders_agree():
+    """And nobody else: a3 has no say in any case."""
+    for name, partner in (("a1", "b1"), ("b1", "a1"), ("a3", None)):
+        bench = ready(name)
+        context = bench.conductor.context
+        context.mover.active = context.watch.paths[3]
+        _silent(bench, "a2")
+        assert None is context.partner(context.watch.primary, bench.now)
+        _silent(bench, "b2")
+        assert partner == context.partner(context.watch.primary, bench.now)
+
+
+def test_a_leader_answers_for_its_dead_relay_and_for_no_other():
+    """b1 for b2, to those who may ask, on the way home only."""
+    bench = ready("b1")
+    context = bench.conductor.context
+    home, left = context.watch.paths[0], context.watch.paths[3]
+    assert not context.stands_in(home, left, NodeName("a2"), bench.now)
+    _silent(bench, "b2")
+    assert context.stands_in(home, left, NodeName("a2"), bench.now)
+    assert context.stands_in(home, left, NodeName("a1"), bench.now)
+    assert not context.stands_in(home, left, NodeName("a3"), bench.now)
+    assert not context.stands_in(context.watch.paths[2], left, NodeName("a2"), bench.now)
+    assert not context.stands_in(home, home, NodeName("a1"), bench.now)

@@ -1,0 +1,162 @@
+"""One pair from evidence to action, in order: ready, verdict, decision, held or done or advised."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.failover.pair_controller import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
+from meshwatchd.core.failover.state_machine import PATIENCE_NS
+from meshwatchd.model.events import MeshStirred, SnapshotReceived, Stalled
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.outputs import (
+    ApplySwitch,
+    DaemonReady,
+    FailoverAdvised,
+    FailoverHeld,
+    FailoverProposed,
+    VerdictChanged,
+)
+from meshwatchd.model.settings import MS, SECOND, Mode
+from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
+
+
+def _faults(bench, since=0):
+    return [fact.verdict.fault for fact in bench.said(VerdictChanged, since=since)]
+
+
+def test_ready_is_told_once_when_every_path_has_answered():
+    """Nobody is judged before."""
+    bench = Bench("a3")
+    bench.run(300 * MS)
+    assert not bench.conductor.is_ready
+    bench.run(5 * SECOND)
+
+    assert [0] == [fact.pair for fact in bench.said(DaemonReady)]
+
+
+def test_a_standby_that_never_answers_delays_readiness_no_longer_than_the_grace():
+    """Its link may still be shaking hands; after that it is reported, and the rest goes on."""
+    bench = Bench("a3")
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(START_GRACE_NS - SECOND)
+    assert [] == bench.said(DaemonReady)
+    assert [] == _faults(bench)
+    bench.run(6 * SECOND)
+
+    assert bench.conductor.is_ready
+    assert [FaultCode.STANDBY_DOWN] == _faults(bench)
+
+
+def test_a_path_that_never_answered_is_no_health():
+    """Long after the start, `every layer answers` would be a lie; yet nobody is accused and nothing is moved."""
+    bench = Bench("a2")
+    bench.silent = primary_is_silent
+    bench.run(START_GRACE_NS + 2 * SECOND)
+
+    assert [FaultCode.UNDETERMINED] == _faults(bench)
+    assert [] == bench.said(FailoverProposed)
+    assert not bench.conductor.is_ready
+
+
+def test_the_deadline_is_never_missed_by_much_and_never_stuck():
+    """A review each tenth of a second while nothing happens; after it the next one is due later."""
+    bench = ready("a3")
+    conductor = bench.conductor
+
+    assert bench.now < conductor.deadline() <= bench.now + REVIEW_NS
+    bench.silent = primary_is_silent
+    for _ in range(300):
+        bench.run(MS)
+        assert conductor.deadline() > bench.now - MS
+
+
+def test_held_is_told_once_for_each_reason():
+    """Broken, and nowhere to go: an operator needs one line, not ten a second."""
+    bench = ready("a2")
+    bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE)
+    bench.run(3 * SECOND)
+
+    assert ["the path in use is broken and no other path answers"] == [f.reason for f in bench.said(FailoverHeld)]
+    assert [] == bench.said(FailoverProposed)
+
+
+def test_observe_names_the_fault_and_advises_nothing():
+    """Nothing was asked for."""
+    bench = ready("b2", settings=settings_for("b2", mode=Mode.OBSERVE))
+    bench.silent = primary_is_silent
+    bench.run(2 * SECOND)
+
+    assert [FaultCode.ALL_PATHS_DOWN] != _faults(bench)
+    assert [] == bench.said(FailoverAdvised)
+    assert [] == bench.said(ApplySwitch)
+    assert ["daemon.mode is observe: nothing is changed"] == [f.reason for f in bench.said(FailoverHeld)]
+
+
+def test_advise_says_the_operations_once_a_minute():
+    """And does none of them."""
+    bench = ready("b2", settings=settings_for("b2", mode=Mode.ADVISE))
+    # A black hole on b1's overlay, seen from b2: nothing through it, and nothing from it over the overlay.
+    bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "b1")
+    bench.run(3 * SECOND)
+    (advice,) = bench.said(FailoverAdvised)
+    assert (1, ("ip rule add pref 5460 from all lookup 7701 protocol 117",)) == (advice.to_rank, advice.operations)
+    bench.run(ADVICE_PAUSE_NS)
+
+    assert 2 == len(bench.said(FailoverAdvised))
+    assert [] == bench.said(ApplySwitch)
+
+
+def test_an_adopted_path_is_the_one_in_use():
+    """With a generation of its own, so that others learn of it."""
+    bench = ready("b2")
+    path = bench.conductor.watch.paths[3]
+    bench.conductor.adopt(path, bench.now)
+
+    assert (0, 3, 1) == (bench.conductor.active.pair, bench.conductor.active.rank, bench.conductor.active.generation)
+
+
+def test_a_stall_drops_the_suspicion():
+    """Half the evidence for a trip, gathered while nobody was listening."""
+    bench = ready("a2")
+    bench.silent = lambda plan: primary_is_silent(plan) and plan.flow is FlowClass.FRESH
+    bench.run(45 * MS)
+    bench.feed(Stalled(late_ns=SECOND))
+    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+
+    assert (0.0, False) == (group.nats, group.is_suspect)
+
+
+@pytest.mark.parametrize("is_stirred", [True, False])
+def test_what_was_missed_while_the_mesh_was_rewritten_is_no_doubt_afterwards(is_stirred):
+    """b2 takes over from b1, and the standby over b1 missed some answers meanwhile; by themselves they count."""
+    bench = ready("a2")
+    relays = {"a2", "b1"}
+    before = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+    bench.silent = lambda plan: plan.path == before.number
+    while not bench.conductor.watch.group(before).is_suspect:
+        bench.run(10 * MS)
+    bench.silent = lambda _plan: False
+    if is_stirred:
+        bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    mesh = declared_mesh()
+    led = [
+        msgspec.structs.replace(each, leader="b2", standbys=("b1",)) for each in mesh.location if each.name == "cloud"
+    ]
+    others = [each for each in mesh.location if each.name != "cloud"]
+    changed = msgspec.structs.replace(mesh, location=(*led, *others))
+    bench.feed(SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a2"), mesh=changed)))
+    after = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+
+    assert is_stirred is not bench.conductor.watch.group(after).is_suspect
+
+
+def test_a_banned_path_is_asked_for_again_after_the_hold_down():
+    """A refusal is not for ever."""
+    bench = ready("b2")
+    bench.silent = lambda plan: primary_is_silent(plan) or plan.path == 3
+    bench.run(PATIENCE_NS + 8 * SECOND)
+
+    assert [1, 1] == [fact.to_rank for fact in bench.said(FailoverProposed)][:2]

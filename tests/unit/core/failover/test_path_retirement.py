@@ -1,0 +1,195 @@
+"""Off a path that is gone: only onto one that answers, with the kernel's consent, and with words if there is none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.peer_views import View, encode
+from meshwatchd.core.failover.pair_controller import BETWEEN_PATHS
+from meshwatchd.core.failover.path_retirement import LINGER_NS, PATIENCE_NS, RETRY_NS
+from meshwatchd.model import events as ev
+from meshwatchd.model import outputs as out
+from meshwatchd.model.ids import Layer, LocationName, NodeName
+from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.topology import Location
+from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
+
+LEGACY = Rule(priority=5460, table=7701)
+
+
+def _on_standby(name: str) -> Bench:
+    """Traffic of the node is on path 1, a1-b2."""
+    bench = ready(name)
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    return bench
+
+
+def _b2_leads(bench: Bench) -> list[object]:
+    mesh = declared_mesh()
+    cloud = Location(name=LocationName("cloud"), leader=NodeName("b2"), standbys=(NodeName("b1"),))
+    changed = msgspec.structs.replace(mesh, location=(mesh.location[0], cloud))
+    snapshot = msgspec.structs.replace(snapshot_of(bench.engine.state.node, rules=(LEGACY,)), mesh=changed)
+    return bench.feed(ev.SnapshotReceived(snapshot=snapshot))
+
+
+def test_the_override_goes_when_the_mesh_s_own_path_answers():
+    """Until then table and link stay as they are; afterwards the link lingers for those who still send over it."""
+    bench = _on_standby("a1")
+    began = bench.now
+    _b2_leads(bench)
+    (held,) = bench.said(out.EnsureProvision, since=began)
+    assert (("mw0",), (7701,)) == (held.provision.kept_devices, held.provision.kept_tables)
+    assert "mw0" not in {link.device for link in held.provision.links}
+    assert BETWEEN_PATHS == bench.conductor.active.rank
+    bench.run(2 * SECOND)
+
+    (switch,) = bench.said(out.ApplySwitch, since=began)
+    assert ((), (LEGACY,)) == (switch.switch.add, switch.switch.delete)
+    assert [0] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
+    assert 0 == bench.conductor.active.rank
+    bench.run(LINGER_NS)
+    last = bench.said(out.EnsureProvision, since=began)[-1].provision
+    assert ((), ()) == (last.kept_devices, last.kept_tables)
+    assert {"mw0"} == {link.device for link in last.links if link.peer == "b1"}
+
+
+def test_traffic_stays_while_nothing_answers():
+    """Neither the new path nor a standby: the old override is the best there is, and that is said once."""
+    bench = _on_standby("a1")
+    began = bench.now
+    bench.silent = lambda plan: plan.layer is Layer.RELAY
+    _b2_leads(bench)
+    bench.run(PATIENCE_NS + 5 * SECOND)
+
+    assert [] == bench.said(out.ApplySwitch, since=began)
+    assert 1 == sum("no part of the mesh" in fact.reason for fact in bench.said(out.FailoverHeld, since=began))
+
+
+def test_another_standby_is_good_enough_after_a_while():
+    """The mesh's own path does not come up, a1-b1 over its link does: make before break, in one change."""
+    bench = _on_standby("a3")
+    began = bench.now
+    bench.silent = primary_is_silent
+    _b2_leads(bench)
+    bench.run(PATIENCE_NS - 500 * MS)
+    assert [] == bench.said(out.ApplySwitch, since=began)
+    bench.run(SECOND)
+
+    assert [1] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
+    assert 1 == bench.conductor.active.rank
+
+
+def test_a_kernel_that_refuses_is_asked_again():
+    """Traffic is where it was meanwhile."""
+    bench = _on_standby("a1")
+    began = bench.now
+    bench.kernel = "no"
+    _b2_leads(bench)
+    bench.run(SECOND)
+    refused = len(bench.said(out.PlanRefused, since=began))
+    assert refused >= 1
+    bench.kernel = ""
+    bench.run(2 * RETRY_NS)
+
+    assert 0 == bench.conductor.active.rank
+    assert bench.conductor.parting is None
+
+
+def test_peers_are_not_followed_on_the_way():
+    """A relay that names a rank of the old mesh, or of the new one, moves nobody who is between paths."""
+    bench = _on_standby("a3")
+    bench.silent = lambda plan: plan.layer is Layer.RELAY
+    _b2_leads(bench)
+    relays = bench.conductor.watch.relays_print
+    began = bench.now
+    bench.hear("a1", None, ev.Banner(active=(ev.ActivePath(pair=0, rank=2, generation=9, relays=relays),)))
+    bench.run(100 * MS)
+
+    assert [] == bench.said(out.ApplySwitch, since=began)
+
+
+def test_an_override_of_an_earlier_process_that_fits_no_path_goes_once_the_path_answers():
+    """Its table holds what nobody plans; the link its routes lead into is left alone until then."""
+    stale = Rule(priority=5460, table=7719)
+    bench = Bench("a1")
+    snapshot = snapshot_of("a1", rules=(stale,))
+    routes = (Route(dst="10.2.0.13/32", table=7719, dev="mw5"),)
+    bench = Bench("a1", snapshot=msgspec.structs.replace(snapshot, routes=routes))
+    (held,) = bench.said(out.EnsureProvision)
+    assert (("mw5",), (7719,)) == (held.provision.kept_devices, held.provision.kept_tables)
+    bench.run(2 * SECOND)
+
+    (switch,) = bench.said(out.ApplySwitch)
+    assert ((), (stale,)) == (switch.switch.add, switch.switch.delete)
+
+
+def test_ranks_of_another_mesh_are_not_followed():
+    """A banner and a message that mean other relays by their ranks say nothing here."""
+    bench = ready("a3")
+    other = bench.conductor.watch.relays_print % 255 + 1
+    bench.hear("a1", None, ev.Banner(active=(ev.ActivePath(pair=0, rank=1, generation=5, relays=other),)))
+    notice = ev.Coordination(
+        kind=ev.CoordinationKind.NOTICE,
+        pair=0,
+        rank=1,
+        generation=5,
+        nonce=0,
+        target=bench.engine.state.node,
+        relays=other,
+    )
+    bench.hear("a1", notice)
+    bench.run(100 * MS)
+    assert [] == bench.said(out.ApplySwitch)
+    bench.hear("a1", msgspec.structs.replace(notice, relays=bench.conductor.watch.relays_print))
+    bench.run(100 * MS)
+
+    assert 1 == bench.conductor.mover.active.rank
+
+
+def test_the_same_words_mean_more_once_the_mesh_has_changed():
+    """Who hears of a new leader late takes no word about it; the next packet says the same, and counts."""
+    bench, later = ready("a3"), ready("a3")
+    _b2_leads(later)
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    shared = ev.ActivePath(pair=0, rank=0, generation=0, relays=later.conductor.watch.relays_print)
+    said = ev.Banner(
+        view_up=up, view_known=known, active=(shared, ev.ActivePath(pair=5, rank=0, generation=0, relays=1))
+    )
+    understood = []
+    for _ in range(2):
+        bench.hear("b3", None, said)
+        bench.hear("b3", None, said)
+        understood.append(bench.engine.state.views.read("b3", 0, View.RELAY_PATH, since=0))
+        _b2_leads(bench)
+
+    assert [Leg.UNKNOWN, Leg.DEAD] == understood
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
+def test_who_may_change_nothing_leaves_what_an_earlier_process_left(mode):
+    """An override of a mesh that was: it is told, and the kernel stays as it is."""
+    stale = Rule(priority=5460, table=7719)
+    bench = Bench("a1", settings=settings_for("a1", mode=mode), rules=(stale,))
+    bench.run(PATIENCE_NS + 5 * SECOND)
+
+    assert [] == bench.said(out.ApplySwitch)
+    (held,) = [fact.reason for fact in bench.said(out.FailoverHeld) if "no part of the mesh" in fact.reason]
+    assert "this daemon may change nothing" in held
+
+
+def test_what_an_operator_chose_is_not_what_comes_in_its_place():
+    """He chose a1-b2, which has become the mesh's own path and is silent: where traffic goes instead is no choice."""
+    bench = _on_standby("a3")
+    bench.conductor.mover.is_pinned = True
+    bench.silent = primary_is_silent
+    _b2_leads(bench)
+    bench.run(PATIENCE_NS + SECOND)
+
+    assert 1 == bench.conductor.active.rank
+    assert not bench.conductor.mover.is_pinned
+    states = bench.said(out.SaveState)
+    assert [False] == [record.is_pinned for record in states[-1].state.pairs]

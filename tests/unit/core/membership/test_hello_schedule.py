@@ -1,0 +1,82 @@
+"""New addresses are greeted soon, known ones seldom, and a thousand of them never at once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from meshwatchd.core.membership.hello_schedule import BURST, KNOWN_NS, OTHER_NS, RATE, Pace
+from meshwatchd.model.settings import SECOND
+
+
+def _run(pace, until_ns, start_ns=0):
+    """Every hello with its instant, as the adapter would send them."""
+    sent, now = [], start_ns
+    while (due_ns := pace.deadline()) is not None and max(now, due_ns) < until_ns:
+        now = max(now, due_ns)
+        sent += [(now, each) for each in pace.due(now)]
+    return sent
+
+
+def _gaps(sent, address):
+    instants = [at for at, each in sent if each.address == address]
+    return [later - earlier for earlier, later in itertools.pairwise(instants)]
+
+
+def test_a_new_address_is_greeted_at_once_and_ever_more_seldom():
+    """Nobody may be there yet, or for ever."""
+    pace = Pace(random.Random(1))
+    pace.aim(known=(), others=["10.2.0.11"], now=0)
+    sent = _run(pace, 600 * SECOND)
+    gaps = _gaps(sent, "10.2.0.11")
+
+    assert 0 == sent[0][0]
+    assert gaps[0] < SECOND
+    assert 0.8 * OTHER_NS <= gaps[-1] <= 1.2 * OTHER_NS
+    assert all(each.asks for _, each in sent)
+
+
+def test_a_known_address_is_told_seldom_and_need_not_answer():
+    """It tells us by itself."""
+    pace = Pace(random.Random(1))
+    pace.aim(known=["10.2.0.11"], others=(), now=0)
+    sent = _run(pace, 600 * SECOND)
+
+    assert 0.8 * KNOWN_NS <= _gaps(sent, "10.2.0.11")[-1] <= 1.2 * KNOWN_NS
+    assert sent[0][1].asks
+    assert not sent[-1][1].asks
+
+
+def test_a_change_is_told_at_once_and_again():
+    """A hello may be lost, and a new leader cannot wait for half a minute."""
+    pace = Pace(random.Random(1))
+    pace.aim(known=["10.2.0.11"], others=["10.2.0.12"], now=0)
+    _run(pace, 300 * SECOND)
+    pace.hurry(300 * SECOND)
+    told = [at for at, each in _run(pace, 302 * SECOND, 300 * SECOND) if each.address == "10.2.0.11"]
+
+    assert 300 * SECOND == told[0]
+    assert 2 <= len(told)
+
+
+def test_addresses_that_are_not_aimed_at_any_more_are_left_alone():
+    """A node that was forgotten is not greeted for ever."""
+    pace = Pace(random.Random(1))
+    pace.aim(known=["10.2.0.11"], others=(), now=0)
+    pace.due(0)
+    pace.aim(known=(), others=(), now=1)
+
+    assert [] == _run(pace, 600 * SECOND)
+
+
+def test_a_thousand_nodes_are_greeted_within_the_rate():
+    """At the start all are due at one instant; in calm they are spread over half a minute."""
+    pace = Pace(random.Random(1))
+    pace.aim(known=[f"10.3.{n // 250}.{n % 250}" for n in range(1000)], others=(), now=0)
+    sent = [at for at, _ in _run(pace, 400 * SECOND)]
+
+    busiest = max(sum(start <= at < start + SECOND for at in sent) for start in range(0, 20 * SECOND, SECOND))
+    calm = [at for at in sent if at >= 300 * SECOND]
+    assert busiest <= RATE + BURST
+    assert 1000 <= sum(at < 6 * SECOND for at in sent)
+    assert 1.3 * 1000 * 100 * SECOND / KNOWN_NS >= len(calm)

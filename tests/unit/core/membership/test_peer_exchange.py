@@ -1,0 +1,62 @@
+"""Who is told of whom, and what of it is believed."""
+
+from __future__ import annotations
+
+from meshwatchd.core.membership.peer_exchange import FAR, KEPT_NS, MAX_KEPT, MAX_TOLD, NEAR, Introductions
+from meshwatchd.model.ids import NodeName
+from tests.support import hellos
+
+B2 = NodeName("b2")
+
+
+def test_a_leader_tells_a_member_of_its_neighbours_and_of_others():
+    """Everybody but the receiver itself, whose own location comes first."""
+    told = Introductions().tell(B2, hellos.whole_mesh())
+
+    assert ("10.2.0.11", "10.2.0.13", "192.168.100.11", "192.168.100.12", "192.168.100.13") == told
+
+
+def test_a_large_location_is_told_in_parts():
+    """No hello grows with the mesh, and after some of them everybody has been named."""
+    mesh = {
+        NodeName(f"n{number}"): hellos.hello("b1", seen={"node_ip": f"10.9.{number // 100}.{number % 100 + 1}"})
+        for number in range(500)
+    }
+    introductions = Introductions()
+    parts = [introductions.tell(NodeName("n7"), mesh) for _ in range(2 * len(mesh) // NEAR)]
+
+    assert {NEAR} == {len(part) for part in parts}
+    everybody = {hello.view.node_ip for name, hello in mesh.items() if name != "n7"}
+    assert everybody == {address for part in parts for address in part}
+    assert MAX_TOLD == NEAR + FAR
+
+
+def test_what_is_no_address_of_a_node_is_passed_over():
+    """The sender is proven, but may be mad: the rest of what it tells still counts."""
+    introductions = Introductions()
+    nonsense = ("", "b2", "127.0.0.1", "0.0.0.0", "224.0.0.5", "169.254.1.1", "fe80::1", "10.2.0.12/24", "10.2.0.12")
+
+    assert introductions.hear(nonsense, 1)
+    assert ("10.2.0.12",) == introductions.addresses()
+    assert not introductions.hear(("10.2.0.12",), 2)
+
+
+def test_an_address_that_nobody_repeats_is_forgotten():
+    """A node that is gone must not be greeted for ever."""
+    introductions = Introductions()
+    introductions.hear(("10.2.0.12", "10.2.0.13"), 0)
+    introductions.hear(("10.2.0.13",), KEPT_NS)
+    introductions.hear((), KEPT_NS + 1)
+
+    assert ("10.2.0.13",) == introductions.addresses()
+
+
+def test_nobody_fills_the_memory():
+    """One hello counts for so many, and all together for so many."""
+    introductions = Introductions()
+    introductions.hear(tuple(f"10.1.0.{number}" for number in range(1, 100)), 0)
+    assert MAX_TOLD == len(introductions.addresses())
+
+    for number in range(2 * MAX_KEPT):
+        introductions.hear((f"10.3.{number // 250}.{number % 250 + 1}",), 0)
+    assert MAX_KEPT == len(introductions.addresses())

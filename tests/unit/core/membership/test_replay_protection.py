@@ -1,0 +1,99 @@
+"""Recorded hellos change nothing, and a node that restarts or loses its files is believed again."""
+
+from __future__ import annotations
+
+from meshwatchd.core.membership.replay_protection import MAX_KNOWN, MAX_OPEN, OPEN_NS, Acquaintances, Judgement
+
+EPOCH = 100
+
+
+def _met(sender="b1", stamp=(7, 1)):
+    """Somebody who has answered one hello of ours."""
+    known = Acquaintances(EPOCH)
+    asked = known.next_stamp(0)
+    assert Judgement.NEWS is known.judge(sender, stamp, answers=asked, now=1)
+    return known
+
+
+def test_a_stranger_is_asked_before_it_is_believed():
+    """Anybody can repeat what was recorded a month ago."""
+    assert Judgement.UNPROVEN is Acquaintances(EPOCH).judge("b1", (7, 1), answers=None, now=0)
+
+
+def test_an_answer_proves_the_epoch_and_later_hellos_are_believed_once():
+    """The counter only grows."""
+    known = _met()
+
+    assert Judgement.NEWS is known.judge("b1", (7, 2), answers=None, now=2)
+    assert Judgement.REPEATED is known.judge("b1", (7, 2), answers=None, now=3)
+    assert Judgement.REPEATED is known.judge("b1", (7, 1), answers=None, now=3)
+
+
+def test_an_answer_counts_once_and_for_a_short_time():
+    """What was recorded from the wire is no proof a minute later."""
+    known = Acquaintances(EPOCH)
+    first, second = known.next_stamp(0), known.next_stamp(0)
+    known.judge("b1", (7, 1), answers=first, now=1)
+
+    assert Judgement.OLD_EPOCH is known.judge("b1", (6, 9), answers=first, now=2)
+    assert Judgement.UNPROVEN is known.judge("b2", (6, 9), answers=second, now=OPEN_NS + 1)
+
+
+def test_answers_to_an_earlier_process_prove_nothing():
+    """Its counters began at one as ours do; the epoch tells them apart."""
+    known = Acquaintances(EPOCH)
+    known.next_stamp(0)
+
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 1), answers=(EPOCH - 1, 1), now=1)
+
+
+def test_a_restarted_node_is_asked_and_then_believed():
+    """Its epoch is new; the old one is refused from then on."""
+    known = _met()
+    assert Judgement.UNPROVEN is known.judge("b1", (8, 1), answers=None, now=2)
+    assert Judgement.NEWS is known.judge("b1", (8, 2), answers=known.next_stamp(3), now=4)
+
+    assert Judgement.OLD_EPOCH is known.judge("b1", (7, 50), answers=None, now=5)
+
+
+def test_a_node_that_lost_its_clock_and_its_files_comes_back_by_answering():
+    """A smaller epoch is believed from somebody who provably lives."""
+    known = _met(stamp=(700, 1))
+    assert Judgement.OLD_EPOCH is known.judge("b1", (3, 1), answers=None, now=2)
+
+    assert Judgement.NEWS is known.judge("b1", (3, 2), answers=known.next_stamp(3), now=4)
+
+
+def test_what_was_proven_outlives_a_restart():
+    """An old epoch is refused by the next process too, and the present one needs no new proof."""
+    known, later = _met(), Acquaintances(EPOCH + 1)
+    for sender, epoch, counter in known.proven():
+        later.restore(sender, epoch, counter)
+
+    assert Judgement.OLD_EPOCH is later.judge("b1", (6, 99), answers=None, now=0)
+    assert Judgement.NEWS is later.judge("b1", (7, 2), answers=None, now=0)
+
+
+def test_a_forgotten_node_is_a_stranger():
+    """Its name may come back with new hardware."""
+    known = _met()
+    known.retain({"b2"})
+
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 2), answers=None, now=0)
+
+
+def test_memory_is_bounded():
+    """Neither unanswered hellos nor made-up names fill it."""
+    known = Acquaintances(EPOCH)
+    first = known.next_stamp(0)
+    for _ in range(MAX_OPEN):
+        known.next_stamp(0)
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 1), answers=first, now=1)
+
+    for number in range(MAX_KNOWN):
+        known.judge(f"n{number}", (7, 1), answers=known.next_stamp(1), now=1)
+    assert Judgement.TOO_MANY is known.judge("last", (7, 1), answers=known.next_stamp(1), now=1)
+
+    known.retain({"n0", "n1"})
+    assert ["n0", "n1"] == [sender for sender, _, _ in known.proven()]
+    assert Judgement.NEWS is known.judge("last", (7, 2), answers=known.next_stamp(1), now=1)

@@ -1,0 +1,46 @@
+"""A hello that makes no sense is refused by the name of its field."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.membership.validation import complaint
+from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.ids import NodeName
+from tests.support import hellos
+
+B1 = NodeName("b1")
+
+
+def test_what_nodes_of_the_lab_say_makes_sense():
+    """All six, leaders and members."""
+    assert [] == [each for each in hellos.whole_mesh().values() if complaint(each)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "more", "words"),
+    [
+        ({"node": "a 1"}, {}, "node 'a 1' is no name"),
+        ({"node": ""}, {}, "node '' is no name"),
+        ({"location": "x" * 300}, {}, "is no name"),
+        ({"node_ip": "192.168.100"}, {}, "node_ip '192.168.100' is no address"),
+        ({"node_ip": "fd00::1"}, {}, "node_ip fd00::1 is IPv6"),
+        ({"node_ip": "127.0.0.1"}, {}, "node_ip '127.0.0.1' is no address"),
+        ({"overlay_ip": "10.244.1.0/24"}, {}, "overlay_ip '10.244.1.0/24' is no address"),
+        ({"leader": "a1"}, {}, "leader 'a1' is no address"),
+        ({"node_ip6": "192.168.100.1"}, {}, "node_ip6 '192.168.100.1' is no IPv6 address"),
+        ({"pod_cidr": "10.244.1.0"}, {}, "pod_cidr '10.244.1.0' is no IPv4 prefix"),
+        ({"pod_cidr": "0.0.0.0/0"}, {}, "pod_cidr '0.0.0.0/0' is no IPv4 prefix"),
+        ({"pod_cidr": "10.244.1.1/24"}, {}, "pod_cidr '10.244.1.1/24' is no IPv4 prefix"),
+        ({"overlay_device": "eth0; reboot"}, {}, "overlay_device 'eth0; reboot' is no device name"),
+        ({}, {"standby_public_key": "short"}, "standby_public_key is not base64 of 32 bytes"),
+        ({}, {"standby_endpoint": "$(reboot)"}, "standby_endpoint '$(reboot)' is no host"),
+        ({}, {"home": "../etc"}, "home '../etc' is no name"),
+        ({}, {"faults": (ToldFault("forwarding-off", NodeName("b 1")),)}, "no code at a node"),
+        ({}, {"faults": (ToldFault("<script>", B1),)}, "no code at a node"),
+        ({}, {"faults": (ToldFault("forwarding-off", B1),) * 17}, "faults are more than 16"),
+    ],
+)
+def test_each_field_is_looked_at(seen, more, words):
+    """What is believed ends in routes, in device names and in files."""
+    assert words in complaint(hellos.hello("a1", seen=seen, **more))

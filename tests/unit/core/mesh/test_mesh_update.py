@@ -1,0 +1,236 @@
+"""A snapshot that shows another mesh, at every moment at which one may come."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.adapters.storage.journal.checkpoint import dump
+from meshwatchd.core.diagnosis.pair_evidence import HEARD_HISTORY
+from meshwatchd.core.failover.state_machine import MoveState
+from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.model import events as ev
+from meshwatchd.model import outputs as out
+from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
+from meshwatchd.model.plan import Rule, Switch
+from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.topology import Location
+from tests.support.bench import Bench, message, ready
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
+
+
+def _snapshot(name, **changes):
+    mesh = msgspec.structs.replace(declared_mesh(), **changes)
+    return ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of(name), mesh=mesh))
+
+
+def _without_standby(name):
+    onprem, _ = declared_mesh().location
+    return _snapshot(name, location=(onprem, Location(name=LocationName("cloud"), leader=NodeName("b1"))))
+
+
+def test_a_flag_that_changes_words_only_changes_nothing_else():
+    """kilo0 goes down: that is for whoever finds out who leads."""
+    bench = ready("a1")
+    links = tuple(msgspec.structs.replace(link, is_up=False) for link in snapshot_of("a1").links)
+    changed = msgspec.structs.replace(snapshot_of("a1"), links=links)
+
+    assert [] == bench.feed(ev.SnapshotReceived(snapshot=changed))
+
+
+def test_fewer_standbys_end_their_sessions_and_nothing_else():
+    """The sessions of path 0 go on, with what is outstanding; kernel and adapters hear of the rest."""
+    bench = ready("a3")
+    kept = {s.plan.session: s for s in bench.engine.state.schedule.sessions if s.plan.path == 0}
+    outputs = bench.feed(_without_standby("a3"))
+    changed = outputs[0]
+
+    assert isinstance(changed, out.TopologyChanged)
+    assert {out.ConfigureSessions, out.EnsureProvision} <= {type(output) for output in outputs}
+    assert changed.ended > changed.begun > 0, "a2-b1 has another rank, and with it another port"
+    assert all(bench.engine.state.schedule.session(number) is session for number, session in kept.items())
+    began = bench.now
+    bench.run(2 * SECOND)
+    changes = bench.said(out.SessionChanged, since=began)
+    assert [] == [change for change in changes if change.session in kept]
+
+
+def test_a_change_waits_for_the_kernel_s_answer():
+    """While an override is being applied paths keep their numbers; the change follows at once."""
+    bench = ready("a3")
+    paths = bench.conductor.watch.paths
+    bench.engine.handle(
+        ev.RequestReceived(
+            peer=NodeName("a2"),
+            layer=Layer.RELAY,
+            path=0,
+            flow=FlowClass.FRESH,
+            is_fresh_epoch=True,
+            banner=ev.Banner(),
+            coordination=message(ev.CoordinationKind.NOTICE, rank=2, target="a3"),
+        ),
+        bench.now,
+    )
+    assert MoveState.APPLYING is bench.conductor.mover.state
+    assert [] == bench.feed(_without_standby("a3"))
+    assert paths == bench.conductor.watch.paths
+    outputs = bench.feed(ev.SwitchApplied(pair=0, generation=1))
+
+    assert out.TopologyChanged in [type(output) for output in outputs]
+    assert 2 == len(bench.conductor.watch.paths)
+
+
+def test_an_answer_of_the_kernel_for_a_pair_that_is_gone_is_survived():
+    """It may come when the location is no part of the mesh any more."""
+    bench = ready("a3")
+    assert [] == bench.feed(ev.SwitchApplied(pair=-1, generation=0))
+    assert [] == bench.feed(ev.SwitchFailed(pair=9, generation=0, error="no"))
+
+
+def test_overrides_towards_a_location_that_is_gone_are_removed():
+    """Nobody would look after them."""
+    bench = ready("a3")
+    bench.conductor.adopt(bench.conductor.watch.paths[2], bench.now)
+    onprem, _ = declared_mesh().location
+    nodes = tuple(node for node in declared_mesh().node if node.location == "onprem")
+    outputs = bench.feed(_snapshot("a3", location=(onprem,), node=nodes))
+
+    (switch,) = [output for output in outputs if isinstance(output, out.ApplySwitch)]
+    assert [7702] == [rule.table for rule in switch.switch.delete]
+    assert {} == bench.engine.state.conductors
+
+
+def test_sessions_bound_to_a_device_follow_it_when_it_is_made_anew():
+    """tunl0 comes back with another index: the adapter hears of it, and no session begins anew."""
+    bench = ready("a3", settings=with_ipip(settings_for("a3")))
+    links = tuple(
+        msgspec.structs.replace(link, index=77 if link.name == "tunl0" else link.index)
+        for link in snapshot_of("a3").links
+    )
+    before = dict(bench.plans)
+    bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), links=links)))
+
+    assert [77] == [plan.device_index for plan in bench.plans.values() if plan.layer is Layer.IPIP]
+    assert before.keys() == bench.plans.keys()
+    began = bench.now
+    bench.run(SECOND)
+    assert [] == bench.said(out.SessionChanged, since=began)
+    assert [] == bench.said(out.TopologyChanged)
+
+
+def test_a_proposal_under_way_is_given_up_when_its_path_is_gone():
+    """And the pair is free to decide anew."""
+    bench = Bench("a1")
+    bench.run(2 * SECOND)
+    bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path == 0
+    bench.run_until_suspected()
+    bench.run(300 * MS)
+    assert bench.conductor.mover.state == MoveState.PROPOSING
+    bench.feed(_without_standby("a1"))
+
+    assert (MoveState.IDLE, None) == (bench.conductor.mover.state, bench.conductor.mover.intent)
+
+
+FORMER, LATTER = Rule(priority=5460, table=7702), Rule(priority=5460, table=7703)
+
+
+def test_the_one_override_that_traffic_follows_is_adopted():
+    """The last process was killed between the two messages of a change: both are there, and the first is in effect."""
+    bench = Bench("a3", snapshot=msgspec.structs.replace(snapshot_of("a3"), rules=(LATTER, FORMER)))
+    bench.run(SECOND)
+
+    assert [3] == [fact.rank for fact in bench.said(out.OverrideAdopted)]
+    assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
+    assert (LATTER,) == bench.conductor.overrides()
+
+
+def test_an_unknown_override_before_a_known_one_is_left_together_with_it():
+    """Traffic is on the first; the pair's own stays if it is the path that is gone to, and goes if it is not."""
+    stale = Rule(priority=5460, table=7719)
+    bench = Bench("a3", snapshot=msgspec.structs.replace(snapshot_of("a3"), rules=(stale, FORMER)))
+    bench.run(2 * SECOND)
+
+    assert [Switch(delete=(stale, FORMER))] == [command.switch for command in bench.said(out.ApplySwitch)]
+    assert 0 == bench.conductor.active.rank
+
+
+def test_who_only_observes_removes_no_override():
+    """Not even one of two."""
+    settings = settings_for("a3", mode=Mode.OBSERVE)
+    bench = Bench("a3", settings=settings, rules=(FORMER, LATTER))
+    bench.run(SECOND)
+
+    assert [] == bench.said(out.ApplySwitch)
+
+
+def _seen(name, *rules):
+    return ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of(name), rules=rules))
+
+
+def test_an_override_that_went_while_the_agent_was_away_is_put_back():
+    """Nobody has told of it: the new agent's first look at the kernel does, if it is later than the last change."""
+    bench = ready("a3", rules=(FORMER,))
+    bench.run(5 * SECOND)
+    began = bench.now
+    bench.feed(_seen("a3", FORMER))
+    assert [] == bench.said(out.ApplySwitch, since=began)
+    bench.feed(ev.AgentLost(exit_status=-9))
+    bench.feed(_seen("a3"))
+
+    assert [Switch(add=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch, since=began)]
+    assert 1 == len(bench.said(out.ObjectReasserted, since=began))
+
+
+def test_an_override_that_is_nobody_s_is_removed():
+    """As a change that the kernel carried out without saying so leaves behind."""
+    bench = ready("a3")
+    bench.run(5 * SECOND)
+    bench.feed(_seen("a3", FORMER))
+
+    assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
+
+
+def test_a_snapshot_from_before_a_change_undoes_nothing():
+    """It may have been under way while the kernel was changed."""
+    bench = ready("a3")
+    bench.feed(_seen("a3"))
+    bench.hear("a2", message(ev.CoordinationKind.NOTICE, rank=2, target="a3"))
+    bench.run(SECOND)
+    assert 2 == bench.conductor.active.rank
+    began = bench.now
+    bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), is_bounded=True)))
+
+    assert [] == bench.said(out.ApplySwitch, since=began)
+
+
+def _speak(bench, name):
+    """A node's fresh probes arrive for a while, over all layers."""
+    for layer, path in ((Layer.RELAY, 0), (Layer.UNDERLAY, NO_PATH), (Layer.OVERLAY, NO_PATH)):
+        for _ in range(HEARD_HISTORY):
+            request = ev.RequestReceived(
+                peer=name, layer=layer, path=path, flow=FlowClass.FRESH, is_fresh_epoch=True, banner=ev.Banner(window=1)
+            )
+            bench.feed(request)
+    bench.feed(ev.OtherKeySeen(peer=name, key_id=7))
+
+
+def test_nodes_that_come_and_go_leave_nothing_behind():
+    """Machines of a cluster that scales have a name of their own each; after months there were thousands."""
+    bench = ready("a1")
+    last = declared_mesh().node[-1]
+    sizes = []
+    for number in range(24):
+        name = NodeName(f"ip-10-2-1-{number:04}")
+        node = msgspec.structs.replace(
+            last,
+            name=name,
+            node_ip=f"10.2.1.{number}",
+            pod_cidr=f"10.245.{number}.0/24",
+            overlay_ip=f"10.245.{number}.0",
+        )
+        bench.feed(_snapshot("a1", node=(*declared_mesh().node, node)))
+        bench.run(SECOND)
+        _speak(bench, name)
+        bench.feed(_snapshot("a1"))
+        sizes.append(len(dump(bench.engine, at_ns=0, wall_ns=0)))
+
+    assert max(sizes[12:]) - max(sizes[:12]) < 5000, "one of them took 2 000 bytes"

@@ -1,0 +1,86 @@
+"""Which mesh is taken: the one found out, the one found out before, the one declared, or none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import Unrecognised
+from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.model.snapshot import Link, Snapshot, Vxlan
+from meshwatchd.model.topology import Topology
+from meshwatchd.profiles import PROFILES
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
+
+FOUND = msgspec.structs.replace(declared_mesh(), location=tuple(reversed(declared_mesh().location)))
+
+
+def _recogniser(settings=None, node="a3"):
+    return Recogniser(settings or Settings(daemon=DaemonSettings(node=node)), NodeName(node), PROFILES)
+
+
+def test_nothing_declared_and_nothing_found_is_no_mesh():
+    """The reason says what is missing."""
+    answer = _recogniser().recognise(snapshot_of("a3"))
+
+    assert isinstance(answer, Unrecognised)
+    assert "neither found nor declared" in answer.reason
+
+
+def test_what_was_found_out_goes_before_what_is_declared():
+    """And stays valid while nothing new is found out."""
+    recogniser = _recogniser(settings_for("a3"))
+    assert isinstance(recogniser.recognise(snapshot_of("a3")), Topology)
+    assert declared_mesh() == recogniser.settings.mesh
+    found = msgspec.structs.replace(snapshot_of("a3"), mesh=FOUND)
+    assert isinstance(recogniser.recognise(found), Topology)
+    assert isinstance(recogniser.recognise(snapshot_of("a3")), Topology)
+
+    assert FOUND == recogniser.settings.mesh
+
+
+def test_a_mesh_that_cannot_be_used_leaves_the_last_one():
+    """One without this node, and one of an unknown profile: each says so."""
+    recogniser = _recogniser(settings_for("a3"))
+    recogniser.recognise(snapshot_of("a3"))
+    without = msgspec.structs.replace(FOUND, node=tuple(node for node in FOUND.node if node.name != "a3"))
+    strange = msgspec.structs.replace(FOUND, profile="strange")
+    answers = [
+        recogniser.recognise(msgspec.structs.replace(snapshot_of("a3"), mesh=mesh)) for mesh in (without, strange)
+    ]
+
+    reasons = [answer.reason for answer in answers if isinstance(answer, Unrecognised)]
+    assert "a3 is not among the nodes" in reasons[0]
+    assert "no profile is called strange" in reasons[1]
+    assert declared_mesh() == recogniser.settings.mesh
+
+
+def test_a_device_that_was_made_anew_is_another_surrounding():
+    """Sessions bound to it have to find it again."""
+    settings = with_ipip(settings_for("a3"))
+    before = Surroundings.of(settings, snapshot_of("a3"), is_acting=True)
+    links = tuple(
+        msgspec.structs.replace(link, index=70 if link.name == "tunl0" else link.index)
+        for link in snapshot_of("a3").links
+    )
+    after = Surroundings.of(settings, msgspec.structs.replace(snapshot_of("a3"), links=links), is_acting=True)
+
+    assert ({"tunl0": 7}, {"tunl0": 70}) == (before.devices, after.devices)
+    assert before != after
+    assert {} == Surroundings.of(settings_for("a3"), snapshot_of("a3"), is_acting=True).devices
+
+
+def test_devices_without_peers_are_told_by_their_kind():
+    """Cilium's VXLAN and Geneve: each packet brings its destination along, and an answer by the device has none."""
+    external, ordinary = Vxlan(vni=0, port=8472, is_external=True), Vxlan(vni=1, port=8472)
+    links = (
+        Link(index=5, name="cilium_vxlan", kind="vxlan", is_up=True, mtu_bytes=1500, vxlan=external),
+        Link(index=6, name="flannel.1", kind="vxlan", is_up=True, mtu_bytes=1450, vxlan=ordinary),
+        Link(index=7, name="cilium_geneve", kind="geneve", is_up=True, mtu_bytes=1500),
+        Link(index=8, name="eth0", kind="", is_up=True, mtu_bytes=1500),
+    )
+    settings = settings_for("a3")
+
+    assert (5, 7) == Surroundings.of(settings, Snapshot(links=links), is_acting=True).external
+    assert () == Surroundings.of(settings, snapshot_of("a3"), is_acting=True).external

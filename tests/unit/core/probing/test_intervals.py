@@ -1,0 +1,135 @@
+"""How often: the profile's pace, and what ports, outer flows and packets leave of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from meshwatchd.core.probing.intervals import (
+    EFFECTIVE_PART,
+    MOST_STRETCH,
+    OUTER_PORTS,
+    SLOW_NS,
+    STANDBY_PART,
+    Kind,
+    Rates,
+    fit,
+)
+from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.settings import MINUTE, MS, SECOND, TIMERS, ProbeProfile, ProbeSettings
+
+FRESH, KNOWN = FlowClass.FRESH, FlowClass.PINNED
+TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
+USED = frozenset({0})
+
+
+def _interval_ns(kind, probe=None, *, count=1):
+    (rate,) = Rates(probe or ProbeSettings()).plan([(kind, count)], USED)
+    return rate.interval_ns
+
+
+@pytest.mark.parametrize("flow_memory", ["4min", "15min", "1h"])
+def test_fresh_probes_of_the_path_in_use_leave_half_of_the_outer_flows_unknown(flow_memory):
+    """Three nodes here and there cross an overlay leg with six sessions; they are given 80 % of what is bearable."""
+    interval_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=600), ProbeSettings(flow_memory=flow_memory))
+    memory_s = {"4min": 240, "15min": 900, "1h": 3600}[flow_memory]
+    per_second = 600 * SECOND / interval_ns
+
+    assert math.isclose(0.8 * math.log(2) * OUTER_PORTS / memory_s, per_second, rel_tol=0.001)
+    assert 0.42 < 1 - math.exp(-per_second * memory_s / OUTER_PORTS) < 0.43
+
+
+def test_a_leg_of_the_default_mesh_keeps_its_budget():
+    """Path in use, standby, what follows traffic, the segment itself, of three nodes with three: half remembered."""
+    kinds = [
+        (Kind(Layer.RELAY, 0, FRESH, share=6), 6),
+        (Kind(Layer.RELAY, 1, FRESH, share=6), 4),
+        (Kind(Layer.EFFECTIVE, 0, FRESH, share=6), 6),
+        (Kind(Layer.OVERLAY, 9, FRESH, share=2), 2),
+    ]
+    flows = sum(rate.sessions * SECOND / rate.interval_ns for rate in Rates(ProbeSettings()).plan(kinds, USED))
+
+    assert 0.49 < 1 - math.exp(-flows * 900 / OUTER_PORTS) < 0.51
+
+
+def test_an_engine_without_sessions_may_be_overloaded():
+    """Its machine is starved while it starts: there is nothing to plan, and nothing to divide a budget by."""
+    rates = Rates(ProbeSettings())
+    rates.slowdown = 1.5
+
+    assert [] == rates.plan([], USED)
+
+
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_known_flows_of_the_path_in_use_go_at_the_profiles_pace(profile):
+    """They cost no outer flow; a standby's are watched, a segment's less than that."""
+    probe, timers = ProbeSettings(profile=profile), TIMERS[profile]
+
+    assert timers.interval_ns == _interval_ns(Kind(Layer.RELAY, 0, KNOWN), probe)
+    assert timers.watch_ns == _interval_ns(Kind(Layer.RELAY, 1, KNOWN), probe)
+    assert 2 * timers.watch_ns == _interval_ns(Kind(Layer.OVERLAY, 0, KNOWN), probe)
+
+
+def test_what_only_explains_is_slow():
+    """Segments each second, what follows traffic and fresh flows of standbys as the outer flows allow."""
+    gap_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=60)) / 60
+
+    assert SLOW_NS == _interval_ns(Kind(Layer.UNDERLAY, 9, FRESH))
+    assert math.isclose(STANDBY_PART * 6 * gap_ns, _interval_ns(Kind(Layer.RELAY, 1, FRESH, share=6)), rel_tol=0.001)
+    assert math.isclose(EFFECTIVE_PART * 6 * gap_ns, _interval_ns(Kind(Layer.EFFECTIVE, 0, FRESH, 6)), rel_tol=0.001)
+
+
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_no_fresh_session_is_faster_than_its_ports(profile):
+    """A tunnel between leaders has no overlay around it and all ports to itself, and they come round in the memory."""
+    interval_ns = _interval_ns(Kind(Layer.WIREGUARD, 0, FRESH), ProbeSettings(profile=profile))
+
+    assert interval_ns >= TIMERS[profile].interval_ns
+    assert 14_551 * interval_ns >= 15 * MINUTE
+    assert interval_ns < 75 * MS or profile is ProbeProfile.WAN
+
+
+def test_within_the_packet_budget_nothing_is_stretched():
+    """Which is where every mesh of ordinary size is."""
+    assert {0: 1.0, 3: 1.0} == fit([(0, 600.0), (3, 400.0)], 1_000)
+
+
+def test_what_matters_least_gives_first():
+    """Standbys and segments go before the path in use."""
+    assert {0: 1.0, 1: 1.0, 3: 4.0} == fit([(0, 500.0), (1, 300.0), (3, 400.0)], 900)
+
+
+def test_nothing_is_starved():
+    """A class becomes ten times slower, then the next one gives; when all have given, all give evenly."""
+    stretched = fit([(1, 1_000.0), (2, 1_000.0)], 600)
+    starved = fit([(1, 1_000.0), (2, 1_000.0)], 100)
+
+    assert {1: 2.0, 2: MOST_STRETCH} == stretched
+    assert {1: 2 * MOST_STRETCH, 2: 2 * MOST_STRETCH} == starved
+
+
+def test_a_hundred_remote_nodes_keep_the_packet_budget():
+    """Known flows of the path in use alone would be 2 000 a second."""
+    kinds = [
+        (Kind(Layer.RELAY, 0, KNOWN, is_relay=True), 1),
+        (Kind(Layer.RELAY, 0, KNOWN), 99),
+        (Kind(Layer.RELAY, 0, FRESH, 200), 99),
+        *[(Kind(Layer.RELAY, path, flow, 200), 100) for path in (1, 2, 3) for flow in FlowClass],
+        (Kind(Layer.UNDERLAY, 9, FRESH), 99),
+    ]
+    rates = Rates(ProbeSettings()).plan(kinds, USED)
+    total = sum(rate.sessions * SECOND / rate.interval_ns for rate in rates)
+
+    assert total <= 2_000.001
+    assert (TIMERS_DEFAULT.interval_ns, 1.0) == (rates[0].interval_ns, rates[0].stretch)
+    assert rates[1].interval_ns < 60 * MS
+    assert rates[-1].stretch == MOST_STRETCH
+
+
+def test_a_close_watch_keeps_the_packet_budget_too():
+    """Were all sessions to begin or to fail at one time."""
+    rates = Rates(ProbeSettings())
+
+    assert TIMERS_DEFAULT.watch_ns == rates.close_ns(30)
+    assert 2 * SECOND == rates.close_ns(4_000)

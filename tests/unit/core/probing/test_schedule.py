@@ -1,0 +1,453 @@
+"""What is sent when: even phases, jitter on a fixed grid, and a deadline that covers everything pending."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import msgspec
+import pytest
+
+from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
+from meshwatchd.core.probing.schedule import (
+    GRID_NS,
+    LATENESS_SHARE,
+    MAX_TRIES,
+    MAX_WIDENING_NS,
+    Schedule,
+)
+from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.session.session import Outcome
+from meshwatchd.model.events import Coordination, CoordinationKind
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.settings import MS, RESERVED_PORTS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.source_ports import BURST_LEAD, known_ports, split_ports
+from tests.support.lab_mesh import planner_of
+
+TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
+START = 10 * SECOND
+
+
+def _schedule(*, seed=3, name="a3", start=START):
+    schedule, planner = Schedule(Settings(), random.Random(seed), name), planner_of(name)
+    schedule.use_paths([0], start)
+    plans = lay_out(planner, has_standby=True)
+    schedule.start(plans, start, kinds_of(planner, plans))
+    return schedule
+
+
+def _used(schedule, flow=FlowClass.PINNED):
+    """The sessions that judge the path in use: those beyond its far relay."""
+    return [s for s in schedule.select(layer=Layer.RELAY, path=0, flow=flow) if s.plan.peer != "b1"]
+
+
+def _instants(schedule, duration_ns, *, answered=True):
+    """When each session is probed, from deadline to deadline."""
+    instants: dict[int, list[int]] = {}
+    missed = []
+    end = START + duration_ns
+    while (now := schedule.deadline()) is not None and now <= end:
+        for probe in schedule.advance(now, lambda session, _before: missed.append(session)):
+            instants.setdefault(probe.session, []).append(now)
+            if answered:
+                schedule.session(probe.session).answered(probe.seq, 5 * MS, now)
+    return instants, missed
+
+
+def _gaps(instants):
+    return [after - before for before, after in itertools.pairwise(instants)]
+
+
+def test_sessions_of_one_leg_are_phased_evenly():
+    """Two sessions beyond the relay at 50 ms watch their leg every 25 ms: within the jitter, as long as it runs."""
+    schedule = _schedule()
+    leg = _used(schedule)
+    instants, _ = _instants(schedule, 5 * SECOND)
+    together = sorted(at for session in leg for at in instants[session.plan.session])
+    even_ns, jitter_ns = TIMERS_DEFAULT.interval_ns // len(leg), TIMERS_DEFAULT.interval_ns // 10
+
+    assert 2 == len(leg)
+    assert all(abs(gap - even_ns) <= jitter_ns + GRID_NS for gap in _gaps(together))
+
+
+def test_own_lateness_widens_waits_once_it_is_no_longer_small():
+    """An answer that is read late must not count as missing; from a quarter of the shortest wait on."""
+    quarter_ns = TIMERS_DEFAULT.miss_ns // LATENESS_SHARE
+    waits_ns = []
+    for late_ns in (0, quarter_ns, quarter_ns + 1, 20 * MS, 5 * SECOND, 0):
+        schedule = _schedule()
+        schedule.widen(20 * MS)
+        schedule.widen(late_ns)
+        session = schedule.sessions[0]
+        schedule.probe(session, START)
+        waits = schedule._waits[session.plan.session]
+        waits_ns.append(waits.queue[0][0] - START - TIMERS_DEFAULT.miss_ns)
+
+    assert [0, 0, quarter_ns + 1, 20 * MS, MAX_WIDENING_NS, 0] == waits_ns
+
+
+def test_jitter_does_not_add_up():
+    """Every probe lies within a tenth before its place on a grid: after 5 s there have been 5 s worth of probes."""
+    schedule = _schedule()
+    instants, _ = _instants(schedule, 5 * SECOND)
+    mine = instants[_used(schedule)[0].plan.session]
+    interval_ns = TIMERS_DEFAULT.interval_ns
+    grid = [mine[0] + turn * interval_ns for turn in range(len(mine))]
+
+    assert all(-interval_ns // 10 - GRID_NS <= at - place <= 0 for at, place in zip(mine, grid, strict=True))
+    assert len(set(_gaps(mine))) > 5
+
+
+def test_regular_probes_leave_together():
+    """Instants are multiples of a grid, so that what is due about one time costs one wake-up."""
+    schedule = _schedule()
+    instants, _ = _instants(schedule, 2 * SECOND)
+    sent = [at for times in instants.values() for at in times[1:]]
+
+    assert {0} == {at % GRID_NS for at in sent}
+    assert len(set(sent)) < len(sent)
+
+
+def test_each_kind_of_session_has_its_rate():
+    """Known flows of the path in use at full rate, its fresh ones as the outer flows allow, the rest slowly."""
+    schedule = _schedule()
+    _instants(schedule, 5 * SECOND)
+    instants, _ = _instants(schedule, 35 * SECOND)
+
+    def count(**wanted):
+        return {len(instants[s.plan.session]) / 30 for s in schedule.select(**wanted)}
+
+    rates: list[tuple[float, dict[str, object]]] = [
+        (20, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.PINNED}),
+        (2.9, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH}),
+        (5, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.PINNED}),
+        (0.36, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.FRESH}),
+        (1, {"layer": Layer.UNDERLAY}),
+        (2.5, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
+        (0.18, {"layer": Layer.EFFECTIVE}),
+    ]
+    for expected, wanted in rates:
+        assert all(abs(found - expected) <= 0.1 for found in count(**wanted)), (wanted, count(**wanted))
+
+
+@pytest.mark.parametrize(("name", "before"), [("a1", 132.5), ("a3", 135.0), ("b3", 135.0)])
+def test_nodes_of_a_small_mesh_send_no_more_than_with_fresh_probes_at_full_rate(name, before):
+    """Three nodes with three: packets a second, against what fresh sessions at the profile's interval cost."""
+    rates = _schedule(name=name).rates()
+
+    assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) < before
+
+
+def test_what_has_begun_is_watched_closely():
+    """Ten answers are enough for any session; slow ones would need half a minute."""
+    schedule = _schedule()
+    _instants(schedule, 3 * SECOND)
+
+    assert {True} == {session.is_good for session in schedule.sessions}
+
+
+def test_what_missed_an_answer_is_watched_closely():
+    """A segment in doubt is asked at the pace of watching, and rests again once it has answered for a while."""
+    schedule = _schedule()
+    _instants(schedule, 20 * SECOND)
+    session = schedule.select(layer=Layer.UNDERLAY)[0]
+    schedule.probe(session, START + 20 * SECOND)
+    close, missed = _instants(schedule, 22 * SECOND)
+    _instants(schedule, 25 * SECOND)
+    rest, _ = _instants(schedule, 35 * SECOND)
+
+    assert [session] == missed
+    assert 8 <= len(close[session.plan.session]) <= 11
+    assert 9 <= len(rest[session.plan.session]) <= 11
+
+
+def test_who_is_suspected_is_not_left_to_rest():
+    """Seven misses on a slow session: twelve answers do not acquit it, and the rest must not take half a minute."""
+    schedule = _schedule()
+    _instants(schedule, 20 * SECOND)
+    session = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH, peer="b3")[0]
+    for _ in range(7):
+        schedule.probe(session, START + 20 * SECOND)
+    _instants(schedule, 26 * SECOND)
+
+    assert session.is_good
+    assert session.lost == 7
+
+
+def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
+    """A segment's flow is asked too seldom to be remembered eightfold; a path's are, and reach several hash buckets."""
+    schedule = _schedule()
+    ports: dict[bool, dict[int, set[int]]] = {True: {}, False: {}}
+    now = START
+    while now < START + 10 * SECOND:
+        now = schedule.deadline() or now
+        for probe in schedule.advance(now, lambda *_: None):
+            session = schedule.sessions[probe.session]
+            if session.plan.flow is FlowClass.PINNED:
+                is_path = session.plan.layer is Layer.RELAY and session.plan.path == 0
+                ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
+            session.answered(probe.seq, MS, now)
+    known = set(known_ports(ProbeSettings()))
+    segments = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.layer is not Layer.RELAY}
+
+    assert segments
+    assert [{min(known)}] * len(segments) == list(segments.values())
+    assert ports[True]
+    assert [known] * len(ports[True]) == list(ports[True].values())
+
+
+def test_what_has_been_silent_for_a_minute_is_left_to_rest_until_it_answers():
+    """Else its fresh probes would use up the outer flows of the leg, and a fault of new flows would go unseen."""
+    schedule = _schedule()
+    _instants(schedule, 20 * SECOND)
+    session = schedule.select(layer=Layer.UNDERLAY)[0]
+    session.last_heard = START + 20 * SECOND - GIVEN_UP_NS
+    schedule.probe(session, START + 20 * SECOND)
+    rest, missed = _instants(schedule, 30 * SECOND)
+    schedule.look_closely(session, START + 30 * SECOND)
+    close, _ = _instants(schedule, 32 * SECOND)
+
+    assert [session] == missed
+    assert 9 <= len(rest[session.plan.session]) <= 11
+    assert 8 <= len(close[session.plan.session]) <= 11
+
+
+def test_a_path_that_comes_into_use_is_probed_at_full_rate():
+    """On standby the standby is what traffic depends on."""
+    schedule = _schedule()
+    _instants(schedule, 10 * SECOND)
+    schedule.use_paths([0, 1], START + 10 * SECOND)
+    instants, _ = _instants(schedule, 12 * SECOND)
+
+    assert all(len(instants[s.plan.session]) >= 36 for s in schedule.select(path=1, flow=FlowClass.PINNED))
+    assert all(len(instants[s.plan.session]) >= 5 for s in schedule.select(path=1, flow=FlowClass.FRESH))
+
+
+def test_the_deadline_covers_the_ends_of_waits():
+    """Probes that nobody answers are reported though nothing else happens; answered ones wake nobody."""
+    schedule = _schedule()
+    schedule.start(schedule_plans(schedule)[:1], START)
+    first = schedule.deadline()
+    (probe,) = schedule.advance(first, lambda *_: None)
+    missed = []
+
+    assert [] == schedule.advance(first + TIMERS_DEFAULT.miss_ns - 1, lambda s, _: missed.append(s.plan.session))
+    assert first + TIMERS_DEFAULT.miss_ns == schedule.deadline()
+    schedule.advance(first + TIMERS_DEFAULT.miss_ns, lambda s, _: missed.append(s.plan.session))
+
+    assert [probe.session] == missed
+
+
+def schedule_plans(schedule):
+    """The plans behind a schedule's sessions."""
+    return [session.plan for session in schedule.sessions]
+
+
+def test_every_unanswered_probe_is_missed_exactly_once():
+    """The heap forgets nothing."""
+    schedule = _schedule()
+    instants, missed = _instants(schedule, SECOND, answered=False)
+    sent = sum(len(times) for times in instants.values())
+    outstanding = sum(session.sent - session.lost for session in schedule.sessions)
+
+    assert sent == len(missed) + outstanding
+
+
+def test_a_schedule_without_sessions_wants_nothing():
+    """Before the first snapshot there is nothing to probe."""
+    assert Schedule(Settings(), random.Random(1)).deadline() is None
+
+
+def test_a_burst_alternates_between_the_sessions():
+    """Each gets its rounds, and no leg is asked everything at one instant."""
+    schedule = _schedule()
+    sessions = schedule.select(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
+    schedule._heap.clear()
+    schedule.confirm(sessions, START, rounds=4)
+    order: list[tuple[int, int]] = []
+    while (now := schedule.deadline()) is not None and len(order) < 12:
+        order.extend((now, p.session) for p in schedule.advance(now, lambda *_: None) if p.is_confirm)
+
+    assert [s.plan.session for s in sessions] * 4 == [session for _, session in order]
+    assert order[-1][0] - order[0][0] <= 12 * TIMERS_DEFAULT.burst_gap_ns
+
+
+def test_a_process_that_slept_sends_one_probe_a_session():
+    """After a second without being scheduled: no salvo of what should have been sent."""
+    schedule = _schedule()
+    late = START + 3 * SECOND
+    probes = schedule.advance(late, lambda *_: None)
+
+    assert len(schedule.sessions) == len(probes)
+    assert schedule.deadline() > late
+
+
+def test_fresh_probes_use_fresh_ports_and_known_flows_their_own():
+    """No port of a fresh session comes twice, none lies in the daemon's own band; eight ports make known flows."""
+    schedule = _schedule()
+    session, pinned = _used(schedule, FlowClass.FRESH)[0], _used(schedule)[0]
+    ports = [schedule.probe(session, START).source_port for _ in range(1_000)]
+    own = range(Settings().probe.port, Settings().probe.port + RESERVED_PORTS)
+
+    assert 1_000 == len(set(ports))
+    assert not set(ports) & set(own)
+    assert set(known_ports(Settings().probe)) == {schedule.probe(pinned, START).source_port for _ in range(8)}
+
+
+def test_all_sessions_of_a_node_leave_by_the_port_of_the_round():
+    """Once they have caught up with the clock; so few sockets serve them all."""
+    schedule = _schedule()
+    _instants(schedule, 10 * SECOND)
+    round_ns = split_ports(Settings().probe)[0].round_ns
+    now = -(-(START + 12 * SECOND) // round_ns) * round_ns
+    fresh = schedule.select(flow=FlowClass.FRESH)
+
+    assert 1 == len({schedule.probe(session, now + index).source_port for index, session in enumerate(fresh)})
+
+
+def test_a_restarted_node_goes_on_in_the_walk():
+    """The permutation is the node's, not the process's; chance has no part in it."""
+    one, other = (
+        [schedule.probe(_used(schedule, FlowClass.FRESH)[0], START).source_port for _ in range(5)]
+        for schedule in (_schedule(seed=1), _schedule(seed=2))
+    )
+    later = _schedule(start=START + 50 * SECOND)
+
+    assert one == other
+    assert schedule_port(later, START + 50 * SECOND) not in one
+
+
+def schedule_port(schedule, now):
+    """The source port of the next fresh probe on the path in use."""
+    return schedule.probe(_used(schedule, FlowClass.FRESH)[0], now).source_port
+
+
+@pytest.mark.parametrize("flow", list(FlowClass))
+def test_a_busy_port_is_never_loss(flow):
+    """The next port is tried, a few times; then the probe is given up, and no miss comes of it."""
+    schedule = _schedule()
+    schedule.start([msgspec.structs.replace(_used(schedule, flow)[0].plan, session=SessionId(0))], START)
+    (session,) = schedule.sessions
+    now = schedule.deadline()
+    (probe,) = schedule.advance(now, lambda *_: None)
+    tried = [probe]
+    while (again := schedule.retry(session, tried[-1].seq, now)) is not None:
+        tried.append(again)
+    missed: list[object] = []
+    schedule.advance(now + TIMERS_DEFAULT.miss_ns, lambda which, _before: missed.append(which))
+
+    assert MAX_TRIES == len({probe.source_port for probe in tried}) == len(tried)
+    assert [] == missed
+    assert 0 == session.lost
+
+
+def test_a_turn_begins_with_all_its_tries():
+    """A port that is busy at each probe costs each of them its retries, not the session its probes."""
+    schedule = _schedule()
+    session = _used(schedule)[0]
+    for _ in range(MAX_TRIES):
+        schedule.retry(session, 0, START)
+    _instants(schedule, SECOND)
+
+    assert schedule.retry(session, 0, START + SECOND) is not None
+
+
+def test_a_burst_ends_where_ports_do():
+    """A probe on a remembered flow would speak for the path; then rather none."""
+    schedule = _schedule()
+    session = _used(schedule, FlowClass.FRESH)[0]
+    schedule.start([msgspec.structs.replace(session.plan, session=SessionId(0))], START)
+    schedule.confirm(schedule.sessions, START, rounds=2 * BURST_LEAD)
+    probes = [probe for _ in range(3) for probe in schedule.advance(START + 10 * SECOND, lambda *_: None)]
+    burst = [probe.source_port for probe in probes if probe.is_confirm]
+
+    assert BURST_LEAD <= len(burst) == len(set(burst)) < 2 * BURST_LEAD
+
+
+def test_a_big_mesh_is_stretched_to_the_packet_budget():
+    """And says so: the operator sees by how much."""
+    settings = Settings(probe=ProbeSettings(packets_per_second=50))
+    schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
+    plans = lay_out(planner, has_standby=True)
+    schedule.use_paths([0], START)
+    schedule.start(plans, START, kinds_of(planner, plans))
+    rates = schedule.rates()
+
+    assert math.isclose(50, sum(rate.sessions * SECOND / rate.interval_ns for rate in rates), rel_tol=0.001)
+    assert 1 < max(rate.stretch for rate in rates)
+
+
+def test_a_probe_can_carry_a_message():
+    """Coordination travels in band."""
+    schedule = _schedule()
+    message = Coordination(kind=CoordinationKind.NOTICE, pair=0, rank=1, generation=1, nonce=0, target=NodeName("b3"))
+    probe = schedule.probe(schedule.sessions[0], START, is_confirm=True, coordination=message)
+
+    assert (message, True) == (probe.coordination, probe.is_confirm)
+
+
+def test_ids_of_an_earlier_topology_mean_nothing():
+    """A reply may arrive after the table of sessions was replaced."""
+    schedule = _schedule()
+
+    assert schedule.session(len(schedule.sessions)) is None
+    assert schedule.session(-1) is None
+    assert schedule.sessions[2] is schedule.session(2)
+
+
+def test_starting_again_forgets_what_was_pending():
+    """No expiry of an old session is charged to a new one with the same id."""
+    schedule = _schedule()
+    schedule.advance(START + SECOND, lambda *_: None)
+    schedule.start([msgspec.structs.replace(schedule.sessions[0].plan)], START + SECOND)
+    missed = []
+    schedule.advance(START + SECOND + 29 * MS, lambda session, _: missed.append(session))
+
+    assert [] == missed
+    assert Outcome.UNKNOWN is schedule.sessions[0].expired(7, START + SECOND)
+
+
+def test_sessions_of_one_leg_share_their_patience():
+    """What delays one of them delays the others; a standby's delay is its own."""
+    schedule = _schedule()
+    one, other, _ = schedule.select(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
+    standby = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH)[0]
+
+    assert one.delay is other.delay
+    assert one.delay is not standby.delay
+
+
+def test_a_short_stall_lengthens_the_waits_and_nothing_else():
+    """Who slept 50 ms with a probe outstanding waits 50 ms longer for its answer; what is due stays due."""
+    schedule = _schedule()
+    session = schedule.sessions[0]
+    due = schedule.deadline()
+    schedule.probe(session, START)
+    missed: list[object] = []
+    wait_ns = session.delay.wait_ns(START)
+    schedule.postpone(50 * MS)
+
+    assert min(due, START + wait_ns + 50 * MS) == schedule.deadline()
+
+    schedule.advance(START + wait_ns, lambda which, _before: missed.append(which))
+
+    assert session not in missed
+
+    schedule.advance(START + wait_ns + 50 * MS, lambda which, _before: missed.append(which))
+
+    assert session in missed
+
+
+def test_kinds_that_differ_in_their_share_alone_keep_their_rounds_in_the_next_mesh():
+    """Relays are sought by more nodes than members are: both go on to be probed when the table is taken over anew."""
+    schedule, planner = Schedule(Settings(), random.Random(3), "a3"), planner_of("a3")
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+    (one, *_) = (plan.session for plan in plans if plan.layer is Layer.UNDERLAY)
+    kinds = {**kinds, one: kinds[one]._replace(share=7)}
+    for _ in range(2):
+        schedule.start(plans, START, kinds, kept=[plan.session for plan in plans])
+    instants, _ = _instants(schedule, 20 * SECOND)
+
+    assert {plan.session for plan in plans} == set(instants)

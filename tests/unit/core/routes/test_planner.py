@@ -1,0 +1,218 @@
+"""Desired kernel state, object by object, against the literal tables of the lab's mesh."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.routes.planner import LANDING_OFFSET, Planner
+from meshwatchd.model import plan
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.plan import Route, Rule, Switch
+from meshwatchd.model.topology import Topology
+from meshwatchd.profiles import KILO
+from tests.sim.random_mesh import Shape, mesh_of
+from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
+
+CLOUD = {
+    "b1": ("10.244.4.0/24", "10.2.0.11/32"),
+    "b2": ("10.244.5.0/24", "10.2.0.12/32"),
+    "b3": ("10.244.6.0/24", "10.2.0.13/32"),
+}
+ONPREM = {
+    "a1": ("10.244.1.0/24", "192.168.100.11/32"),
+    "a2": ("10.244.2.0/24", "192.168.100.12/32"),
+    "a3": ("10.244.3.0/24", "192.168.100.13/32"),
+}
+ADDRESS = {name: prefixes[1].removesuffix("/32") for name, prefixes in (CLOUD | ONPREM).items()}
+
+# What each node's table of each path holds: the device, the gateway, and the remote nodes behind it. No entry:
+# no route, because the mesh's own routes already lead to the relay, or the node keeps its traffic to itself.
+TABLES = {
+    ("a1", 1): ("mw0", None, ("b2", "b3")),
+    ("a2", 2): ("mw1", None, ("b1", "b2", "b3")),
+    ("a2", 3): ("mw2", None, ("b2", "b3")),
+    ("a3", 2): ("flannel.1", "10.244.2.0", ("b1", "b2", "b3")),
+    ("a3", 3): ("flannel.1", "10.244.2.0", ("b2", "b3")),
+    ("b1", 2): ("mw1", None, ("a2", "a3")),
+    ("b2", 1): ("mw0", None, ("a1", "a2", "a3")),
+    ("b2", 3): ("mw2", None, ("a2", "a3")),
+    ("b3", 1): ("flannel.1", "10.244.5.0", ("a1", "a2", "a3")),
+    ("b3", 3): ("flannel.1", "10.244.5.0", ("a2", "a3")),
+}
+CASES = [(name, path) for name in NAMES for path in range(4)]
+
+
+def _path(planner, number):
+    return planner.path(number)
+
+
+def _expected_routes(name, path, *, table):
+    if (name, path) not in TABLES:
+        return ()
+    device, via, reached = TABLES[name, path]
+    prefixes = [prefix for node in reached for prefix in (CLOUD | ONPREM)[node]]
+    return tuple(Route(dst=dst, table=table, dev=device, via=via, src=ADDRESS[name]) for dst in prefixes)
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_the_table_of_a_path_holds_exactly_its_routes(name, number):
+    """Table 7700 + p: into the link at the relay, to the local relay's overlay gateway elsewhere, else nothing."""
+    planner = planner_of(name)
+
+    assert _expected_routes(name, number, table=7700 + number) == planner.routes(_path(planner, number))
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_the_override_is_one_rule_where_anything_has_to_move(name, number):
+    """Priority 5460: failover adds it, failback removes it."""
+    planner = planner_of(name)
+    expected = (Rule(priority=5460, table=7700 + number),) if (name, number) in TABLES else ()
+
+    assert expected == planner.override(_path(planner, number))
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_an_override_in_the_kernel_is_recognised(name, number):
+    """After a restart: which path is this? Anybody else's rule is nobody's."""
+    planner = planner_of(name)
+    path = _path(planner, number)
+    assert all(path == planner.overridden_by(rule) for rule in planner.override(path))
+
+    assert planner.overridden_by(Rule(priority=5460, table=254)) is None
+    assert planner.overridden_by(Rule(priority=5461, table=7700 + number)) is None
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_probes_of_a_path_are_selected_in_both_directions(name, number):
+    """By both ports, so that nothing else is caught; where the mesh's routes are the path they jump the override."""
+    planner = planner_of(name)
+    rules = [rule for rule in planner.provision().rules if rule.priority == 5410 + number]
+    own, theirs = (18620 + number,) * 2, (10000, 29999)
+    where = {"table": 7740 + number} if (name, number) in TABLES else {"goto": 5400 + LANDING_OFFSET}
+
+    assert [
+        Rule(priority=5410 + number, sport=theirs, dport=own, **where),
+        Rule(priority=5410 + number, sport=own, dport=theirs, **where),
+    ] == rules
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_probe_tables_hold_the_routes_to_nodes(name, number):
+    """7740 + p: the same ways as traffic takes, for node addresses only."""
+    planner = planner_of(name)
+    found = [route for route in planner.provision().routes if route.table == 7740 + number]
+    expected = [r for r in _expected_routes(name, number, table=7740 + number) if r.dst.endswith("/32")]
+
+    assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("a1", [("mw0", "b2", 51830)]),
+        ("a2", [("mw1", "b1", 51831), ("mw2", "b2", 51832)]),
+        ("a3", []),
+        ("b1", [("mw1", "a2", 51831)]),
+        ("b2", [("mw0", "a1", 51830), ("mw2", "a2", 51832)]),
+        ("b3", []),
+    ],
+)
+def test_each_standby_link_exists_on_its_two_relays(name, links):
+    """Path 1 is mw0, path 2 mw1, path 3 mw2; the port is the same on both ends."""
+    found = planner_of(name).provision().links
+
+    assert links == [(link.device, link.peer, link.listen_port) for link in found]
+
+
+def test_a_link_carries_the_whole_other_location():
+    """Inner destination at the sender and inner source at the receiver, for every packet, in both directions."""
+    (link,) = planner_of("a1").provision().links
+
+    assert tuple(prefix for prefixes in CLOUD.values() for prefix in prefixes) == link.allowed_ips
+    assert ("198.51.100.22:51830", "key-of-b2", 10, 1420) == (
+        link.endpoint,
+        link.peer_public_key,
+        link.keepalive_s,
+        link.mtu_bytes,
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_delivery_stands_on_relays_only(name):
+    """Table 7799 for what comes out of a link: each neighbour by its overlay gateway, pods fall through to main."""
+    provision = planner_of(name).provision()
+    rules = [rule for rule in provision.rules if rule.priority == 5400]
+    routes = [route for route in provision.routes if route.table == 7799]
+    neighbours = sorted(other for other in NAMES if other[0] == name[0] and other != name)
+    gateway = {other: (CLOUD | ONPREM)[other][0].removesuffix("/24") for other in neighbours}
+
+    assert [Rule(priority=5400, table=7799, iif=link.device) for link in provision.links] == rules
+    expected = [Route(dst=f"{ADDRESS[n]}/32", table=7799, dev="flannel.1", via=gateway[n]) for n in neighbours]
+    assert (expected if provision.links else []) == routes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_that_stands_moves_traffic(name):
+    """A standing rule selects by device or by probe ports, or looks up a table that stays empty."""
+    provision = planner_of(name).provision()
+    free = [rule for rule in provision.rules if rule.iif is None and rule.dport is None]
+
+    assert [Rule(priority=5480, table=7798)] == free
+    assert 7798 not in {route.table for route in provision.routes}
+    assert {5400, 5480, 5410, 5411, 5412, 5413} >= {rule.priority for rule in provision.rules}
+    assert all(7700 <= route.table <= 7799 for route in provision.routes)
+
+
+def test_a_switch_makes_before_it_breaks():
+    """From one standby to the next: the new rule is there before the old one is gone; home is removal alone."""
+    planner = planner_of("b2")
+    home, first, third = (_path(planner, number) for number in (0, 1, 3))
+    rule = {number: Rule(priority=5460, table=7700 + number) for number in (1, 3)}
+
+    assert Switch(add=(rule[1],)) == planner.switch(home, first)
+    assert Switch(add=(rule[3],), delete=(rule[1],)) == planner.switch(first, third)
+    assert Switch(delete=(rule[3],)) == planner.switch(third, home)
+
+
+def test_a_leader_that_is_bypassed_changes_nothing():
+    """Its own traffic keeps the mesh's path: the switch is empty on b1 for path 1."""
+    planner = planner_of("b1")
+
+    assert Switch() == planner.switch(_path(planner, 0), _path(planner, 1))
+    assert not planner.probes_path(_path(planner, 1))
+    assert planner.probes_path(_path(planner, 2))
+
+
+def test_a_path_reaches_everybody_but_the_leader_it_goes_around():
+    """Seen from onprem: path 1 enters cloud at b2, path 2 at b1."""
+    planner = planner_of("a3")
+    reached = {n: [node.name for node in planner.reached_over(_path(planner, n))] for n in range(4)}
+
+    everybody, but_b1 = ["b1", "b2", "b3"], ["b2", "b3"]
+    assert {0: everybody, 1: but_b1, 2: everybody, 3: but_b1} == reached
+
+
+def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_priority_beyond():
+    """No two paths share a table or a selector, whatever their priorities; all of it is recognised as ours."""
+    mesh = mesh_of((Shape(1, 1),) * 50)
+    topology = KILO.recognise(snapshot_of("b3", mesh=mesh), mesh, NodeName("b3"))
+    assert isinstance(topology, Topology)
+    planner = Planner(topology, msgspec.structs.replace(settings_for("b3"), mesh=mesh))
+    kernel, provision = planner.settings.kernel, planner.provision()
+
+    overrides = [rule for path in planner.paths for rule in planner.override(path)]
+    assert 49 * 2 == len(overrides) == len({rule.table for rule in overrides})
+    probing = {rule.table for rule in provision.rules if rule.dport and rule.table}
+    assert 49 * 2 == len(probing)
+    assert not probing & {rule.table for rule in overrides}
+    tables = {route.table for route in provision.routes}
+    assert probing | {rule.table for rule in overrides} <= tables
+    assert all(0 <= table - kernel.table_base < plan.TABLES for table in tables)
+    assert all(0 <= rule.priority - kernel.priority_base < 100 for rule in (*provision.rules, *overrides))
+    assert len(provision.rules) == len(set(provision.rules))
+    assert {rule.priority - kernel.priority_base for rule in overrides} <= set(range(60, 80))
+    ports = [planner.probe_port(path) for path in planner.paths]
+    assert len(ports) == len(set(ports))
+    for path in planner.paths:
+        assert all(path == planner.overridden_by(rule) for rule in planner.override(path))

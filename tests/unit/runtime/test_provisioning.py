@@ -1,0 +1,203 @@
+import asyncio
+
+from meshwatchd.adapters.netlink.mirror import Lost
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
+from meshwatchd.model.settings import MINUTE, KernelSettings
+from meshwatchd.runtime.provisioning import MAX_RESTORES, RestoreBudget, Standing
+from tests.support.fake_kernel import FakeKernel
+
+LINK = StandbyLink(
+    device="mw0",
+    peer="a1",
+    listen_port=51830,
+    mtu_bytes=1420,
+    peer_public_key="",
+    endpoint=None,
+    allowed_ips=(),
+    keepalive_s=10,
+)
+OUT = Route(dst="10.244.1.0/24", table=7701, dev="mw0")
+DELIVERY = Rule(priority=5400, table=7799, iif="mw0")
+OVERRIDE = Rule(priority=5460, table=7701)
+WANTED = Provision(links=(LINK,), routes=(OUT,), rules=(DELIVERY,))
+
+
+class FakeDevices:
+    """Devices that are made in a fake kernel."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.made = []
+        self.refusal = None
+
+    async def ensure(self, wanted):
+        """Make a device, or refuse."""
+        if self.refusal is not None:
+            raise self.refusal
+        if await self.kernel.find_link(wanted.device) is None:
+            await self.kernel.add_wireguard(wanted.device)
+            self.made.append(wanted.device)
+        link = await self.kernel.find_link(wanted.device)
+        await self.kernel.bring_up(link, wanted.mtu_bytes)
+
+    async def remove(self, device):
+        """Remove a device."""
+        self.made.remove(device)
+        await self.kernel.delete_link(await self.kernel.find_link(device))
+
+    def recorded(self):
+        """What was made."""
+        return tuple(self.made)
+
+
+class World:
+    """A node with everything in place, and a clock that stands still."""
+
+    def __init__(self):
+        self.kernel = FakeKernel("eth0")
+        self.devices = FakeDevices(self.kernel)
+        self.now_ns = 0
+        self.standing = Standing(self.kernel, self.devices, KernelSettings(), lambda: self.now_ns)
+
+    def ensure(self, wanted=WANTED):
+        """Ask for a Provision."""
+        return asyncio.run(self.standing.ensure(wanted))
+
+    def restore(self):
+        """Put back what is missing."""
+        return asyncio.run(self.standing.restore())
+
+    def lose_rule(self):
+        """Somebody removes the rule."""
+        asyncio.run(self.kernel.delete_rule(DELIVERY))
+
+
+def test_links_come_before_the_routes_into_them():
+    """The order in which the kernel can accept them."""
+    world = World()
+
+    assert world.ensure().is_complete
+    assert ["add device mw0", f"add route {OUT.render()}", f"add rule {DELIVERY.render()}"] == world.kernel.operations
+
+
+def test_a_device_that_is_not_wanted_any_more_goes_last():
+    """Its routes have gone before."""
+    world = World()
+    world.ensure()
+
+    assert world.ensure(Provision()).is_complete
+    assert "delete device mw0" == world.kernel.operations[-1]
+
+
+def test_a_link_that_cannot_be_made_is_reported_with_what_hangs_on_it():
+    """The rest is put in place all the same."""
+    world = World()
+    world.devices.refusal = KernelError("start wireguard-go mw0", 2, "install it")
+
+    outcome = world.ensure()
+
+    assert not outcome.is_complete
+    assert "start wireguard-go mw0: install it (errno 2)" == outcome.errors[0]
+    assert f"add rule {DELIVERY.render()}" in world.kernel.operations
+
+
+def test_what_somebody_removed_is_put_back():
+    """And nothing is said as long as it works."""
+    world = World()
+    world.ensure()
+    world.lose_rule()
+
+    assert ([f"rule {DELIVERY.render()}"], None) == world.restore()
+    assert ([], None) == world.restore()
+
+
+def test_a_device_that_vanished_is_made_again_with_its_routes():
+    """Its process was killed; the kernel dropped the routes without a word."""
+    world = World()
+    world.ensure()
+    world.kernel.present.pop(3)
+    world.kernel.held_routes.clear()
+
+    restored, news = world.restore()
+
+    assert ["device mw0", f"route {OUT.render()}"] == restored
+    assert news is None
+
+
+def test_a_fight_is_given_up_and_taken_up_again_later():
+    """Whoever removes an object again and again does it on purpose."""
+    world = World()
+    world.ensure()
+    for _ in range(MAX_RESTORES):
+        world.lose_rule()
+        world.restore()
+    world.lose_rule()
+
+    restored, news = world.restore()
+
+    assert [] == restored
+    assert news is not None
+    assert not news.is_complete
+    assert "is left alone" in news.errors[0]
+    assert ([], None) == world.restore()
+    world.now_ns += MINUTE
+    restored, news = world.restore()
+    assert [f"rule {DELIVERY.render()}"] == restored
+    assert news is not None
+    assert news.is_complete
+
+
+def test_waiting_for_a_device_is_no_fight():
+    """flannel.1 is gone for a while, and every change of the kernel is a reason to look; then its routes are put."""
+    world = World()
+    over = Route(dst="10.244.2.0/24", table=7701, dev="eth0")
+    world.ensure(Provision(routes=(over,)))
+    index = next(number for number, link in world.kernel.present.items() if link.name == "eth0")
+    overlay = world.kernel.present.pop(index)
+    world.kernel.held_routes.clear()
+
+    restored, news = world.restore()
+    assert ([], ("routes into eth0 wait until it is up",)) == (restored, news.errors if news is not None else ())
+    for _ in range(2 * MAX_RESTORES):
+        assert ([], None) == world.restore()
+    world.kernel.present[index] = overlay
+    restored, news = world.restore()
+    assert [f"route {over.render()}"] == restored
+    assert news is not None
+    assert news.is_complete
+
+
+def test_overrides_and_wanted_objects_concern_us_and_nothing_else_does():
+    """Whether a lost override was meant to go, only the engine knows."""
+    world = World()
+
+    def concerns(**lost):
+        return world.standing.concerns(Lost(text="", **lost))
+
+    assert concerns(rule=OVERRIDE)
+    assert not concerns(rule=DELIVERY)
+    world.ensure()
+    assert concerns(rule=DELIVERY)
+    assert concerns(route=OUT)
+    assert concerns(device="mw0")
+    assert not concerns(device="mw1")
+    assert not concerns(rule=Rule(priority=5401, table=7799))
+
+
+def test_nothing_is_restored_before_anything_was_asked_for():
+    """Observers change nothing."""
+    assert ([], None) == World().restore()
+
+
+def test_the_budget_counts_each_object_alone_and_forgets_with_time():
+    """Five a minute."""
+    now = [0]
+    budget = RestoreBudget(lambda: now[0])
+
+    assert [True] * MAX_RESTORES + [False] == [budget.spend("a") for _ in range(MAX_RESTORES + 1)]
+    assert budget.spend("b")
+    now[0] = MINUTE
+    assert budget.spend("a")
+    budget.clear()
+    assert budget.spend("a")
