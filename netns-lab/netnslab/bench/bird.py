@@ -10,6 +10,7 @@ from pathlib import Path
 
 from netnslab.bench.daemon_log import Change, bird_changes
 from netnslab.bench.world import Child, World
+from netnslab.machine import version_line
 from netnslab.waiting import wait_until
 
 PROGRAMS = ("bird", "birdc")
@@ -35,9 +36,8 @@ class BfdTimers:
 
 
 def version() -> str:
-    """What the program says of itself, such as `BIRD version 2.0.12`."""
-    result = subprocess.run(["bird", "--version"], capture_output=True, text=True, check=False)
-    return (result.stderr or result.stdout).strip()
+    """The version line of the program, such as `BIRD version 2.0.12`; empty where it is not installed."""
+    return version_line(["bird", "--version"])
 
 
 def configuration(log: Path, sessions: Sequence[BfdSession], timers: BfdTimers, *, more: str = "") -> str:

@@ -14,6 +14,7 @@ import msgspec
 from netnslab.bench.bird import BfdSession, BfdTimers
 from netnslab.bench.daemon_log import Change, frr_changes
 from netnslab.bench.world import World
+from netnslab.machine import version_line
 from netnslab.waiting import wait_until
 
 DAEMONS = Path("/usr/lib/frr")
@@ -27,9 +28,8 @@ class _Peer(msgspec.Struct):
 
 
 def version() -> str:
-    """The first line of what bfdd says of itself, such as `bfdd version 8.4.4`."""
-    result = subprocess.run([str(DAEMONS / "bfdd"), "--version"], capture_output=True, text=True, check=False)
-    return result.stdout.strip().partition("\n")[0]
+    """The version line of the program, such as `bfdd version 8.4.4`; empty where it is not installed."""
+    return version_line([str(DAEMONS / "bfdd"), "--version"])
 
 
 def configuration(log: Path, sessions: Sequence[BfdSession], timers: BfdTimers) -> str:
