@@ -11,6 +11,7 @@ package is only downloaded (apt verifies it), and what the lab needs of it is un
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import os
 import re
@@ -195,7 +196,10 @@ def _wanted(contents: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         is_image = path.parts[:1] == ("boot",) and path.name.startswith("vmlinuz-")
         is_module = path.parts[:2] == ("lib", "modules") and _MODULES_KEPT.fullmatch("/".join(path.parts[3:]))
         if member.isfile() and (is_image or is_module):
-            yield member.replace(name=str(path))
+            # TarInfo.replace came with Python 3.11.4, and Debian 12 has 3.11.2.
+            unpacked = copy.copy(member)
+            unpacked.name = str(path)
+            yield unpacked
 
 
 @contextmanager
