@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -23,11 +24,16 @@ def machine_facts() -> dict[str, object]:
 
 def commit_facts() -> str:
     """The commit that was measured, with `-dirty` where files differ from it; empty outside of a clone."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    return version_line(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"])
+
+
+def version_line(command: Sequence[str]) -> str:
+    """The first line that a command prints; empty where the program is not installed."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout.strip()
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
         return ""
+    return (result.stdout or result.stderr).strip().partition("\n")[0]
 
 
 def _first_value(path: str, key: str) -> str:

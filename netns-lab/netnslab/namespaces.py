@@ -15,11 +15,13 @@ namespace itself.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -71,12 +73,14 @@ class Space:
         """The argument vector that runs `argv` inside.
 
         nsenter replaces itself by the command, so the process id of the child is the command's. Entering a
-        mount namespace resets the working directory to /, hence `env --chdir`; network namespaces leave it
-        alone.
+        mount namespace resets the root and the working directory to /, hence `chroot` and `env --chdir`; network
+        namespaces leave them alone.
         """
         options = [f"--{_NSENTER_OPTION[kind]}={self.path(kind)}" for kind in self.kinds]
-        chdir = ["env", f"--chdir={Path.cwd()}"] if Kind.MOUNT in self.kinds else []
-        return ["nsenter", *options, "--", *chdir, *argv]
+        if Kind.MOUNT not in self.kinds:
+            return ["nsenter", *options, "--", *argv]
+        chroot = [] if own_root() == "/" else ["chroot", own_root()]
+        return ["nsenter", *options, "--", *chroot, "env", f"--chdir={Path.cwd()}", *argv]
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in a thread inside these namespaces and return its result.
@@ -86,11 +90,14 @@ class Space:
         return _in_thread(lambda: self._enter_and(function))
 
     def _enter_and(self, function: Callable[[], T]) -> T:
+        root = own_root()
         descriptors = [(kind, os.open(self.path(kind), os.O_RDONLY | os.O_CLOEXEC)) for kind in self.kinds]
         try:
             syscalls.unshare(syscalls.CLONE_FS)  # setns(CLONE_NEWNS) demands an unshared fs_struct
             for kind, descriptor in descriptors:
                 syscalls.setns(descriptor, CLONE_FLAGS[kind])
+            if Kind.MOUNT in self.kinds and root != "/":
+                syscalls.chroot(root)
         finally:
             for _, descriptor in descriptors:
                 os.close(descriptor)
@@ -103,18 +110,35 @@ _NSENTER_OPTION = MappingProxyType({Kind.NET: "net", Kind.MOUNT: "mount", Kind.U
 def create(space: Space, prepare: Callable[[], None]) -> dict[Kind, int]:
     """Make the namespaces of `space`, run `prepare` inside them, and pin them.
 
+    A mount namespace can be pinned only in one that was made earlier (mnt_ns_loop() in fs/namespace.c), which the
+    kernel knows by their numbers. Since Linux 6.18 each CPU takes those from a stock of its own (gen_cookie_next() in
+    linux/cookie.h), so that a namespace which another CPU has made may look older: each CPU is tried.
+
     Returns:
         the inode number of each namespace, which identifies it as long as it is pinned.
 
     Raises:
         LabError: the kernel refused.
     """
+    problem: OSError | None = None
+    for cpu in sorted(os.sched_getaffinity(0)):
+        try:
+            return _create(space, prepare, cpu)
+        except OSError as error:
+            problem = error
+            if error.errno != errno.EINVAL:
+                break
+    raise LabError(f"cannot make the namespaces of {space.name}: {problem}; the lab needs root")
+
+
+def _create(space: Space, prepare: Callable[[], None], cpu: int) -> dict[Kind, int]:
     ready, release = threading.Event(), threading.Event()
     thread_id: list[int] = []
     failure: list[OSError] = []
 
     def inhabit() -> None:
         try:
+            os.sched_setaffinity(0, {cpu})
             syscalls.unshare(_flags(space.kinds))
             prepare()
             thread_id.append(threading.get_native_id())
@@ -128,11 +152,37 @@ def create(space: Space, prepare: Callable[[], None]) -> dict[Kind, int]:
     try:
         ready.wait()
         if failure:
-            raise LabError(f"cannot make the namespaces of {space.name}: {failure[0]}; the lab needs root")
-        return {kind: _pin(space.path(kind), kind, thread_id[0]) for kind in space.kinds}
+            raise failure[0]
+        # The one that may be refused comes first, so that nothing is left of a try in vain.
+        kinds = sorted(space.kinds, key=lambda kind: kind is not Kind.MOUNT)
+        return {kind: _pin(space.path(kind), kind, thread_id[0]) for kind in kinds}
     finally:
         release.set()
         worker.join()
+
+
+@cache
+def own_root() -> str:
+    """This process's root directory, as it is called from the root of its mount namespace: not / in a chroot.
+
+    A thread that enters the namespace it is in already has that root, and finds its way back by a descriptor.
+    """
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def look_around() -> str:
+        syscalls.unshare(syscalls.CLONE_FS)
+        syscalls.setns(namespace, syscalls.CLONE_NEWNS)
+        os.fchdir(here)
+        return str(Path.cwd())
+
+    try:
+        return _in_thread(look_around)
+    except PermissionError:
+        return "/"  # without root nothing is entered either
+    finally:
+        os.close(namespace)
+        os.close(here)
 
 
 def make_pin_directory(directory: Path) -> int:
@@ -154,7 +204,7 @@ def isolate_mounts(pins: Path, tmpfs: Sequence[Path]) -> None:
     pins are dropped: a namespace that holds a copy of another's pin keeps it alive. /sys is mounted anew
     because sysfs shows the network namespace of its mounter.
     """
-    syscalls.mount("", "/", flags=syscalls.MS_SLAVE | syscalls.MS_REC)
+    syscalls.set_propagation(syscalls.MS_SLAVE)
     syscalls.unmount(str(pins))
     syscalls.mount("sysfs", "/sys", "sysfs", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     for directory in tmpfs:

@@ -6,7 +6,10 @@ Flag values are those of linux/sched.h (CLONE_*) and linux/mount.h (MS_*, MNT_*)
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import re
+from pathlib import Path
 
 CLONE_FS = 0x0000_0200
 CLONE_NEWNS = 0x0002_0000
@@ -50,6 +53,42 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, *, data: str
 def unmount(target: str, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> None:
     """umount2(2). By default lazy, so that a busy namespace file leaves the tree at once."""
     _check(_libc.umount2(_bytes(target), flags), f"unmount {target}")
+
+
+def chroot(path: str) -> None:
+    """Change the root directory of the calling thread, and of those that share its file system attributes."""
+    _check(_libc.chroot(_bytes(path)), f"chroot {path}")
+
+
+def set_propagation(flag: int) -> None:
+    """Set how mounts of this namespace propagate, all of them.
+
+    In a chroot whose root is a folder and no mount point there is no handle on the mount below it: that one keeps the
+    propagation that was chosen when the chroot was made.
+
+    Args:
+        flag: MS_PRIVATE or MS_SLAVE.
+    """
+    if not _changes_mount("/", flag | MS_REC):
+        for point in _mount_points():
+            _changes_mount(point, flag)  # one that another mount covers is reached by nobody
+
+
+def _changes_mount(target: str, flags: int) -> bool:
+    """Whether the target is a mount point; its flags are set if it is."""
+    try:
+        mount("", target, flags=flags)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False
+    return True
+
+
+def _mount_points() -> list[str]:
+    """Those that are seen from this thread's root (proc_pid_mountinfo(5), fifth field, with octal escapes)."""
+    lines = Path("/proc/thread-self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line.split()[4]) for line in lines]
 
 
 def _bytes(text: str) -> bytes | None:

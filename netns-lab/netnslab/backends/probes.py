@@ -20,7 +20,8 @@ from types import MappingProxyType
 PROBE_TIMEOUT_S = 20
 
 # `--kill-child` with a process namespace: when the script ends, so does every daemon it has started.
-THROW_AWAY = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
+# The one probe that mounts anything sets the propagation itself: unshare(1) cannot in a chroot whose root is no mount.
+THROW_AWAY = ("unshare", "--net", "--mount", "--propagation", "unchanged", "--pid", "--fork", "--kill-child")
 
 
 class Capability(StrEnum):
@@ -107,6 +108,7 @@ PROBES = MappingProxyType(
         Capability.WIREGUARD_USERSPACE: Probe(
             title="WireGuard in user space (wireguard-go, /dev/net/tun)",
             script=(
+                "mount --make-rprivate / 2>/dev/null || mount --make-private /run\n"
                 "mount -t tmpfs tmpfs /run\nmkdir /run/wireguard\n"
                 "LOG_LEVEL=silent wireguard-go kilo0 >/dev/null\nwg show kilo0 fwmark"
             ),
@@ -149,9 +151,9 @@ PROBES = MappingProxyType(
         Capability.POLICY_ROUTING: Probe(
             title="policy routing: ipproto, sport, dport, protocol",
             script=(
-                "ip rule add priority 5411 protocol 117 ipproto udp dport 18621 lookup 7701\n"
-                "ip rule add priority 5411 protocol 117 ipproto udp sport 18621 lookup 7701\n"
-                "ip rule list protocol 117 | grep -q 'ipproto udp sport 18621'"
+                "ip rule add priority 5411 protocol 117 ipproto 17 dport 18621 lookup 7701\n"
+                "ip rule add priority 5411 protocol 117 ipproto 17 sport 18621 lookup 7701\n"
+                "ip rule list protocol 117 | grep -q 'sport 18621'"
             ),
             remedy="a kernel of version 4.17 or later with CONFIG_IP_MULTIPLE_TABLES",
         ),
