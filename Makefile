@@ -45,13 +45,20 @@ help: ## list what can be made
 demo: need-root venv tools ## watch a silent fault being found and healed (root)
 	@$(PYTHON) -m netnslab.demo $(ARGS)
 
+# CHECKED=1 leaves check out, for who has just run it on the same commit, as CI has in a bare root.
 .PHONY: test
-test: need-root venv tools check worlds ## everything: check, random worlds, then the lab suite (root)
+test: need-root venv tools $(if $(CHECKED),,check) worlds ## everything: check, random worlds, then the lab suite (root)
 	@echo '==> lab suite'
 	@$(PYTHON) scripts/lab-suite -m lab --require-passes --durations=30 $(LAB_TESTS) $(ARGS)
 
 .PHONY: check
 check: format lint types imports unit ## format, ruff, mypy, import-linter, quick tests (no root)
+
+# Finds what works only where something was installed by hand. For example: make bare COMMAND='make demo'
+COMMAND ?= make check
+.PHONY: bare
+bare: need-root ## make check, or COMMAND, in a bare Debian root (root)
+	@scripts/bare-root $(COMMAND)
 
 ##@ Parts of check
 
