@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from netnslab.namespaces import NETWORK_ONLY, NODE_KINDS, Space
 
+from netnslab.namespaces import NETWORK_ONLY, NODE_KINDS, Space
 
 ENTER_B3 = ["nsenter", "--net=/pins/b3.net", "--mount=/pins/b3.mnt", "--uts=/pins/b3.uts", "--"]
 GO_BACK = ["env", f"--chdir={Path.cwd()}"]
