@@ -52,6 +52,19 @@ _OVERLAY_FAULTS = (
         " flannel writes the entries of a peer when the peer's lease changes, and never looks again.",
     ),
     Fault(
+        code=FaultCode.OVERLAY_MISMATCH,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the overlay device has another UDP port or another VNI than its peers",
+        remedy="give flannel on that node the cluster's net-conf.json (Backend: Port, VNI), delete the device, restart"
+        " flannel: neither can be changed in place",
+        depends_on=_DEVICE_GONE,
+        confirm_ns=1 * _SECOND,
+        about="A VXLAN device sends to the port that it listens at, and takes its own VNI only. What reaches a port at"
+        " which nobody listens is refused by ICMP, what has another VNI is dropped without a counter; both directions"
+        " die while every entry is right. Hellos advertise both numbers, and the majority decides which node is odd.",
+    ),
+    Fault(
         code=FaultCode.VTEP_MAC_CHANGED,
         layer=Layer.OVERLAY,
         severity=Severity.CRITICAL,

@@ -73,6 +73,8 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
         granularity: "location", "full", "cross"; empty where the notion does not apply.
         node_ip, pod_cidr, overlay_ip, wireguard_ip: as in `topology.Node`; wireguard_ip on leaders only.
         vtep_mac: of its overlay device, empty without one.
+        vtep_port, vtep_vni: the UDP port that its VXLAN device sends to and listens at, and its VNI; 0 where there is
+            none, where each packet carries its own, and from nodes of versions that do not tell.
         wireguard_device, overlay_device, ipip_device: as in `settings.MeshSettings`; empty where there is none.
         wireguard_mtu_bytes: of the mesh's WireGuard device.
         public_endpoint: host where others can reach this node from outside; empty behind NAT or where nothing tells.
@@ -95,6 +97,8 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     overlay_ip6: str = ""
     wireguard_ip6: str = ""
     vtep_mac: str = ""
+    vtep_port: int = 0
+    vtep_vni: int = 0
     wireguard_device: str = ""
     overlay_device: str = ""
     ipip_device: str = ""

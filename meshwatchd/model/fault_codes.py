@@ -34,6 +34,7 @@ class FaultCode(StrEnum):
     OVERLAY_DEVICE_MISSING = "overlay-device-missing"
     OVERLAY_DEVICE_DOWN = "overlay-device-down"
     OVERLAY_EMPTIED = "overlay-emptied"
+    OVERLAY_MISMATCH = "overlay-mismatch"
     VTEP_MAC_CHANGED = "vtep-mac-changed"
     FDB_ENTRY_MISSING = "fdb-entry-missing"
     FDB_ENTRY_WRONG = "fdb-entry-wrong"

@@ -41,6 +41,7 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
         pod_cidr=pods or (own.pod_cidr if own is not None else ""),
         overlay_ip=router_ip or (own.router_ip if own is not None else ""),
         vtep_mac=tunnel.lladdr if tunnel is not None else "",
+        vtep_port=tunnel.vxlan.port if tunnel is not None and tunnel.vxlan is not None else 0,
         overlay_device=tunnel.name if tunnel is not None else "",
         layers=tuple(_layers(snapshot, tunnel)),
         candidates=tuple(_candidates(snapshot, sources, own)),

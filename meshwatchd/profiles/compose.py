@@ -47,6 +47,7 @@ _TEXTS = (
     "ipip_device",
     "public_endpoint",
 )
+_NUMBERS = ("wireguard_mtu_bytes", "vtep_port", "vtep_vni")
 
 
 def look(
@@ -69,16 +70,16 @@ def look(
     parts = [each(snapshot, sources, declared, node) for each in looks.values()]
     holding = [part for part in parts if part.profiles]
     told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
+    told |= {name: next(filter(None, (getattr(part, name) for part in holding)), 0) for name in _NUMBERS}
     view = LocalView(
         profiles=tuple(name for part in holding for name in part.profiles),
         node=node,
         is_leader=any(part.is_leader for part in holding),
-        wireguard_mtu_bytes=next(filter(None, (part.wireguard_mtu_bytes for part in holding)), 0),
         layers=_stack(snapshot, holding),
         why=tuple(
             finding for part in (*holding, *(part for part in parts if not part.profiles)) for finding in part.why
         ),
-        **told,  # type: ignore[arg-type]  # names and types of _TEXTS are those of the fields
+        **told,  # type: ignore[arg-type]  # names and types are those of the fields
     )
     view = _complete(snapshot, view)
     return msgspec.structs.replace(

@@ -40,6 +40,8 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
         overlay_ip=address,
         overlay_ip6=next(iter(device.addresses_v6), ""),
         vtep_mac="" if is_tunnel else device.lladdr,
+        vtep_port=device.vxlan.port if device.vxlan is not None else 0,
+        vtep_vni=device.vxlan.vni if device.vxlan is not None else 0,
         wireguard_device=device.name if is_tunnel else "",
         wireguard_mtu_bytes=device.mtu_bytes if is_tunnel else 0,
         overlay_device=device.name,

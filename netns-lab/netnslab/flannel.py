@@ -77,10 +77,12 @@ class Flannel:
         """Where VXLAN packets to a node are sent: flannel's PublicIP of that node."""
         return wg_quick.address(node) if self.lower_device == wg_quick.DEVICE else node.node_ip
 
-    def device_lines(self, topology: Topology, node: Node, *, mac: str | None = None) -> tuple[str, ...]:
+    def device_lines(
+        self, topology: Topology, node: Node, *, mac: str | None = None, vni: int = VNI, port: int = PORT
+    ) -> tuple[str, ...]:
         """Lines for `ip -batch` that make flannel.1 as flanneld does: nothing is learned."""
         device, mtu_bytes = self.relay_device, self.mtu_bytes(topology)
-        vxlan = f"type vxlan id {VNI} local {self.vtep_ip(node)} dev {self.lower_device} dstport {PORT} nolearning"
+        vxlan = f"type vxlan id {vni} local {self.vtep_ip(node)} dev {self.lower_device} dstport {port} nolearning"
         return (
             f"link add {device} address {mac or node.overlay_mac} mtu {mtu_bytes} {vxlan}",
             f"address add {node.overlay_ip}/32 dev {device}",

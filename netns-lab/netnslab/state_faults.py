@@ -31,7 +31,10 @@ from netnslab.state_plans import STATE_PLANS, Change, Scene
 from netnslab.topology import Topology
 
 CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType({**STATE_PLANS, **FILTER_PLANS})
-"""Every fault of this file, by kind, which is the code of the verdict it deserves."""
+"""Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
+
+FORMS: Mapping[str, str] = MappingProxyType({"overlay-mismatch-vni": "overlay-mismatch"})
+"""The code that a further form of a fault deserves."""
 
 _LAYERS = MappingProxyType(
     {
@@ -57,7 +60,7 @@ class StateFault:
         self.kind = kind
         self.node = scene.victim.name
         self.peer = scene.peer.name
-        self.expected = ExpectedVerdict(fault=kind, layer=_layer_of(kind), node=self.node)
+        self.expected = ExpectedVerdict(fault=FORMS.get(kind, kind), layer=_layer_of(kind), node=self.node)
         self._scene = scene
         self._lab = scene.lab
 
@@ -151,11 +154,17 @@ _OF_MEMBERS = frozenset(
             "neighbour-not-permanent",
             "neighbour-wrong-mac",
         ),
+        "overlay-mismatch",
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
         "conntrack-invalid",
     )
 )
-_OF_LEADERS = frozenset(("vtep-mac-changed", "pod-route-escaped", "offload-fault", "probes-only", "overlay-black-hole"))
+_OF_LEADERS = frozenset(
+    (
+        *("vtep-mac-changed", "overlay-mismatch-vni", "pod-route-escaped", "offload-fault", "probes-only"),
+        "overlay-black-hole",
+    )
+)
 
 
 def heal_record(lab: Lab, record: FaultRecord) -> None:

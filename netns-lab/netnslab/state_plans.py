@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from netnslab import node_state
 from netnslab.errors import LabError
 from netnslab.fabric import fabric_of
-from netnslab.flannel import Flannel
+from netnslab.flannel import PORT, VNI, Flannel
 from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.overlays import overlay_of
@@ -25,6 +26,10 @@ from netnslab.wireguard import generate_keys
 
 SHRUNK_BYTES = 80
 """As much as another WireGuard under this one takes, over IPv6."""
+
+
+OTHER_PORT, OTHER_VNI = 8473, 2
+"""The next ones: what a second overlay beside the first is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +180,21 @@ def vtep_mac_changed(scene: Scene) -> Change:
     )
 
 
+def overlay_mismatch(scene: Scene, *, vni: int = VNI, port: int = PORT) -> Change:
+    """The victim's flannel read another net-conf.json: all entries are right, the device itself is not."""
+    device = scene.flannel.relay_device
+    ip_lines, bridge_lines = node_state.entries(scene.here, device)
+    anew = scene.flannel.device_lines(scene.lab.topology, scene.victim, vni=vni, port=port)
+    return Change(
+        do=(
+            scene.step("ip", f"link del {device}", *anew),
+            scene.step("bridge", *bridge_lines),
+            scene.step("ip", *ip_lines),
+        ),
+        undo=(scene.step("ip", f"link del {device}"), *_made_anew(scene)),
+    )
+
+
 def pod_route_missing(scene: Scene) -> Change:
     """The way to the peer's pods is gone; packets follow the default route and are lost."""
     return Change(
@@ -307,6 +327,8 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "neighbour-not-permanent": neighbour_not_permanent,
         "neighbour-wrong-mac": neighbour_wrong_mac,
         "vtep-mac-changed": vtep_mac_changed,
+        "overlay-mismatch": partial(overlay_mismatch, port=OTHER_PORT),
+        "overlay-mismatch-vni": partial(overlay_mismatch, vni=OTHER_VNI),
         "pod-route-missing": pod_route_missing,
         "pod-route-escaped": pod_route_escaped,
         "mtu-misconfigured": mtu_misconfigured,
@@ -319,7 +341,7 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "forwarding-off": forwarding_off,
     }
 )
-"""Every fault of a node's own state, by kind."""
+"""Every fault of a node's own state, by kind: the code of the verdict, with the form where there are several."""
 
 
 def _made_anew(scene: Scene) -> tuple[Step, ...]:

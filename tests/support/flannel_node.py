@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from meshwatchd.model.audit import AuditFinding, Entries
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node
 
 DEVICE = "flannel.1"
@@ -62,9 +63,10 @@ def snapshot(
     is_up: bool = True,
     has_device: bool = True,
     dead_ends: tuple[DeviceRoute, ...] = (),
+    vxlan: Vxlan | None = None,
 ) -> Snapshot:
     """A kernel with flannel.1 and wg0."""
-    flannel = Link(name=DEVICE, index=6, kind="vxlan", is_up=is_up, mtu_bytes=1450, lladdr=lladdr)
+    flannel = Link(name=DEVICE, index=6, kind="vxlan", is_up=is_up, mtu_bytes=1450, lladdr=lladdr, vxlan=vxlan)
     wireguard = Link(name="wg0", index=5, kind="wireguard", is_up=True, mtu_bytes=1420)
     return Snapshot(
         links=(wireguard, flannel) if has_device else (wireguard,),
@@ -80,8 +82,8 @@ def good(count: int) -> GoodState:
     return good_state(snapshot(entries(count)), mesh(count), "boot")
 
 
-def hello(number: int, lladdr: str) -> Hello:
-    """What a node says of itself."""
+def hello(number: int, lladdr: str, **more: Any) -> Hello:
+    """What a node says of itself; `more` changes its view."""
     view = LocalView(
         profiles=("flannel",),
         node=NodeName(f"n{number}"),
@@ -90,7 +92,7 @@ def hello(number: int, lladdr: str) -> Hello:
         overlay_ip=f"10.42.{number}.0",
         vtep_mac=lladdr,
     )
-    return Hello(view=view)
+    return Hello(view=msgspec.structs.replace(view, **more))
 
 
 def look(

@@ -301,6 +301,8 @@ WITNESSES: Mapping[str, Witness] = {
     "neighbour-not-permanent": nothing_is_lost,
     "neighbour-wrong-mac": pair_is_cut,
     "vtep-mac-changed": answers_are_lost,
+    "overlay-mismatch": victim_is_cut,
+    "overlay-mismatch-vni": victim_is_cut,
     "pod-route-missing": pair_is_cut,
     "pod-route-escaped": pair_is_cut,
     "mtu-poisoned": a_smaller_path_is_believed,

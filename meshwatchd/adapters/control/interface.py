@@ -367,6 +367,8 @@ type View (
   overlay_ip6: string,
   wireguard_ip6: string,
   vtep_mac: string,
+  vtep_port: int,
+  vtep_vni: int,
   wireguard_device: string,
   overlay_device: string,
   ipip_device: string,

@@ -92,6 +92,19 @@ def is_understood(link: Link | None, device: str) -> bool:
     return device.startswith(UNDERSTOOD_PREFIX) and (link is None or link.kind == "vxlan")
 
 
+def home_of(node: str, mesh: MeshSettings) -> str:
+    """The location of a node; empty where the mesh does not know it."""
+    return next((each.location for each in mesh.node if each.name == node), "")
+
+
+def is_reached_by_overlay(node: Node, mesh: MeshSettings, home: str) -> bool:
+    """Whether overlay devices of a location send to a node; under Kilo only to those of the location itself.
+
+    A node that goes by its WireGuard address is none of Kilo's: there flannel stands on the tunnel.
+    """
+    return mesh.profile != "kilo" or node.wireguard_ip == node.node_ip or node.location == home
+
+
 def entries_of(snapshot: Snapshot, device: str) -> Entries:
     """What a device holds: IPv4 only, of routes those of the main table, of neighbours those that were resolved."""
     return Entries(
@@ -127,6 +140,7 @@ class Expectations:
     ) -> None:
         self._device = device
         self._mesh = mesh
+        self._home = home_of(node, mesh)
         self._local = node
         self._hellos = hellos
         self._was = good.entries if good is not None and good.device == device else Entries()
@@ -165,14 +179,8 @@ class Expectations:
         return not is_routed and self._was_lladdr.get(gateway, "") not in self._vtep and bool(self._lladdr)
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether flannel has the say over the route to a node's pods; under Kilo only in the own location.
-
-        A node that goes by its WireGuard address is none of Kilo's: there flannel stands on the tunnel.
-        """
-        if self._mesh.profile != "kilo" or node.wireguard_ip == node.node_ip:
-            return True
-        home = next((each.location for each in self._mesh.node if each.name == self._local), None)
-        return node.location == home
+        """Whether flannel has the say over the route to a node's pods."""
+        return is_reached_by_overlay(node, self._mesh, self._home)
 
     def _expect(self, gateway: str, node: Node | None) -> Expected:
         vtep = self._expected_vtep(gateway, node)

@@ -19,6 +19,7 @@ from ipaddress import ip_network
 import msgspec
 
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, GoodState, entries_of, is_understood
+from meshwatchd.core.audit.overlay_setup import audit_setup, usual_mtu
 from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
@@ -54,8 +55,9 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     """Everything about the overlay device that is not as it should be, consequences included."""
     device = view.mesh.overlay_device
     link = view.snapshot.link(device)
+    setup = [*audit_setup(link, view.mesh, view.node, view.hellos)] if link is not None and link.is_up else []
     if not is_understood(link, device):
-        return ()
+        return tuple(setup)
     present = entries_of(view.snapshot, device)
     expectations = Expectations(
         device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good
@@ -70,8 +72,8 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
         return (_with_dead_ends(down, index),)
     own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
     if own_mac and emptied:
-        return (_made_anew(own_mac[0], emptied[0]),)
-    found = [*own_mac, *emptied, *_own_sizes(view, link)]
+        return (_made_anew(own_mac[0], emptied[0]), *setup)
+    found = [*own_mac, *emptied, *_own_sizes(view, link), *setup]
     for peer in peers:
         found += _audit_peer(view, index, peer)
     return tuple(found)
@@ -170,11 +172,16 @@ def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
     Where the device below is as small, it has to be so.
     """
     good, snapshot = view.good, view.snapshot
-    if good is None or good.device != overlay.name:
-        return
     lower = next((each for each in snapshot.links if overlay.vxlan and each.index == overlay.vxlan.lower), None)
-    if overlay.index == good.index and not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
-        yield from _shrunk(view, overlay, good.mtu_bytes)
+    peers, usual = usual_mtu(overlay, view.mesh, view.node, view.hellos)
+    is_seen = good is not None and good.device == overlay.name
+    if good is not None and is_seen and overlay.index == good.index and overlay.mtu_bytes < good.mtu_bytes:
+        if not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
+            yield from _shrunk(view, overlay, good.mtu_bytes)
+    elif lower is not None and not _is_below(lower, usual + VXLAN_BYTES):
+        yield from _shrunk(view, overlay, usual, witness=f"{peers} of its peers have {usual}")
+    if good is None or not is_seen:
+        return
     tunnel = snapshot.link(view.mesh.wireguard_device)
     carrier = next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
     is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
@@ -186,7 +193,7 @@ def _is_below(lower: Link | None, size: int) -> bool:
     return lower is not None and lower.mtu_bytes < size
 
 
-def _shrunk(view: View, link: Link, was: int) -> Iterator[AuditFinding]:
+def _shrunk(view: View, link: Link, was: int, witness: str = "") -> Iterator[AuditFinding]:
     if link.mtu_bytes >= was:
         return
     yield AuditFinding(
@@ -195,7 +202,7 @@ def _shrunk(view: View, link: Link, was: int) -> Iterator[AuditFinding]:
         subject=link.name,
         culprit=view.node,
         because=(
-            f"{link.name} has MTU {link.mtu_bytes}, while all was well it was {was}",
+            f"{link.name} has MTU {link.mtu_bytes}, {witness or f'while all was well it was {was}'}",
             "peers send packets of that size, and answers of that size do not leave this node",
             f"configure MTU {was} on {link.name}: ip link set dev {link.name} mtu {was}",
         ),

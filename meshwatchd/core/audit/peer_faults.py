@@ -45,6 +45,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.OVERLAY_DEVICE_MISSING: _OVERLAY_LOST,
         FaultCode.OVERLAY_DEVICE_DOWN: _OVERLAY_LOST,
         FaultCode.OVERLAY_EMPTIED: _OVERLAY_LOST,
+        FaultCode.OVERLAY_MISMATCH: _OVERLAY_LOST,
         FaultCode.VTEP_MAC_CHANGED: _OVERLAY_LOST,
         FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
         FaultCode.CONNTRACK_FULL: _NOTHING_NEW,

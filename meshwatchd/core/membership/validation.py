@@ -12,6 +12,8 @@ from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 
 KEY_BYTES = 32
 MAX_NAME = 253
+MAX_PORT = 65_535
+MAX_VNI = 2**24 - 1
 MAX_FAULTS = 16
 """More than any version tells."""
 
@@ -33,6 +35,9 @@ def _complaints(hello: Hello) -> Iterator[str]:
         text = getattr(hello.view, field)
         if text and not _DEVICE.fullmatch(text):
             yield f"{field} {text[:40]!r} is no device name"
+    for field, limit in (("vtep_port", MAX_PORT), ("vtep_vni", MAX_VNI)):
+        if not 0 <= getattr(hello.view, field) <= limit:
+            yield f"{field} is not from 0 to {limit}"
     if len(hello.faults) > MAX_FAULTS or any(not _is_told(each) for each in hello.faults):
         yield f"faults are more than {MAX_FAULTS}, or one is no code at a node"
     if hello.standby_public_key and not _is_key(hello.standby_public_key):

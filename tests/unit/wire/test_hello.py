@@ -125,6 +125,21 @@ def test_fields_of_later_versions_are_ignored():
     assert hellos.hello("a1") == read.hello
 
 
+def test_a_hello_of_an_earlier_version_has_no_overlay_numbers():
+    """Peers that are not upgraded yet advertise no port and no VNI, which is no mismatch."""
+    now = msgspec.structs.replace(GREETING.hello.view, vtep_port=8472, vtep_vni=1)
+    current = wire.encode(
+        Greeting(sender="a1", stamp=GREETING.stamp, hello=msgspec.structs.replace(GREETING.hello, view=now)), KEYS
+    )
+    read, earlier = wire.decode(current, KEYS), wire.decode(PACKET, KEYS)
+
+    assert isinstance(read, Greeting)
+    assert isinstance(earlier, Greeting)
+    assert (8472, 1) == (read.hello.view.vtep_port, read.hello.view.vtep_vni)
+    assert (0, 0) == (earlier.hello.view.vtep_port, earlier.hello.view.vtep_vni)
+    assert b"vtep_port" not in PACKET
+
+
 def test_structs_in_lists_are_understood():
     """Lists are packed as they are; only structs are thinned out."""
     view = msgspec.structs.replace(GREETING.hello.view, candidates=(Candidate(address="10.2.0.11", is_local=True),))

@@ -74,6 +74,19 @@ def test_a_verdict_about_the_peer_that_a_finding_is_about_gets_its_name(fault):
     assert any(fault in sentence for sentence in explained.because)
 
 
+@pytest.mark.parametrize("culprit", ["b3", ""])
+def test_an_odd_overlay_device_acquits_the_leader(culprit):
+    """The odd node hears nobody and would blame its leader; where nobody is odd, nobody is blamed."""
+    because = ("flannel.1 sends to UDP port 8473, its 5 peers use 8472",)
+    odd = AuditFinding(
+        code=FaultCode.OVERLAY_MISMATCH, device="flannel.1", subject="flannel.1", culprit=culprit, because=because
+    )
+    explained = _book(odd)[0].explain(_verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"))
+
+    assert (FaultCode.OVERLAY_MISMATCH, culprit) == (explained.fault, explained.culprit)
+    assert because[0] == explained.because[0]
+
+
 @pytest.mark.parametrize(
     ("finding", "verdict"),
     [

@@ -102,6 +102,17 @@ def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
     assert FaultCode.LEADER_DEAD is explain(_verdict(FaultCode.LEADER_DEAD, "b3"), word).fault
 
 
+def test_a_device_that_does_not_fit_is_why_probes_blame_its_node():
+    """Its own word reaches the neighbours over the underlay, and the others from these."""
+    (told,) = confess(_status("b3", _finding(FaultCode.OVERLAY_MISMATCH, "b3")), _mesh())
+    assert () == confess(_status("b3", _finding(FaultCode.OVERLAY_MISMATCH, "")), _mesh()), "of two nobody is odd"
+
+    assert (told,) == confess(_status("b1"), _mesh(b3=(told,)))
+    word = believe(_mesh(b1=(told,)), "a2")
+    assert FaultCode.OVERLAY_MISMATCH is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
+    assert FaultCode.OVERLAY_BLACK_HOLE is explain(_verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), word).fault
+
+
 @pytest.mark.parametrize(
     ("node", "verdict", "told"),
     [
