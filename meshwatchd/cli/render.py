@@ -21,6 +21,9 @@ from meshwatchd.model.units import render_duration
 MAX_SUMMARISED = 4
 """Findings; the table below has all of them."""
 
+NO_CANARY = "no canary is declared in another location, so no pod there is asked (remedy: declare [[probe.canary]])"
+"""A remark: without canaries nothing is at fault, and faults between a node and its pod stay unseen."""
+
 KEY_CHARACTERS = 8
 """Of a public key: enough to tell peers apart."""
 
@@ -45,6 +48,8 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         lines += ["", *_render_paths(status, paint)]
     if status.canaries:
         lines += ["", *_render_canaries(status, paint)]
+    elif status.pairs:
+        lines += ["", paint(NO_CANARY, "dim")]
     if status.tunnels:
         lines += ["", *_render_tunnels(status, paint)]
     if is_verbose and status.sessions:

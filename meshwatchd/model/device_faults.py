@@ -196,6 +196,18 @@ _WIREGUARD_FAULTS = (
         " word.",
     ),
     Fault(
+        code=FaultCode.ALLOWED_IPS_MISSING,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="no WireGuard peer may carry the pods of a node that the mesh routes to it",
+        remedy="add the prefix to AllowedIPs of the peer that holds the node's address (wg set DEV peer KEY allowed-ips"
+        " +PREFIX), or restart the mesh's agent (Kilo: kg), which writes them anew",
+        confirm_ns=5 * _SECOND,
+        about="Kilo gives a peer the address and the pod prefix of each node behind it. Without the prefix WireGuard"
+        " drops what is sent there (ENOKEY) and what comes from there, while the node's own address answers every"
+        " probe.",
+    ),
+    Fault(
         code=FaultCode.WIREGUARD_ENDPOINT_MOVED,
         layer=Layer.WIREGUARD,
         severity=Severity.WARNING,
@@ -237,6 +249,17 @@ _HOST_FAULTS = (
         confirm_ns=1 * _SECOND,
         about="Every node of a Kubernetes network forwards between pods and the overlay; a leader for its whole"
         " location.",
+    ),
+    Fault(
+        code=FaultCode.POD_ROUTE_DIVERTED,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="a policy rule or a route leads packets to a node's pods out of the mesh, or nowhere",
+        remedy="ip route get PODS from POD iif DEV, and ip rule: delete the rule or the route that takes these packets",
+        depends_on=(*_NO_ENTRIES, FaultCode.POD_ROUTE_MISSING, FaultCode.POD_ROUTE_ESCAPED),
+        confirm_ns=5 * _SECOND,
+        about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table do"
+        " not show what a policy rule above them does. Addresses of nodes are routed as before, and answer.",
     ),
     Fault(
         code=FaultCode.CONNTRACK_FULL,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from meshwatchd.adapters.netlink.repair import OverlayKernel
+from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
 from meshwatchd.model.settings import Settings
@@ -19,7 +20,7 @@ from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.runtime.sinks import Log
 
 
-class Kernel(Protocol):
+class Kernel(Tables, Protocol):
     """What of the mirror is used."""
 
     async def read_back(self) -> Snapshot:
@@ -56,7 +57,10 @@ class DeviceCare:
     ) -> None:
         self._settings, self._kernel, self._status = settings, kernel, status
         self._socket = OverlayKernel()
-        self.lookout = Lookout(settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns)
+        self._routing = RouteLookup(kernel)
+        self.lookout = Lookout(
+            settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns, routing=self._routing
+        )
         self.auditor = Auditor(
             mesh=settings.mesh,
             node=settings.daemon.node,
@@ -81,8 +85,9 @@ class DeviceCare:
         )
 
     def close(self) -> None:
-        """Close the socket; nothing in the kernel changes."""
+        """Close the sockets; nothing in the kernel changes."""
         self._socket.close()
+        self._routing.close()
 
     def _figures(self) -> tuple[Status | None, OverlayFigures]:
         seen = self.auditor.snapshot

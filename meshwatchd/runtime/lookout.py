@@ -1,16 +1,19 @@
-"""What the audit knows beside the overlay: WireGuard devices as they count, and the host's settings and counters."""
+"""What the audit knows beside the overlay: WireGuard devices, the host, and where the kernel routes packets of pods."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
 from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.host import HostState
+from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.profiles.reading import own_addresses
 
@@ -18,13 +21,27 @@ LOOK_S = 2.0
 """Some twenty small files of /proc, in less than a millisecond."""
 
 
+class Routing(Protocol):
+    """The kernel, asked where a packet would go."""
+
+    @property
+    def version(self) -> object:
+        """Another value after each change of a rule or a route."""
+        ...
+
+    def ask(self, question: RouteQuestion) -> RouteAnswer:
+        """Where the packet would go."""
+        ...
+
+
 class Lookout:
-    """One node's WireGuard devices and host.
+    """One node's WireGuard devices, host and routing.
 
     Args:
         node: its name.
         standby_prefix: of our own devices, which strict filters hit first.
         clock: nanoseconds, monotonic.
+        routing: of this node.
         read: for tests.
     """
 
@@ -34,11 +51,14 @@ class Lookout:
         standby_prefix: str,
         clock: Callable[[], int],
         *,
+        routing: Routing,
         read: Callable[[Iterable[str], int], HostState] = read_host,
     ) -> None:
         self._clock, self._read, self._prefix = clock, read, standby_prefix
         self._host = HostAudit(node)
         self._tunnels = TunnelAudit()
+        self._routing = routing
+        self._pod_routes = PodRouteAudit(standby_prefix, routing.ask)
         self._states: tuple[WireGuardState, ...] = ()
         self._devices: tuple[str, ...] = ()
 
@@ -48,8 +68,7 @@ class Lookout:
         self._tunnels.observe(states)
 
     def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
-        """What is wrong with either; a device that is down carries nothing and is not judged."""
-        del now  # both know when they were looked at
+        """What is wrong with any; a device that is down carries nothing and is not judged."""
         self._devices = tuple(_devices(view, self._prefix))
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
@@ -59,6 +78,8 @@ class Lookout:
             running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
         )
         yield from self._host.look()
+        is_forwarding = self._host.is_forwarding
+        yield from self._pod_routes.look(view, self._routing.version, now, is_forwarding=is_forwarding)
 
     async def watch(self, tell: Callable[[], None]) -> None:
         """Look at the host for ever; what is found is told by the next look of the audit."""

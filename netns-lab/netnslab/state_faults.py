@@ -44,11 +44,12 @@ _LAYERS = MappingProxyType(
             "standby-mtu-smaller",
             "rp-filter-strict",
             "forwarding-off",
+            "pod-route-diverted",
             "kubelet-unreachable",
             "probe-port-blocked",
             "probes-only",
         ),
-        "wireguard": ("allowed-ips-stolen", "keepalive-missing"),
+        "wireguard": ("allowed-ips-stolen", "allowed-ips-missing", "keepalive-missing"),
     }
 )
 
@@ -128,7 +129,8 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
     """Victim and peer where a fault is worth looking at.
 
     Under Kilo the overlay's entries at a member about its leader, or at a leader about a member where the whole device
-    or a filter is at fault; everything else at a leader about the other leader.
+    or a filter is at fault; at a leader about a member of the other location where only that one's pods are hit;
+    everything else at a leader about the other leader.
     Where every node speaks with every other, two nodes of different locations that both have an address of their own;
     only a keepalive is missed behind the NAT.
     """
@@ -137,12 +139,15 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
         hidden = next((each for each in topology.locations.values() if each.nat_ip is not None), last)
         public = [node.name for node in topology.nodes.values() if node.public_ip is not None]
         return (hidden.leader, public[0]) if kind == "keepalive-missing" else (public[0], public[-1])
+    if kind in _OF_PODS:
+        return last.leader, topology.members(first.name)[-1].name
     member = topology.members(last.name)[-1].name
     if kind in _OF_MEMBERS:
         return member, last.leader
     return last.leader, member if kind in _OF_LEADERS else first.leader
 
 
+_OF_PODS = frozenset(("allowed-ips-missing", "pod-route-diverted"))
 _OF_MEMBERS = frozenset(
     (
         *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "mtu-misconfigured"),

@@ -27,6 +27,9 @@ from netnslab.wireguard import generate_keys
 SHRUNK_BYTES = 80
 """As much as another WireGuard under this one takes, over IPv6."""
 
+STRANGE_TABLE, STRANGE_PRIORITY = 900, 90
+"""Of nobody in the lab; the rule stands before Kilo's, Cilium's and meshwatchd's."""
+
 
 OTHER_PORT, OTHER_VNI = 8473, 2
 """The next ones: what a second overlay beside the first is given."""
@@ -262,6 +265,26 @@ def allowed_ips_stolen(scene: Scene) -> Change:
     )
 
 
+def allowed_ips_missing(scene: Scene) -> Change:
+    """Somebody has set the peer's AllowedIPs by hand and has forgotten the pods of one node."""
+    peer = scene.wireguard_peer()
+    kept = ",".join(each for each in peer["allowed"].split(",") if each != scene.peer.pod_cidr)
+    if kept == peer["allowed"]:
+        raise LabError(f"{scene.tunnel} of {scene.victim.name} carries no pods: its overlay stands on the tunnel")
+    command = f"set {scene.tunnel} peer {peer['key']} allowed-ips"
+    return Change(do=(scene.step("wg", f"{command} {kept}"),), undo=(scene.step("wg", f"{command} {peer['allowed']}"),))
+
+
+def pod_route_diverted(scene: Scene) -> Change:
+    """A script of a VPN or of a cloud: a policy rule above all others sends one node's pods to a table of dead ends."""
+    rule = f"to {scene.peer.pod_cidr} lookup {STRANGE_TABLE} priority {STRANGE_PRIORITY}"
+    route = f"unreachable default table {STRANGE_TABLE}"
+    return Change(
+        do=(scene.step("ip", f"route add {route}", f"rule add {rule}"),),
+        undo=(scene.step("ip", f"rule del {rule}", f"route del {route}"),),
+    )
+
+
 def wireguard_endpoint_moved(scene: Scene) -> Change:
     """Both ends have moved at once: each calls the other where it was, and hears nothing to learn from.
 
@@ -335,6 +358,8 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "mtu-poisoned": mtu_poisoned,
         "wireguard-key-mismatch": wireguard_key_mismatch,
         "allowed-ips-stolen": allowed_ips_stolen,
+        "allowed-ips-missing": allowed_ips_missing,
+        "pod-route-diverted": pod_route_diverted,
         "wireguard-endpoint-moved": wireguard_endpoint_moved,
         "keepalive-missing": keepalive_missing,
         "rp-filter-strict": rp_filter_strict,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from netnslab import state_faults
 from netnslab.waiting import pause_until, wait_until
 from tests.support.stage import SECOND, Stage, stage
 
@@ -85,3 +86,13 @@ def test_a_prefix_that_another_peer_takes_is_named(mesh):
         place.run(["wg", "set", "kilo0", "peer", key, "remove"], check=True)
         place.run(["wg", "set", "kilo0", "peer", lines[0], "allowed-ips", ",".join(lines[1:])], check=True)
     assert [("b1", "allowed-ips-stolen", "kilo0")] == _await(mesh, began_ns, "fault.cleared")
+
+
+@pytest.mark.parametrize("kind", ["allowed-ips-missing", "pod-route-diverted"])
+def test_pods_that_are_dead_beside_their_node_are_named(mesh, kind):
+    """By AllowedIPs without them, and by a policy rule above Kilo's; no canary asks, and every probe is answered."""
+    mesh.settle()
+    began_ns = time.monotonic_ns()
+    with state_faults.make(mesh.lab, kind):
+        assert [("b1", kind, "kilo0")] == _await(mesh, began_ns, "fault.raised")
+    assert [("b1", kind, "kilo0")] == _await(mesh, began_ns, "fault.cleared")

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from netnslab import Inhabitant, Lab, conntrack, node_state
+from netnslab import Inhabitant, Lab, conntrack, node_state, wg_quick
 from netnslab.fabric import fabric_of
 from netnslab.flannel import Flannel
 from netnslab.overlays import overlay_of
@@ -50,6 +50,14 @@ def pair_is_cut(lab: Lab, victim: str, peer: str) -> None:
     """Between victim and peer nothing passes, between the victim and a third node everything does."""
     assert is_cut(lab, victim, peer)
     assert reaches(lab, victim, third(lab, victim, peer))
+
+
+def pods_alone_are_cut(lab: Lab, victim: str, peer: str) -> None:
+    """The pair's pods are cut, and the victim reaches the node behind which the peer's pods are."""
+    pair_is_cut(lab, victim, peer)
+    node = lab.topology.nodes[peer]
+    address = wg_quick.address(node) if fabric_of(lab.topology).carries_overlay else node.node_ip
+    assert pings(lab.node(victim), address)
 
 
 def victim_is_cut(lab: Lab, victim: str, peer: str) -> None:
@@ -309,6 +317,8 @@ WITNESSES: Mapping[str, Witness] = {
     "mtu-misconfigured": big_packets_are_cut_in_pieces,
     "wireguard-key-mismatch": pair_is_cut,
     "allowed-ips-stolen": pair_is_cut,
+    "allowed-ips-missing": pods_alone_are_cut,
+    "pod-route-diverted": pods_alone_are_cut,
     "wireguard-endpoint-moved": pair_is_cut,
     "keepalive-missing": nobody_gets_in_until_called,
     "rp-filter-strict": asymmetric_packets_are_dropped,

@@ -41,6 +41,9 @@ _EXPLAINABLE = frozenset(
     }
 )
 
+POD_CAUSES = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
+"""What loses the packets of one node's pods and no others."""
+
 
 class FindingBook:
     """The findings of one node.
@@ -184,6 +187,11 @@ class FindingBook:
         if is_own_reflector and finding.code is FaultCode.CONNTRACK_FULL:
             # What it sends to itself is a new flow as well.
             return finding.culprit == self._node
+        if finding.code in POD_CAUSES and verdict.fault is FaultCode.POD_UNREACHABLE:
+            return verdict.culprit == finding.peer
+        if finding.code is FaultCode.ALLOWED_IPS_MISSING:
+            # The node behind the prefix has its own: what its probes lose has another cause.
+            return False
         if verdict.fault not in _EXPLAINABLE:
             return False
         if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:

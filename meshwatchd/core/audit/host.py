@@ -41,6 +41,11 @@ class HostAudit:
         while len(self._past) > 2 and state.at_ns - self._past[1].at_ns >= WINDOW_NS:
             self._past.popleft()
 
+    @property
+    def is_forwarding(self) -> bool:
+        """Whether this node passes packets on, out of every device of the mesh; False before the first look."""
+        return bool(self._past) and self._past[-1].is_forwarding is not False and not self._past[-1].unforwarding
+
     def look(self) -> tuple[AuditFinding, ...]:
         """What is wrong; nothing before the first look."""
         return tuple(self._look(self._past[-1])) if self._past else ()

@@ -38,6 +38,8 @@ _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN)
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
+_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE,))
+_OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
 EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
@@ -53,6 +55,9 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.CONNTRACK_INVALID: frozenset((FaultCode.OFFLOAD_FAULT,)),
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
+        FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
+        # The address that the overlay is probed by is among the pods'.
+        FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_DATA: _TUNNEL_LOST,
@@ -191,7 +196,9 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
     is_of_tunnel = EXPLAINS[told.fault] is _TUNNEL_LOST
-    return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel)
+    # A member misses pods whose packets its own leader does not hand to the tunnel.
+    is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault is FaultCode.POD_UNREACHABLE
+    return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods
 
 
 def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:

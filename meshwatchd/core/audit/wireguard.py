@@ -8,6 +8,8 @@ to it and what comes in is no more than handshakes. Then:
     moved to another endpoint since all was well                -> wireguard-endpoint-moved
     known by another key, its own or ours, and never heard      -> wireguard-key-mismatch
 
+What no peer may carry is lost at once, counters or not: `allowed_prefixes`.
+
 Where the session from before the silence still lives, nothing is said here: the probes say that the tunnel is blocked.
 
 One silent peer of several may be broken at either end or between: each end names the other, as the probes do. All of
@@ -22,6 +24,7 @@ from ipaddress import ip_address, ip_network
 
 import msgspec
 
+from meshwatchd.core.audit.allowed_prefixes import missing_prefixes
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.wireguard_changes import STALE_NS
 from meshwatchd.model.audit import AuditFinding
@@ -119,6 +122,7 @@ class TunnelAudit:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
                 found += _placed([_about(each, state, mesh) for each in self._look_at(state, was, mesh, node)], state)
+                found += missing_prefixes(state, mesh, node)
                 if is_hidden and was is not None:
                     found += _lost_keepalives(state, was, node)
         return tuple(found)

@@ -8,9 +8,23 @@ import pytest
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.status import RateStatus
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.status import CanaryStatus, RateStatus
 from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK, status, verdict
+
+CANARY = CanaryStatus(
+    name="dns",
+    node=NodeName("a2"),
+    kind="udp",
+    address="10.244.2.5",
+    port=53,
+    state="up",
+    rtt_ns=1_000_000,
+    sent=9,
+    lost=0,
+    last_heard_ns=NOW_NS,
+    depends_on="",
+)
 
 
 def _lines(shown, **options):
@@ -64,3 +78,18 @@ def test_rates_are_shown_on_request_and_a_stretched_one_stands_out():
         for word in next(line for line in _lines(shown, is_verbose=True) if " x 10" in line).split()
         if word in {"relay", "99", "500", "ms", "x", "10"}
     ]
+
+
+def test_a_node_without_canaries_is_told_so_and_how_to_declare_one():
+    """It is a remark: the severity, and with it the exit status, stays what it is."""
+    remark = [line for line in _lines(HEALTHY) if line.startswith("no canary is declared")]
+    assert 1 == len(remark)
+    assert "[[probe.canary]]" in remark[0]
+    asked = msgspec.structs.replace(HEALTHY, canaries=(CANARY,))
+    assert not any("no canary is declared" in line for line in _lines(asked))
+
+
+def test_a_node_that_knows_no_other_location_needs_no_canary():
+    """There is nobody behind whom one could be."""
+    alone = msgspec.structs.replace(HEALTHY, pairs=())
+    assert not any("canary" in line for line in _lines(alone))

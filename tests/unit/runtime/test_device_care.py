@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.adapters.netlink.tables import Table, apply_to_routes
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.runtime.device_care import DeviceCare
@@ -17,6 +18,11 @@ class Kernel:
 
     def __init__(self):
         self.asked = []
+        self.routes, self.rules = Table(apply_to_routes), tuple[bytes, ...]()
+
+    def devices(self):
+        """None."""
+        return {}
 
     async def read_back(self):
         """What flannel leaves."""

@@ -10,8 +10,9 @@ import msgspec
 from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.host import HostState
+from meshwatchd.model.route_lookup import RouteAnswer
 from meshwatchd.model.settings import SECOND
-from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.lookout import Lookout
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
@@ -22,8 +23,22 @@ def _view(snapshot: Snapshot) -> View:
     return View(snapshot=snapshot, mesh=declared_mesh(), node="b1", hellos={}, good=None)
 
 
-def _lookout(read=lambda devices, at_ns: HostState(at_ns=at_ns)):
-    return Lookout("b1", "mw", lambda: SECOND, read=read)
+class Routing:
+    """A kernel that sends every packet out of one device."""
+
+    version = 1
+
+    def __init__(self, device="kilo0"):
+        self.device, self.asked = device, []
+
+    def ask(self, question):
+        """As it is told."""
+        self.asked.append(question)
+        return RouteAnswer(device=self.device)
+
+
+def _lookout(read=lambda devices, at_ns: HostState(at_ns=at_ns), routing=None):
+    return Lookout("b1", "mw", lambda: SECOND, read=read, routing=routing or Routing())
 
 
 def _silent(lookout, link, seconds=60, since_s=100):
@@ -79,3 +94,15 @@ def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
     assert [("kilo0", "flannel.1", "mw0")] == asked
     assert [True] == told
     assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(view, SECOND)]
+
+
+def test_the_kernel_is_asked_where_it_routes_pods():
+    """What it says of packets that this node sends itself counts from the first look on."""
+    route = DeviceRoute(dst="10.244.2.0/24", dev="kilo0", table=254, protocol=4)
+    view = _view(msgspec.structs.replace(snapshot_of("b1"), device_routes=(route,)))
+    routing = Routing(device="eth0")
+
+    found = [each.code for each in _lookout(routing=routing).findings(view, SECOND)]
+
+    assert [("10.244.4.0", "10.244.2.0", "")] == [(q.source, q.destination, q.iif) for q in routing.asked]
+    assert [FaultCode.POD_ROUTE_DIVERTED] == found

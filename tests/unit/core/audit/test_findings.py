@@ -337,3 +337,30 @@ def test_a_device_made_anew_is_why_a_node_does_not_hear_itself(subject, culprit,
     book, _ = _book(msgspec.structs.replace(FDB, code=FaultCode.OVERLAY_EMPTIED, subject=subject, peer=""))
 
     assert expected is book.explain(_verdict(FaultCode.PROBE_PORT_BLOCKED, culprit)).fault
+
+
+def test_a_rule_that_diverts_pods_diverts_probes_of_the_overlay_too():
+    """The overlay's address is among the pods', and the peer at which it is gets the blame."""
+    diverted = AuditFinding(
+        code=FaultCode.POD_ROUTE_DIVERTED, device="flannel.1", subject="10.244.4.0/24", peer="b1", culprit="b3"
+    )
+    for fault in (FaultCode.OVERLAY_BLACK_HOLE, FaultCode.POD_UNREACHABLE):
+        assert FaultCode.POD_ROUTE_DIVERTED == _book(diverted)[0].explain(_verdict(fault, "b1")).fault
+        assert fault == _book(diverted)[0].explain(_verdict(fault, "a1")).fault
+
+
+@pytest.mark.parametrize(
+    ("fault", "culprit", "expected"),
+    [
+        (FaultCode.POD_UNREACHABLE, "a2", FaultCode.ALLOWED_IPS_MISSING),
+        (FaultCode.POD_UNREACHABLE, "a3", FaultCode.POD_UNREACHABLE),
+        (FaultCode.NODE_UNREACHABLE, "a2", FaultCode.NODE_UNREACHABLE),
+        (FaultCode.WIREGUARD_BLOCKED, "a1", FaultCode.WIREGUARD_BLOCKED),
+    ],
+)
+def test_pods_that_no_peer_may_carry_explain_the_silence_of_pods_alone(fault, culprit, expected):
+    """Their node answers every probe, and so does the tunnel."""
+    missing = AuditFinding(
+        code=FaultCode.ALLOWED_IPS_MISSING, device="kilo0", subject="10.244.2.0/24", peer="a2", culprit="b3"
+    )
+    assert expected == _book(missing)[0].explain(_verdict(fault, culprit)).fault

@@ -285,3 +285,13 @@ def test_the_engine_states_what_peers_told_it():
 
     assert (FaultCode.OVERLAY_DEVICE_DOWN, "b3") in {(each.fault, each.culprit) for each in named}
     assert FaultCode.NODE_UNREACHABLE not in {each.fault for each in named}
+
+
+def test_a_members_own_leader_knows_why_pods_beyond_the_tunnel_are_silent():
+    """The member blames the node behind which the pod is; the leader of another location has no say in it."""
+    silent = _verdict(FaultCode.POD_UNREACHABLE, "a2")
+    own = _word(fault=FaultCode.ALLOWED_IPS_MISSING, culprit="b1", source="b1", is_own_leader=True)
+    other = _word(fault=FaultCode.ALLOWED_IPS_MISSING, culprit="c1", source="c1")
+
+    assert (FaultCode.ALLOWED_IPS_MISSING, "b1") == (explain(silent, (own,)).fault, explain(silent, (own,)).culprit)
+    assert silent == explain(silent, (other,))

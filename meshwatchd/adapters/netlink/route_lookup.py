@@ -1,0 +1,190 @@
+"""Asks the kernel where a packet would go, and which policy rule decides that.
+
+    request   struct rtmsg, RTA_DST, RTA_SRC, RTA_IIF     RTM_GETROUTE, RTM_F_LOOKUP_TABLE
+    answer    RTA_OIF, RTA_TABLE                          RTM_NEWROUTE
+              a negative errno                            NLMSG_ERROR: unreachable, prohibited, blackhole, no route
+
+The kernel works the request off inside sendto(), so that the answer waits in the socket when that returns. An answer
+names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does it.
+
+Source: inet_rtm_getroute() in net/ipv4/route.c, fib_rules_lookup() in net/core/fib_rules.c, linux/rtnetlink.h.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final, Protocol
+
+from meshwatchd.adapters.netlink import compact, fibrule
+from meshwatchd.adapters.netlink.message import (
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    RTM_GETROUTE,
+    RTM_NEWROUTE,
+    attributes,
+    encode,
+    encode_attribute,
+    split,
+)
+from meshwatchd.adapters.netlink.tables import Table
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
+
+RTM_F_LOOKUP_TABLE: Final = 0x1000
+_RTA_DST, _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_TABLE = 1, 2, 3, 4, 15
+_U32: Final = struct.Struct("=I")
+_ERROR: Final = struct.Struct("=i")
+_ANSWER_BYTES: Final = 4096
+
+_RULE: Final = struct.Struct("=BBBBB2xBI")
+"""struct fib_rule_hdr: family, lengths of destination and source, TOS, table, action, flags."""
+
+_FRA_DST, _FRA_SRC = 1, 2
+_OTHER_SELECTORS: Final = frozenset((10, 12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
+"""Marks, tunnel ids, devices of sockets, VRFs, users, protocols, ports, DSCP and flow labels (linux/fib_rules.h): a
+packet between pods may have any, and is asked for without."""
+
+_FIB_RULE_INVERT: Final = 0x2
+_ACTIONS: Final = {1: "lookup", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
+_LOOKUP: Final = 1
+_USUAL_TABLES: Final = frozenset((253, 254, 255))
+"""Default, main, local: rules that everybody has."""
+
+
+class Tables(Protocol):
+    """What of the mirror is used."""
+
+    routes: Table
+    rules: tuple[bytes, ...]
+
+    def devices(self) -> Mapping[int, str]:
+        """Device names by interface index."""
+        ...
+
+
+class RouteLookup:
+    """One socket, one question at a time.
+
+    Args:
+        tables: what the kernel holds.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        self._tables = tables
+        self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    @property
+    def version(self) -> object:
+        """Another value after each change of a rule or a route."""
+        return self._tables.routes.version, self._tables.rules
+
+    def ask(self, question: RouteQuestion) -> RouteAnswer:
+        """Where the packet would go; an empty answer where the kernel does not say."""
+        index = next((number for number, name in self._tables.devices().items() if name == question.iif), 0)
+        if question.iif and not index:
+            return RouteAnswer()
+        self._sequence = (self._sequence + 1) & 0xFFFF_FFFF
+        try:
+            self._socket.send(encode(RTM_GETROUTE, NLM_F_REQUEST, self._sequence, _request(question, index)))
+            return self._answer(question, self._socket.recv(_ANSWER_BYTES))
+        except (OSError, DecodeError):
+            return RouteAnswer()
+
+    def _answer(self, question: RouteQuestion, datagram: bytes) -> RouteAnswer:
+        for message in split(datagram):
+            if message.sequence != self._sequence:
+                continue
+            if message.kind == RTM_NEWROUTE:
+                found = attributes(message.body, compact.ROUTE.size)
+                device = self._tables.devices().get(_number(found.get(_RTA_OIF)), "")
+                table = _number(found.get(_RTA_TABLE))
+                return RouteAnswer(device=device, rule=self._decides(question, table) if table else "")
+            if message.kind == NLMSG_ERROR and len(message.body) >= _ERROR.size:
+                number = -_ERROR.unpack_from(message.body)[0]
+                return RouteAnswer(errno=number, rule=self._decides(question, 0))
+        return RouteAnswer()
+
+    def _decides(self, question: RouteQuestion, table: int) -> str:
+        """The rule that leads to a table, or for table 0 the first that leads anywhere; empty for those all have."""
+        if table in _USUAL_TABLES:
+            return ""
+        for body in self._tables.rules:
+            action, looked_up = _action(body)
+            if looked_up in _USUAL_TABLES or not _selects(body, question) or (table and looked_up != table):
+                continue
+            if action != _LOOKUP or table or self._has_route(looked_up, question.destination):
+                return _render(body)
+        return ""
+
+    def _has_route(self, table: int, destination: str) -> bool:
+        """Whether a table has any route that covers an address: without one the kernel goes on to the next rule."""
+        wanted = int(IPv4Address(destination))
+        for key, values in self._tables.routes.entries.items():
+            if compact.table_of(key) == table and compact.family_of(key) == socket.AF_INET:
+                route = compact.unpack_route(key, values[0])
+                if (wanted ^ int.from_bytes(route.dst, "big")) >> (32 - route.dst_len) == 0:
+                    return True
+        return False
+
+
+def _request(question: RouteQuestion, index: int) -> bytes:
+    body = compact.ROUTE.pack(socket.AF_INET, 32, 32, 0, 0, 0, 0, 0, RTM_F_LOOKUP_TABLE)
+    body += encode_attribute(_RTA_DST, socket.inet_aton(question.destination))
+    body += encode_attribute(_RTA_SRC, socket.inet_aton(question.source))
+    return body + (encode_attribute(_RTA_IIF, _U32.pack(index)) if index else b"")
+
+
+def _action(body: bytes) -> tuple[int, int]:
+    """What a rule does, and the table it looks up."""
+    _, _, _, _, table, action, _ = _RULE.unpack_from(body)
+    return action, _number(attributes(body, _RULE.size).get(fibrule.FRA_TABLE)) or table
+
+
+def _selects(body: bytes, question: RouteQuestion) -> bool:
+    """Whether a rule takes a packet without mark, of no protocol; what it cannot say of it, it does not take."""
+    family, dst_len, src_len, tos, _, action, flags = _RULE.unpack_from(body)
+    found = attributes(body, _RULE.size)
+    marked = found.keys() & _OTHER_SELECTORS
+    if family != socket.AF_INET or tos or flags & _FIB_RULE_INVERT or action not in _ACTIONS or marked:
+        return False
+    iif = found.get(fibrule.FRA_IIFNAME, b"").rstrip(b"\0").decode(errors="replace")
+    return (
+        iif in ("", question.iif or "lo")
+        and _holds(found.get(_FRA_DST), dst_len, question.destination)
+        and _holds(found.get(_FRA_SRC), src_len, question.source)
+    )
+
+
+def _holds(prefix: bytes | None, length: int, address: str) -> bool:
+    return prefix is None or IPv4Address(address) in IPv4Network((prefix, length), strict=False)
+
+
+def _render(body: bytes) -> str:
+    return " ".join(_words(body))
+
+
+def _words(body: bytes) -> Iterator[str]:
+    """As `ip rule` has it: "100: from all to 10.244.5.0/24 lookup 900"."""
+    _, dst_len, src_len, _, _, _, _ = _RULE.unpack_from(body)
+    found = attributes(body, _RULE.size)
+    action, table = _action(body)
+    yield f"{_number(found.get(fibrule.FRA_PRIORITY))}:"
+    yield f"from {IPv4Network((found[_FRA_SRC], src_len), strict=False)}" if _FRA_SRC in found else "from all"
+    if _FRA_DST in found:
+        yield f"to {IPv4Network((found[_FRA_DST], dst_len), strict=False)}"
+    if fibrule.FRA_IIFNAME in found:
+        yield f"iif {found[fibrule.FRA_IIFNAME].rstrip(bytes(1)).decode(errors='replace')}"
+    yield f"lookup {table}" if action == _LOOKUP else _ACTIONS[action]
+
+
+def _number(value: bytes | None) -> int:
+    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else 0

@@ -1,0 +1,57 @@
+"""Whether the peers of the mesh's WireGuard device may carry the pods of each node behind them.
+
+    AllowedIPs of the peer   10.2.0.12/32   10.244.5.0/24        Kilo writes both for each node behind a peer
+                             b2 itself      b2's pods
+
+WireGuard sends to no peer, and accepts from none, what is in no AllowedIPs. A node whose address is there and whose
+pods are not answers every probe, and its pods are dead. A node of which neither is there has left the mesh's agent's
+picture, which is its word against ours, and is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from ipaddress import ip_network
+
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import WireGuardState
+
+
+def missing_prefixes(state: WireGuardState, mesh: MeshSettings, node: str) -> Iterator[AuditFinding]:
+    """One finding for each pod prefix of another location that no peer holds, though one holds its node.
+
+    Args:
+        state: the mesh's WireGuard device.
+        mesh: says which pods are behind which node.
+        node: this node.
+    """
+    holders = {prefix: peer for peer in state.peers for prefix in peer.allowed_ips}
+    home = next((each.location for each in mesh.node if each.name == node), None)
+    for other in mesh.node:
+        # Where the overlay stands on the tunnel a node goes by its tunnel address, and pods travel inside of VXLAN.
+        if other.location == home or other.wireguard_ip == other.node_ip:
+            continue
+        peer = holders.get(f"{other.node_ip}/32")
+        if peer is not None and not _is_held(other.pod_cidr, holders):
+            at = f" at {peer.endpoint}" if peer.endpoint else ""
+            yield AuditFinding(
+                code=FaultCode.ALLOWED_IPS_MISSING,
+                device=state.device,
+                subject=other.pod_cidr,
+                peer=other.name,
+                culprit=node,
+                because=(
+                    f"{state.device} has no peer whose AllowedIPs hold {other.pod_cidr} of {other.name}",
+                    f"peer {peer.public_key}{at} holds {other.node_ip}/32, the address of {other.name}",
+                ),
+            )
+
+
+def _is_held(prefix: str, holders: Container[str]) -> bool:
+    """Whether a prefix, or one that covers it, is among those held; the kernel writes them without host bits."""
+    if prefix in holders:
+        return True
+    network = ip_network(prefix, strict=False)
+    return any(str(network.supernet(new_prefix=length)) in holders for length in range(network.prefixlen + 1))

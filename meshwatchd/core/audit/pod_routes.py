@@ -1,0 +1,258 @@
+"""Whether packets between pods are routed into the mesh: asked of the kernel with the selectors of real packets.
+
+Routes of the main table say what the mesh's agent wants; a policy rule above them, or a route that leads nowhere,
+decides otherwise for some packets, while the nodes' own addresses, which probes ask, are routed as before:
+
+    sent here      from this node's address among its pods, to an address among another's
+    from a pod     the same, coming in by the bridge of this node's pods
+    relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
+
+Only the kernel knows what comes of rules and tables together, so it is asked. All questions are asked when a rule or a
+route has changed and every REST_NS besides, ROUND of them every PAUSE_NS at most: whatever storm of changes there is, a
+node asks 1 920 times a minute at most, and a leader of six nodes at rest 32 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from errno import EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH
+from ipaddress import IPv4Network, ip_address, ip_network
+from itertools import cycle, islice
+from types import MappingProxyType
+
+from meshwatchd.core.audit.expected_entries import is_understood
+from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
+from meshwatchd.model.settings import SECOND, MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.topology import Node
+
+ROUND = 64
+PAUSE_NS = 2 * SECOND
+"""Less than the catalogue's confirm time: what was wrong for a moment is asked again before it is told."""
+
+REST_NS = 30 * SECOND
+
+MAX_FOUND = 16
+"""Prefixes that are told; where all routes are gone, more say nothing new."""
+
+_NOWHERE = MappingProxyType(
+    {
+        EHOSTUNREACH: "unreachable",
+        ENETUNREACH: "no route",
+        EACCES: "prohibited",
+        EINVAL: "blackhole",
+    }
+)
+"""What the kernel answers of a packet that goes nowhere: fib_props in net/ipv4/fib_semantics.c, fib4_rule_action() in
+net/ipv4/fib_rules.c. EXDEV, which a strict rp_filter makes of a source, is a fault of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodQuestion:
+    """A question, and what it is about.
+
+    Attributes:
+        peer: whose pods the packet is for.
+        devices: it may leave by.
+    """
+
+    peer: Node
+    question: RouteQuestion
+    devices: frozenset[str]
+
+
+class PodRouteAudit:
+    """Asks in rounds and remembers the answers.
+
+    Args:
+        standby_prefix: of the names of our own devices, which a failover leads into.
+        ask: the kernel.
+    """
+
+    def __init__(self, standby_prefix: str, ask: Callable[[RouteQuestion], RouteAnswer]) -> None:
+        self._prefix, self._ask = standby_prefix, ask
+        self._questions: tuple[PodQuestion, ...] = ()
+        self._wrong: dict[RouteQuestion, RouteAnswer] = {}
+        self._seen: tuple[Snapshot, MeshSettings, bool] | None = None
+        self._version: object = None
+        self._next, self._left = 0, 0
+        self._round_at, self._all_at = 0, 0
+
+    def look(self, view: View, version: object, now: int, *, is_forwarding: bool) -> Iterator[AuditFinding]:
+        """Ask what is due, and tell what is wrong by the latest answers.
+
+        Args:
+            view: links, routes, the mesh.
+            version: another value after each change of a rule or a route.
+            now: nanoseconds.
+            is_forwarding: without which nothing that comes in is routed, wherever it should go.
+        """
+        is_new = self._prepare(view, is_forwarding=is_forwarding)
+        if is_new or version != self._version or now >= self._all_at:
+            self._version, self._left, self._all_at = version, len(self._questions), now + REST_NS
+        if self._left and now >= self._round_at:
+            self._round_at = now + PAUSE_NS
+            self._ask_round()
+        yield from self._findings(view)
+
+    def _prepare(self, view: View, *, is_forwarding: bool) -> bool:
+        """Whether there are other questions than before; with a thousand nodes they are made anew only if need be."""
+        seen = view.snapshot, view.mesh, is_forwarding
+        if self._seen is not None and all(one is other for one, other in zip(seen, self._seen, strict=True)):
+            return False
+        self._seen = seen
+        found = tuple(questions(view, self._prefix, is_forwarding=is_forwarding))
+        if found == self._questions:
+            return False
+        self._questions = found
+        known = {each.question for each in found}
+        self._wrong = {question: answer for question, answer in self._wrong.items() if question in known}
+        return True
+
+    def _ask_round(self) -> None:
+        count = min(ROUND, self._left)
+        start = self._next % len(self._questions)
+        self._next, self._left = start + count, self._left - count
+        for each in islice(cycle(self._questions), start, start + count):
+            answer = self._ask(each.question)
+            self._wrong.pop(each.question, None)
+            if _goes_nowhere(each.question, answer) or (answer.device and answer.device not in each.devices):
+                self._wrong[each.question] = answer
+
+    def _findings(self, view: View) -> Iterator[AuditFinding]:
+        told: set[str] = set()
+        for each in self._questions:
+            answer = self._wrong.get(each.question)
+            if answer is not None and each.peer.pod_cidr not in told and len(told) < MAX_FOUND:
+                told.add(each.peer.pod_cidr)
+                yield _finding(view, each, answer)
+
+
+def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
+    """Of what comes in, EINVAL may also mean that its source cannot be answered, which is a question of its own."""
+    return answer.errno in _NOWHERE and not (answer.errno == EINVAL and question.iif)
+
+
+def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterator[PodQuestion]:
+    """What is to be asked on this node; nothing where it has no address among its pods."""
+    local = next((each for each in view.mesh.node if each.name == view.node), None)
+    holder = _holder(view, local)
+    if local is None or holder is None:
+        return
+    devices = _devices(view, holder, standby_prefix)
+    peers = [each for each in _routed(view, devices) if each.name != view.node]
+    bridge = _bridge(view, local)
+    for peer in peers:
+        destination = _address(peer)
+        sent = RouteQuestion(source=local.overlay_ip, destination=destination)
+        yield PodQuestion(peer=peer, devices=devices, question=sent)
+        if bridge is not None and is_forwarding:
+            of_pod = RouteQuestion(source=_pod_address(local, bridge), destination=destination, iif=bridge.name)
+            yield PodQuestion(peer=peer, devices=devices, question=of_pod)
+    if is_forwarding:
+        yield from _relayed(view, local, peers, devices)
+
+
+def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]) -> Iterator[PodQuestion]:
+    """What a leader passes on, each member and each node of other locations once in either direction.
+
+    Only out of devices where the stack sees packets of pods: Cilium passes them on in eBPF.
+    """
+    overlay, tunnel = view.snapshot.link(view.mesh.overlay_device), view.snapshot.link(view.mesh.wireguard_device)
+    members = [each for each in peers if each.location == local.location]
+    others = [each for each in peers if each.location != local.location]
+    if overlay is None or tunnel is None or not tunnel.is_up or not members or not others:
+        return
+    if not is_understood(overlay, overlay.name):
+        return
+    for member, other in islice(zip(cycle(members), cycle(others), strict=False), max(len(members), len(others))):
+        here, there = _address(member), _address(other)
+        out = RouteQuestion(source=here, destination=there, iif=overlay.name)
+        back = RouteQuestion(source=there, destination=here, iif=tunnel.name)
+        yield PodQuestion(peer=other, devices=devices, question=out)
+        yield PodQuestion(peer=member, devices=devices, question=back)
+
+
+def _holder(view: View, local: Node | None) -> Link | None:
+    """The device that has this node's address among its pods: flannel.1, cilium_host."""
+    if local is None or not _is_in(local.overlay_ip, local.pod_cidr):
+        return None
+    return next((link for link in view.snapshot.links if local.overlay_ip in link.addresses and link.is_up), None)
+
+
+def _devices(view: View, holder: Link, standby_prefix: str) -> frozenset[str]:
+    """All that packets of pods may leave by: a failover's devices too, and the way to a neighbour's pods."""
+    mesh = view.mesh
+    standby = (link.name for link in view.snapshot.links if link.name.startswith(standby_prefix))
+    named = (mesh.wireguard_device, mesh.overlay_device, mesh.ipip_device, holder.name)
+    return frozenset(each for each in (*named, *standby) if each)
+
+
+def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
+    """The nodes that the mesh's routes name: whom its agent has dropped it routes nowhere, and rightly so."""
+    routes = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
+    for node in view.mesh.node:
+        if node.pod_cidr in routes or f"{node.node_ip}/32" in routes:
+            yield node
+
+
+def _bridge(view: View, local: Node) -> Link | None:
+    """The device of this node's pods, where they are on a network of its own (cni0)."""
+    for link in view.snapshot.links:
+        for address, length in zip(link.addresses, link.prefix_lengths, strict=False):
+            if link.is_up and str(IPv4Network(f"{address}/{length}", strict=False)) == local.pod_cidr:
+                return link
+    return None
+
+
+def _pod_address(local: Node, bridge: Link) -> str:
+    """An address that a pod may have: the kernel refuses to be asked for packets from its own."""
+    last = int(IPv4Network(local.pod_cidr).broadcast_address) - 1
+    own = {*bridge.addresses, local.overlay_ip}
+    return next(text for number in range(last, last - len(own) - 1, -1) if (text := str(ip_address(number))) not in own)
+
+
+def _address(node: Node) -> str:
+    """Of a node, the address among its pods that is the host's; else the first of them."""
+    if _is_in(node.overlay_ip, node.pod_cidr):
+        return node.overlay_ip
+    return str(ip_network(node.pod_cidr, strict=False)[1])
+
+
+def _is_in(address: str, prefix: str) -> bool:
+    return bool(address) and ":" not in prefix and ip_address(address) in ip_network(prefix, strict=False)
+
+
+def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:
+    peer, snapshot, mesh = asked.peer, view.snapshot, view.mesh
+    routes = (each for each in snapshot.device_routes if each.dst == peer.pod_cidr and each.table == MAIN_TABLE)
+    wanted = next((each.dev for each in routes if each.dev in asked.devices), "")
+    as_routed = f"the mesh routes {peer.pod_cidr} of {peer.name} into {wanted}"
+    if not wanted:
+        as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
+    return AuditFinding(
+        code=FaultCode.POD_ROUTE_DIVERTED,
+        # A fault of the device itself explains this one where it is the same device.
+        device=wanted or mesh.overlay_device,
+        subject=peer.pod_cidr,
+        peer=peer.name,
+        culprit=view.node,
+        because=(
+            _say(asked.question, answer),
+            *((f"ip rule {answer.rule} decides",) if answer.rule else ()),
+            *(f"the main table has {each.kind} {each.dst}" for each in snapshot.dead_ends if each.dst == peer.pod_cidr),
+            as_routed,
+        ),
+    )
+
+
+def _say(question: RouteQuestion, answer: RouteAnswer) -> str:
+    entry = f" that come in by {question.iif}" if question.iif else ""
+    end = f"leave by {answer.device}"
+    if answer.errno:
+        end = f"go nowhere: {_NOWHERE[answer.errno]}"
+    return f"packets from {question.source} to {question.destination}{entry} {end}"

@@ -1,0 +1,33 @@
+"""A question to the kernel's routing, with the selectors of a real packet, and its answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a packet would go (RTM_GETROUTE).
+
+    Attributes:
+        source, destination: IPv4 addresses.
+        iif: the device it comes in by; empty for what this node sends itself.
+    """
+
+    source: str
+    destination: str
+    iif: str = ""
+
+
+class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it goes.
+
+    Attributes:
+        device: that it leaves by; empty where it goes nowhere.
+        errno: why it goes nowhere, 0 where it leaves.
+        rule: the policy rule that decides, as `ip rule` would say it; empty where that is one of the mesh's own, or
+            the kernel does not tell.
+    """
+
+    device: str = ""
+    errno: int = 0
+    rule: str = ""
