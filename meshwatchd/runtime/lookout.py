@@ -58,7 +58,9 @@ class Lookout:
         yield from self._tunnels.look(
             running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
         )
-        yield from self._host.look()
+        # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.
+        cni = view.mesh.overlay_device or view.mesh.wireguard_device
+        yield from self._host.look(has_cni=cni in up)
 
     async def watch(self, tell: Callable[[], None]) -> None:
         """Look at the host for ever; what is found is told by the next look of the audit."""

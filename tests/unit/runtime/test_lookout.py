@@ -79,3 +79,17 @@ def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
     assert [("kilo0", "flannel.1", "mw0")] == asked
     assert [True] == told
     assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(view, SECOND)]
+
+
+def test_forwarding_is_no_matter_before_the_cni_is_up():
+    """A node between its first boot and its first CNI pod: its device is down, or not there at all."""
+    lookout = _lookout()
+    lookout._host.observe(HostState(at_ns=SECOND, is_forwarding=False))
+    seen = snapshot_of("b1")
+    bare = tuple(link for link in seen.links if link.name != "flannel.1")
+    down = tuple(msgspec.structs.replace(link, is_up=link.name != "flannel.1") for link in seen.links)
+
+    assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(_view(seen), SECOND)]
+    for links in (bare, down):
+        view = _view(msgspec.structs.replace(seen, links=links))
+        assert [] == [each.code for each in lookout.findings(view, SECOND)]
