@@ -206,3 +206,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     def is_watching(self) -> bool:
         """Whether the traffic to any other location is watched."""
         return bool(self.pairs)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing is wrong with what is watched; there may be nothing."""
+        return self.severity is Severity.OK or not self.is_watching

@@ -93,12 +93,11 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
     why = list(view.why)
     node_ip, public = view.node_ip, view.public_endpoint
     if not node_ip and view.profiles:
-        below = reading.uplink(snapshot)
+        below = snapshot.underlay(view.wireguard_device)
         node_ip = next(iter(below.addresses), "") if below is not None else ""
         if below is not None and node_ip:
-            why.append(
-                Finding(source="default route", text=f"no profile names this node's address; {below.name}'s is taken")
-            )
+            source = f"route to {view.wireguard_device}'s peers" if snapshot.lookups else "default route"
+            why.append(Finding(source=source, text=f"no profile names this node's address; {below.name}'s is taken"))
     if not public and reading.is_public(node_ip):
         public = node_ip
     leader = view.leader
@@ -114,9 +113,12 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
 def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLayer, ...]:
     """The devices of all profiles, each before the one below it; the network card last."""
     waiting = [layer for part in holding for layer in part.layers]
-    below = reading.uplink(snapshot)
-    if below is not None and waiting and below.name not in {layer.device for layer in waiting}:
-        waiting.append(DeviceLayer(kind="underlay", device=below.name, mtu_bytes=below.mtu_bytes))
+    known = {layer.device for layer in waiting}
+    tunnels = [layer.device for layer in waiting if layer.kind == "wireguard"]
+    for below in map(snapshot.underlay, tunnels or [""]) if waiting else ():
+        if below is not None and below.name not in known:
+            known.add(below.name)
+            waiting.append(DeviceLayer(kind="underlay", device=below.name, mtu_bytes=below.mtu_bytes))
     ordered: list[DeviceLayer] = []
     while waiting:
         covered = {layer.over for layer in waiting}

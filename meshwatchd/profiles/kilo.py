@@ -278,7 +278,7 @@ class _Node:
         return any(link.name.startswith(prefix) for link in self._snapshot.links)
 
     def _layers(self, compatibility: str) -> Iterator[DeviceLayer]:
-        below = reading.uplink(self._snapshot)
+        below = self._snapshot.underlay(self._link.name)
         name = below.name if below is not None else ""
         yield DeviceLayer(kind="wireguard", device=self._link.name, mtu_bytes=self._link.mtu_bytes, over=name)
         ipip = self._snapshot.link(self._ipip_device()) if compatibility in {"cilium", "none"} else None

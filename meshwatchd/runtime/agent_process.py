@@ -29,6 +29,7 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.netlink.route_lookup import RouteLookups
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -44,7 +45,6 @@ from meshwatchd.model.events import (
     SnapshotReceived,
     StateRestored,
 )
-from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
     AgentEvent,
     AliveFrame,
@@ -124,6 +124,7 @@ class Agent:
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper = Dumper()
+        self._lookups = RouteLookups()
         self._mirror = Mirror(
             self._dumper,
             settings.kernel,
@@ -203,6 +204,7 @@ class Agent:
             loop.remove_writer(self._link)
             self._mirror.close()
             self._dumper.close()
+            self._lookups.close()
             self._kernel.close()
             self._care.close()
             self._link.close()
@@ -346,7 +348,7 @@ class Agent:
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
         mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
-        snapshot = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh)
+        snapshot = self._lookups.add(msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh))
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):
@@ -432,7 +434,7 @@ class Agent:
             Surroundings(
                 links=lambda: () if self._snapshot is None else self._snapshot.links,
                 device=device,
-                is_calm=lambda: self._status is None or not _is_broken(self._status),
+                is_calm=lambda: self._status is None or self._status.is_calm,
                 observed=self._take_tunnels,
                 changed=self._mirror.is_dirty.set,
                 stirred=self._send,
@@ -463,10 +465,6 @@ class Agent:
             except ControlError as error:
                 self._log.error("control.refused", error=str(error))
             await asyncio.sleep(CONTROL_RETRY_S)
-
-
-def _is_broken(status: Status) -> bool:
-    return status.is_watching and status.severity is not Severity.OK
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -176,7 +176,7 @@ def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
     if overlay.index == good.index and not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
         yield from _shrunk(view, overlay, good.mtu_bytes)
     tunnel = snapshot.link(view.mesh.wireguard_device)
-    carrier = next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+    carrier = snapshot.underlay(view.mesh.wireguard_device)
     is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
     if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
         yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)

@@ -60,6 +60,7 @@ def with_agent(settings, scenario, log=None):
             agent._link.close()
             agent._kernel.close()
             agent._dumper.close()
+            agent._lookups.close()
             agent.events().close()
             engine.close()
 
