@@ -9,6 +9,7 @@ from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
 from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.core.audit.wireguard import TunnelAudit
+from meshwatchd.core.audit.wireguard_losses import look_for_losses
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.host import HostState
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
@@ -58,6 +59,7 @@ class Lookout:
         yield from self._tunnels.look(
             running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
         )
+        yield from look_for_losses(view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good)
         # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.
         cni = view.mesh.overlay_device or view.mesh.wireguard_device
         yield from self._host.look(has_cni=cni in up)

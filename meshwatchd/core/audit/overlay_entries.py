@@ -19,6 +19,7 @@ from ipaddress import ip_network
 import msgspec
 
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, GoodState, entries_of, is_understood
+from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
 from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
@@ -64,6 +65,8 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     wanted = _everything(peers, view)
     index = _Index(present, view.snapshot)
     if link is None:
+        if has_lost_tunnel(view.snapshot, view.mesh, view.good):
+            return ()  # it went with the device below it, which is told (core.audit.wireguard_losses)
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
     if not link.is_up:
         (down,) = _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
