@@ -80,7 +80,7 @@ def look(
         ),
         **told,  # type: ignore[arg-type]  # names and types of _TEXTS are those of the fields
     )
-    view = _complete(snapshot, view)
+    view = _lead_oneself(_complete(snapshot, view))
     return msgspec.structs.replace(
         view,
         candidates=_choose(snapshot, view, (each for part in holding for each in part.candidates)),
@@ -108,6 +108,19 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
     return msgspec.structs.replace(
         view, node_ip=node_ip, node_ip6=node_ip6, public_endpoint=public, leader=leader, why=tuple(why)
     )
+
+
+def _lead_oneself(view: LocalView) -> LocalView:
+    """Where no agent says who leads, and this node has a tunnel of its own, nobody relays for it.
+
+    As with Kilo's granularity `full` each node is a location by itself and leads it: flannel over wg0, flannel's
+    WireGuard backend, a bare wg0.
+    """
+    if view.granularity or view.is_leader or view.leader or not view.wireguard_device:
+        return view
+    text = f"no agent says who leads, and {view.wireguard_device} is this node's own tunnel: it leads itself"
+    why = (*view.why, Finding(source=f"link {view.wireguard_device}", text=text))
+    return msgspec.structs.replace(view, is_leader=True, granularity="full", why=why)
 
 
 def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLayer, ...]:
