@@ -29,7 +29,7 @@ from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.route_lookup import RouteLookups
+from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -124,7 +124,7 @@ class Agent:
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper = Dumper()
-        self._lookups = RouteLookups()
+        self._lookups = EndpointLookups()
         self._mirror = Mirror(
             self._dumper,
             settings.kernel,

@@ -20,7 +20,7 @@ import msgspec
 
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.route_lookup import RouteLookups
+from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.sources import SourceReader, plugins
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
@@ -63,7 +63,7 @@ async def capture(settings: Settings, node: NodeName, reader: SourceReader | Non
     finally:
         dumper.close()
     tunnels = await Poll().states(shown.links)
-    with contextlib.closing(RouteLookups()) as lookups:
+    with contextlib.closing(EndpointLookups()) as lookups:
         snapshot = lookups.add(msgspec.structs.replace(shown, wireguard=tunnels))
     sources = await (reader or SourceReader()).refresh()
     view = compose.look(snapshot, sources, settings.mesh, node, looks=plugins.load())

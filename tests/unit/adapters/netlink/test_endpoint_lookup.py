@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from meshwatchd.adapters.netlink.route_lookup import MAX_LOOKUPS, RouteLookups
+from meshwatchd.adapters.netlink.endpoint_lookup import MAX_LOOKUPS, EndpointLookups
 from meshwatchd.model.snapshot import Link, RouteLookup, Snapshot, WireGuardPeer, WireGuardState
 
 LO = Link(name="lo", index=socket.if_nametoindex("lo"), kind="", is_up=True, mtu_bytes=65536, addresses=("127.0.0.1",))
@@ -21,7 +21,7 @@ def _snapshot(*endpoints: str) -> Snapshot:
 @pytest.fixture
 def lookups():
     """A socket to the kernel."""
-    made = RouteLookups()
+    made = EndpointLookups()
     yield made
     made.close()
 

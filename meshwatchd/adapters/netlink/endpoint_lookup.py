@@ -40,7 +40,7 @@ _INDEX: Final = struct.Struct("=I")
 _ANSWER_BYTES: Final = 4096
 
 
-class RouteLookups:
+class EndpointLookups:
     """Asks the kernel by which devices WireGuard's packets leave."""
 
     def __init__(self) -> None:
