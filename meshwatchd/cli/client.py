@@ -13,6 +13,8 @@ from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, Reply, Splitt
 from meshwatchd.model.errors import ControlError, DecodeError
 
 EXIT_UNREACHABLE = 3
+EXIT_NOT_WATCHING = 4
+"""The daemon runs and watches nothing: neither well nor broken."""
 EXIT_NO_PERMISSION = 77
 """EX_NOPERM of sysexits.h."""
 

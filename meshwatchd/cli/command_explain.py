@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import ExplainReply
-from meshwatchd.cli.client import EXIT_UNREACHABLE
+from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_findings import explain_code
@@ -25,7 +25,7 @@ def explain(terminal: Terminal, code: str | None) -> int:
     """Say why: the evidence, the remedy, what was done about it, and what comes next.
 
     With the CODE of a fault: what that fault is, whether or not it is there, from any machine. Otherwise the exit
-    status is that of the worst verdict: 0 ok, 1 degraded, 2 critical, 3 unknown.
+    status is that of the worst verdict: 0 ok, 1 degraded, 2 critical, 3 unknown, 4 nothing is watched.
     """
     if code is not None:
         entry = CATALOGUE[FaultCode(code)]
@@ -41,5 +41,7 @@ def explain(terminal: Terminal, code: str | None) -> int:
         sys.stdout.write(render_explanations(reply, now_ns=now_ns, paint=terminal.paint))
     if is_stale(reply.at_ns, now_ns):
         return EXIT_UNREACHABLE
+    if not reply.explanations:
+        return EXIT_NOT_WATCHING
     severities = [one.severity for one in reply.explanations] + [one.severity for one in reply.findings]
     return max((EXIT_CODES[Severity(severity)] for severity in severities), default=0)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import StatusReply
-from meshwatchd.cli.client import EXIT_UNREACHABLE
+from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import is_stale
@@ -27,7 +27,7 @@ WATCH_INTERVAL_S = 1.0
 def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
     """Show which paths work and which one is used.
 
-    The exit status is the state: 0 ok, 1 degraded, 2 critical, 3 unknown.
+    The exit status is the state: 0 ok, 1 degraded, 2 critical, 3 unknown, 4 nothing is watched.
     """
     if is_watched and sys.stdout.isatty() and not terminal.is_json:
         _watch(terminal, is_verbose=is_verbose)
@@ -36,7 +36,9 @@ def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
         sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
     else:
         sys.stdout.write(_render(terminal, status, is_verbose=is_verbose))
-    return EXIT_UNREACHABLE if is_stale(status.at_ns, time.monotonic_ns()) else EXIT_CODES[status.severity]
+    if is_stale(status.at_ns, time.monotonic_ns()):
+        return EXIT_UNREACHABLE
+    return EXIT_CODES[status.severity] if status.is_watching else EXIT_NOT_WATCHING
 
 
 def fetch_status(terminal: Terminal) -> Status:

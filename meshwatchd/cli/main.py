@@ -121,7 +121,8 @@ def _json_option() -> click.Option:
 def cli(context: click.Context, *, is_json: bool, socket: Path) -> None:
     """See what meshwatchd on this node sees, and tell it what to do.
 
-    Exit status: 0 all is well, 1 degraded, 2 critical, 3 the daemon cannot be asked, 64 wrong usage, 77 not allowed.
+    Exit status: 0 all is well, 1 degraded, 2 critical, 3 the daemon cannot be asked,
+    4 nothing is watched, 64 wrong usage, 77 not allowed.
     """
     is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     context.obj = Terminal(socket=socket, is_json=is_json, paint=paint_ansi if is_coloured else paint_nothing)

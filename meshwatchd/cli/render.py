@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+import msgspec
+
 from meshwatchd.adapters.control.explain import name_path
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
-from meshwatchd.cli.render_knowledge import render_knowledge
+from meshwatchd.cli.render_knowledge import explain_idleness, render_knowledge
 from meshwatchd.cli.render_orders import render_orders
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, Severity
@@ -39,7 +41,9 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
     """
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
     if status.knowledge is not None:
-        lines += render_knowledge(status.knowledge, paint)
+        # The summary has the first problem already where nothing is watched for it.
+        told = status.knowledge.problems if status.is_watching else status.knowledge.problems[1:]
+        lines += render_knowledge(msgspec.structs.replace(status.knowledge, problems=told), paint)
     if status.orders or status.drained:
         lines += ["", *render_orders(status, now_ns, paint)]
     if status.findings:
@@ -64,9 +68,9 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
 def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     """The lines that have to be enough at three in the morning."""
     yield from warn_if_stale(status.at_ns, now_ns, paint)
-    if not status.pairs:
-        word = paint(status.severity.value.upper(), status.severity.value)
-        yield f"{word}  nothing to watch: {status.node} knows no other location (meshwatchctl events says why)"
+    if not status.is_watching:
+        word = paint("NOT WATCHING", Severity.CRITICAL.value)
+        yield f"{word}  {status.node} watches nothing: {explain_idleness(status)}"
     for pair in sorted(status.pairs, key=_by_severity):
         yield _summarise(status, pair, paint)
     for finding in status.findings[:MAX_SUMMARISED]:

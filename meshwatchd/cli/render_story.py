@@ -22,7 +22,7 @@ _UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "lo
 def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> str:
     """Every pair of locations, the worst first, then what was found on this node."""
     if not reply.explanations and not reply.findings:
-        return f"{reply.node} knows no other location: there is nothing to explain\n"
+        return f"{reply.node} watches nothing: there is nothing to explain; meshwatchctl status says why\n"
     order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
     ordered = sorted(reply.explanations, key=lambda one: order.index(one.severity))
     told = [_explain(one, now_ns, paint) for one in ordered]

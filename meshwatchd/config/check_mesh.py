@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import itertools
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
@@ -17,6 +19,7 @@ from meshwatchd.config.values import (
     check_public_key,
 )
 from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
 
@@ -26,6 +29,7 @@ _FIELDS6 = ("node_ip6", "overlay_ip6", "wireguard_ip6")
 def check_mesh(settings: Settings) -> Iterator[Finding]:
     """Everything under [mesh]; nothing when no mesh is declared."""
     mesh = settings.mesh
+    yield from _check_kind(mesh)
     if not mesh.location and not mesh.node:
         return
     yield from _check_family(mesh)
@@ -46,6 +50,18 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
         yield Finding(key="mesh", problem=str(error), remedy="correct the declaration of the mesh")
         return
     yield from _check_paths(mesh, built)
+
+
+def _check_kind(mesh: MeshSettings) -> Iterator[Finding]:
+    """A kind that is built in, or that an installed package offers."""
+    kinds = (*MESH_KINDS, *sorted(point.name for point in entry_points(group=PROFILE_GROUP)))
+    if mesh.profile not in kinds:
+        near = difflib.get_close_matches(mesh.profile, kinds, n=1)
+        yield Finding(
+            key="mesh.profile",
+            problem=f"no kind of mesh is called {mesh.profile}; there are {', '.join(kinds)}",
+            remedy=f'did you mean "{near[0]}"?' if near else "leave it out: the kind is found out",
+        )
 
 
 def is_whole(settings: Settings) -> bool:

@@ -159,6 +159,26 @@ _OVERLAY_FAULTS = (
 
 _WIREGUARD_FAULTS = (
     Fault(
+        code=FaultCode.WIREGUARD_DEVICE_MISSING,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="the WireGuard device of the mesh is gone",
+        remedy="make it again (wg-quick up DEV; Kilo: its agent), then restart flannel where its device ran over it",
+        confirm_ns=1 * _SECOND,
+        about="wg-quick down, or a service that ended. Every tunnel of this node is cut. A VXLAN device that is bound"
+        " to it goes with it, so that flannel.1 is gone for the same reason, which is not told twice.",
+    ),
+    Fault(
+        code=FaultCode.WIREGUARD_PEER_MISSING,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="a WireGuard device has lost a peer that is a node of the mesh",
+        remedy="wg syncconf DEV <(wg-quick strip DEV), or wg set DEV peer KEY allowed-ips ... endpoint ...",
+        confirm_ns=2 * _SECOND,
+        about="Somebody took the peer from the device (wg set DEV peer KEY remove), and nobody else has its prefixes."
+        " Packets to it fail at once (ENOKEY), and its own are dropped without an answer.",
+    ),
+    Fault(
         code=FaultCode.WIREGUARD_NO_HANDSHAKE,
         layer=Layer.WIREGUARD,
         severity=Severity.CRITICAL,

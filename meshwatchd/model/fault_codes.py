@@ -43,6 +43,8 @@ class FaultCode(StrEnum):
     NEIGHBOUR_WRONG_MAC = "neighbour-wrong-mac"
     POD_ROUTE_MISSING = "pod-route-missing"
     POD_ROUTE_ESCAPED = "pod-route-escaped"
+    WIREGUARD_DEVICE_MISSING = "wireguard-device-missing"
+    WIREGUARD_PEER_MISSING = "wireguard-peer-missing"
     WIREGUARD_NO_HANDSHAKE = "wireguard-no-handshake"
     WIREGUARD_NO_DATA = "wireguard-no-data"
     WIREGUARD_KEY_MISMATCH = "wireguard-key-mismatch"

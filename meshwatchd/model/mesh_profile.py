@@ -11,6 +11,12 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Topology
 
+MESH_KINDS = ("kilo", "cilium", "flannel", "wireguard")
+"""The built-in kinds of mesh, the outermost first; third parties add theirs."""
+
+PROFILE_GROUP = "meshwatchd.profiles"
+"""The entry points by which packages of third parties offer a kind of mesh (adapters.sources.plugins)."""
+
 
 class Unrecognised(msgspec.Struct, frozen=True, kw_only=True):
     """This is not the profile's kind of mesh, and why."""
@@ -20,11 +26,6 @@ class Unrecognised(msgspec.Struct, frozen=True, kw_only=True):
 
 class Profile(Protocol):
     """One kind of mesh."""
-
-    @property
-    def name(self) -> str:
-        """The name it has in the configuration."""
-        ...
 
     def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
         """Make a topology of what the kernel shows and the operator declares.

@@ -121,6 +121,11 @@ class WireGuardPeer(msgspec.Struct, frozen=True, kw_only=True):
     rx_bytes: int = 0
     tx_bytes: int = 0
 
+    @property
+    def host(self) -> str:
+        """The address of the endpoint; empty where that is unknown."""
+        return self.endpoint.rpartition(":")[0].strip("[]")
+
 
 class WireGuardState(msgspec.Struct, frozen=True, kw_only=True):
     """What a WireGuard device, of the kernel or of a process, is configured with and has seen.
@@ -135,6 +140,13 @@ class WireGuardState(msgspec.Struct, frozen=True, kw_only=True):
     listen_port: int
     at_ns: int
     peers: tuple[WireGuardPeer, ...] = ()
+
+
+class RouteLookup(msgspec.Struct, frozen=True, kw_only=True):
+    """By which device the kernel sends packets to an address."""
+
+    address: str
+    dev: str
 
 
 class ForeignObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +168,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         dead_ends: IPv4 routes of the main table at which packets end; a bounded number.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
+        lookups: of the endpoints of WireGuard peers; a bounded number.
         mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
     """
 
@@ -171,8 +184,31 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: tuple[Forwarding, ...] = ()
     is_bounded: bool = False
     wireguard: tuple[WireGuardState, ...] = ()
+    lookups: tuple[RouteLookup, ...] = ()
     mesh: MeshSettings | None = None
 
     def link(self, name: str) -> Link | None:
         """The device of that name, or None."""
         return next((link for link in self.links if link.name == name), None)
+
+    def underlay(self, tunnel: str = "") -> Link | None:
+        """The device by which the outer packets of a tunnel leave; None where nothing tells.
+
+        Of a VXLAN device the one it is bound to, or whose address it sends from. Of a WireGuard device the one that
+        most lookups of its peers' endpoints say: a host with several network cards has one default route. An answer
+        that leads into the tunnel itself does not count: wg-quick marks the tunnel's own packets around such a route.
+
+        Args:
+            tunnel: name of the device; without one, and where it says nothing, the first default route decides.
+        """
+        link = self.link(tunnel)
+        if link is not None and link.vxlan is not None:
+            lower, local = link.vxlan.lower, link.vxlan.local
+            bound = [each for each in self.links if lower and each.index == lower]
+            bound += [each for each in self.links if local and local in each.addresses]
+            if bound:
+                return bound[0]
+        hosts = {peer.host for state in self.wireguard if state.device == tunnel for peer in state.peers}
+        found = [each.dev for each in self.lookups if each.address in hosts and each.dev != tunnel]
+        ways = [*sorted(found, key=found.count, reverse=True), *(route.dev for route in self.default_routes)]
+        return next((below for dev in ways if (below := self.link(dev)) is not None), None)

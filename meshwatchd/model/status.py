@@ -169,6 +169,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole picture.
 
     Attributes:
+        severity: of the worst verdict or finding; a node that watches no pair of locations is never OK.
         is_ready: every primary path has been judged.
         canaries: those that this node asks; they are no part of `sessions`.
         tunnels: added by the agent when somebody asks.
@@ -177,6 +178,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         findings: what a look at the kernel found.
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
+        rejected: why the engine takes over no mesh; empty where it has one.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -198,3 +200,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[FindingStatus, ...] = ()
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()
+    rejected: str = ""
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the traffic to any other location is watched."""
+        return bool(self.pairs)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing is wrong with what is watched; there may be nothing."""
+        return self.severity is Severity.OK or not self.is_watching

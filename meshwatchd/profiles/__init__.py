@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from meshwatchd.model.mesh_profile import Profile, Unrecognised
-from meshwatchd.profiles.kilo import KILO
+from meshwatchd.model.mesh_profile import MESH_KINDS, Profile, Unrecognised
+from meshwatchd.profiles.overlay_mesh import OVERLAY_MESH
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({"kilo": KILO})
-"""Every built-in profile by name."""
+PROFILES: Mapping[str, Profile] = MappingProxyType(dict.fromkeys(MESH_KINDS, OVERLAY_MESH))
+"""Every built-in kind of mesh by name; the engine goes through all of them in the same way."""
 
-__all__ = ["KILO", "PROFILES", "Profile", "Unrecognised"]
+__all__ = ["OVERLAY_MESH", "PROFILES", "Profile", "Unrecognised"]

@@ -56,9 +56,9 @@ def _own_pods(snapshot: Snapshot, router_ip: str) -> str:
 
 
 def _layers(snapshot: Snapshot, tunnel: Link | None) -> Iterator[DeviceLayer]:
-    below = reading.uplink(snapshot)
-    name = below.name if below is not None else ""
     encryption = snapshot.link(ENCRYPTION)
+    below = snapshot.underlay(encryption.name if encryption is not None else "")
+    name = below.name if below is not None else ""
     if tunnel is not None:
         over = ENCRYPTION if encryption is not None else name
         yield DeviceLayer(kind=TUNNELS[tunnel.name], device=tunnel.name, mtu_bytes=tunnel.mtu_bytes, over=over)

@@ -81,7 +81,7 @@ def look(
         ),
         **told,  # type: ignore[arg-type]  # names and types are those of the fields
     )
-    view = _complete(snapshot, view)
+    view = _lead_oneself(_complete(snapshot, view))
     return msgspec.structs.replace(
         view,
         candidates=_choose(snapshot, view, (each for part in holding for each in part.candidates)),
@@ -94,12 +94,11 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
     why = list(view.why)
     node_ip, public = view.node_ip, view.public_endpoint
     if not node_ip and view.profiles:
-        below = reading.uplink(snapshot)
+        below = snapshot.underlay(view.wireguard_device)
         node_ip = next(iter(below.addresses), "") if below is not None else ""
         if below is not None and node_ip:
-            why.append(
-                Finding(source="default route", text=f"no profile names this node's address; {below.name}'s is taken")
-            )
+            source = f"route to {view.wireguard_device}'s peers" if snapshot.lookups else "default route"
+            why.append(Finding(source=source, text=f"no profile names this node's address; {below.name}'s is taken"))
     if not public and reading.is_public(node_ip):
         public = node_ip
     leader = view.leader
@@ -112,12 +111,28 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
     )
 
 
+def _lead_oneself(view: LocalView) -> LocalView:
+    """Where no agent says who leads, and this node has a tunnel of its own, nobody relays for it.
+
+    As with Kilo's granularity `full` each node is a location by itself and leads it: flannel over wg0, flannel's
+    WireGuard backend, a bare wg0.
+    """
+    if view.granularity or view.is_leader or view.leader or not view.wireguard_device:
+        return view
+    text = f"no agent says who leads, and {view.wireguard_device} is this node's own tunnel: it leads itself"
+    why = (*view.why, Finding(source=f"link {view.wireguard_device}", text=text))
+    return msgspec.structs.replace(view, is_leader=True, granularity="full", why=why)
+
+
 def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLayer, ...]:
     """The devices of all profiles, each before the one below it; the network card last."""
     waiting = [layer for part in holding for layer in part.layers]
-    below = reading.uplink(snapshot)
-    if below is not None and waiting and below.name not in {layer.device for layer in waiting}:
-        waiting.append(DeviceLayer(kind="underlay", device=below.name, mtu_bytes=below.mtu_bytes))
+    known = {layer.device for layer in waiting}
+    tunnels = [layer.device for layer in waiting if layer.kind == "wireguard"]
+    for below in map(snapshot.underlay, tunnels or [""]) if waiting else ():
+        if below is not None and below.name not in known:
+            known.add(below.name)
+            waiting.append(DeviceLayer(kind="underlay", device=below.name, mtu_bytes=below.mtu_bytes))
     ordered: list[DeviceLayer] = []
     while waiting:
         covered = {layer.over for layer in waiting}

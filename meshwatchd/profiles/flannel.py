@@ -74,7 +74,7 @@ def _pods(snapshot: Snapshot, sources: Sources, device: Link, address: str) -> s
 
 
 def _layers(snapshot: Snapshot, device: Link, lower: str) -> Iterator[DeviceLayer]:
-    below = reading.uplink(snapshot)
+    below = snapshot.underlay(device.name)
     over = lower or (below.name if below is not None else "")
     kind = "vxlan" if device.vxlan is not None else "wireguard"
     yield DeviceLayer(kind=kind, device=device.name, mtu_bytes=device.mtu_bytes, over=over)

@@ -1,7 +1,4 @@
-"""Kilo: how the engine goes through a mesh of it, and how a node recognises that it is in one.
-
-The gateway towards a neighbour is the address of its overlay device: with flannel the network address of its pod
-CIDR on flannel.1, with Cilium its cilium_host address through the IPIP device, with neither the node's own address.
+"""Kilo: how a node recognises that it is in a mesh of it.
 
 What a node knows of itself stands in its kernel: kilo0 is up on leaders alone; a leader's routes into it carry the
 node's address as their source; all other nodes have one gateway in common, their leader; what a leader delivers
@@ -13,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
-from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.mesh_profile import Profile, Unrecognised
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import KiloNode, Sources
-from meshwatchd.model.topology import Hop, Mesh, Topology, build_mesh
 from meshwatchd.profiles import reading
 from meshwatchd.profiles.reading import IPIP_DEVICES
 
@@ -27,81 +21,6 @@ DEVICE = "kilo0"
 
 DELIVERY_TABLE = 1107
 """Holds a leader's routes to the nodes of its own location (kiloTableIndex in Kilo's pkg/mesh/routes.go)."""
-
-COLLECT_METADATA_DEVICE = "cilium_vxlan"
-
-
-class KiloProfile:
-    """Recognises `kilo0`, or whatever device the operator says Kilo uses."""
-
-    name = "kilo"
-
-    def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
-        """See `Profile.recognise`."""
-        if not declared.location:
-            return Unrecognised(
-                reason="no mesh is known yet, neither found nor declared under [mesh]; nothing is probed"
-            )
-        try:
-            mesh = build_mesh(declared.location, declared.node)
-        except ProfileError as error:
-            return Unrecognised(reason=str(error))
-        wireguard = snapshot.link(declared.wireguard_device)
-        if wireguard is None:
-            return Unrecognised(reason=f"no device {declared.wireguard_device} on this node; is Kilo running?")
-        overlay = snapshot.link(declared.overlay_device)
-        if overlay is None:
-            return Unrecognised(reason=f"no overlay device {declared.overlay_device} on this node; is the CNI running?")
-        if declared.ipip_device and snapshot.link(declared.ipip_device) is None:
-            return Unrecognised(reason=f"no IPIP device {declared.ipip_device} on this node; does Kilo encapsulate?")
-        gateway_device = _gateway_device(snapshot, declared)
-        if gateway_device is None:
-            return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
-        return Topology(
-            profile=self.name,
-            why=_reasons(mesh, node, declared, is_up=wireguard.is_up),
-            local_node=node,
-            wireguard_device=declared.wireguard_device,
-            overlay_device=declared.overlay_device,
-            mesh=mesh,
-            hops=_hops(mesh, node, gateway_device),
-            is_overlay_direct=overlay.vxlan is not None and overlay.vxlan.lower == wireguard.index,
-        )
-
-
-def _gateway_device(snapshot: Snapshot, declared: MeshSettings) -> str | None:
-    if declared.overlay_device != COLLECT_METADATA_DEVICE:
-        return declared.overlay_device
-    if declared.ipip_device:
-        return declared.ipip_device
-    return next((name for name in IPIP_DEVICES if snapshot.link(name) is not None), None)
-
-
-def _hops(mesh: Mesh, node: NodeName, device: str) -> dict[str, Hop]:
-    local = mesh.node(node)
-    return {
-        member.name: Hop(via=member.overlay_ip, device=device)
-        for member in mesh.members(local.location)
-        if member.name != node
-    }
-
-
-def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool) -> tuple[str, ...]:
-    local = mesh.node(node)
-    leader = mesh.location(local.location).leader
-    state = "up" if is_up else "down"
-    role = f"leads {local.location}" if leader == node else f"is in {local.location}, led by {leader}"
-    return (
-        f"{declared.wireguard_device} exists and is {state}",
-        f"{declared.overlay_device} carries the location's overlay",
-        f"the mesh has {len(mesh.locations)} locations; {node} {role}",
-    )
-
-
-KILO: Profile = KiloProfile()
-
-
-# --- recognition ---
 
 
 def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
@@ -278,7 +197,7 @@ class _Node:
         return any(link.name.startswith(prefix) for link in self._snapshot.links)
 
     def _layers(self, compatibility: str) -> Iterator[DeviceLayer]:
-        below = reading.uplink(self._snapshot)
+        below = self._snapshot.underlay(self._link.name)
         name = below.name if below is not None else ""
         yield DeviceLayer(kind="wireguard", device=self._link.name, mtu_bytes=self._link.mtu_bytes, over=name)
         ipip = self._snapshot.link(self._ipip_device()) if compatibility in {"cilium", "none"} else None

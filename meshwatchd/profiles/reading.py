@@ -73,11 +73,6 @@ def own_addresses(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(address for link in snapshot.links for address in (*link.addresses, *link.addresses_v6))
 
 
-def uplink(snapshot: Snapshot) -> Link | None:
-    """The device of the first default route; None without one."""
-    return next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
-
-
 def by_index(snapshot: Snapshot, index: int) -> str:
     """The name of a device, empty for none that is shown."""
     return next((link.name for link in snapshot.links if link.index == index and index), "")

@@ -29,7 +29,7 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
     if found is None:
         return LocalView(profiles=(), node=node, why=(reason, *_absentees(snapshot, sources)))
     file = next((each for each in sources.quick if each.device == found.name), None)
-    below = reading.uplink(snapshot)
+    below = snapshot.underlay(found.name)
     over = below.name if below is not None and below.name != found.name else ""
     return LocalView(
         profiles=("wireguard",),

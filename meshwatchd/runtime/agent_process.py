@@ -27,6 +27,7 @@ import msgspec
 
 from meshwatchd.adapters.control.server import ControlServer
 from meshwatchd.adapters.netlink.dumper import Dumper
+from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.storage.event_store import EventStore
@@ -44,7 +45,6 @@ from meshwatchd.model.events import (
     SnapshotReceived,
     StateRestored,
 )
-from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
     AgentEvent,
     AliveFrame,
@@ -68,6 +68,7 @@ from meshwatchd.runtime.boot import Boot, Refusal, read_shared
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
+from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.main import read_secrets
@@ -123,6 +124,7 @@ class Agent:
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper = Dumper()
+        self._lookups = EndpointLookups()
         self._mirror = Mirror(
             self._dumper,
             settings.kernel,
@@ -141,7 +143,8 @@ class Agent:
         self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect = self._prover.bisect
-        self._discovery = self._discover(secrets) if secrets and settings.discovery.enabled else None
+        self._late_discovery = LateDiscovery(settings, self._discover)
+        self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._tunnel_watch = TunnelWatch()
@@ -161,10 +164,8 @@ class Agent:
         if self._status is None:
             return None
         status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()))
-        if self._discovery is None:
-            return status
-        counters = {**status.counters, **self._discovery.counters}
-        return msgspec.structs.replace(status, knowledge=self._discovery.knowledge(), counters=counters)
+        counters = status.counters if self._discovery is None else {**status.counters, **self._discovery.counters}
+        return msgspec.structs.replace(status, knowledge=self._late_discovery.knowledge(), counters=counters)
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
@@ -203,6 +204,7 @@ class Agent:
             loop.remove_writer(self._link)
             self._mirror.close()
             self._dumper.close()
+            self._lookups.close()
             self._kernel.close()
             self._care.close()
             self._link.close()
@@ -222,7 +224,7 @@ class Agent:
             self._tunnels.watch(),
             self._read_sources(),
             self._serve_control(),
-            *(() if self._discovery is None else (self._discovery.run(),)),
+            self._late_discovery.run(),
             *self._care.duties(),
         )
         async with asyncio.TaskGroup() as group:
@@ -230,6 +232,10 @@ class Agent:
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
+
+    @property
+    def _discovery(self) -> Discovery | None:
+        return self._late_discovery.discovery
 
     def _discover(self, secrets: Sequence[MeshSecret]) -> Discovery:
         return Discovery(
@@ -250,11 +256,11 @@ class Agent:
         self._mirror.is_dirty.set()
 
     def _reload_secrets(self) -> None:
-        """The engine has read its keys again and found them good."""
-        if self._discovery is None or self._config is None:
+        """The engine has read its keys again and found them good; the first ones begin discovery."""
+        if self._config is None:
             return
         try:
-            self._discovery.use_secrets(read_secrets(load(self._config)))
+            self._late_discovery.use_secrets(read_secrets(load(self._config)), self._snapshot)
         except (ConfigError, ValueError) as error:
             self._log.error("hello.keys_refused", error=str(error))
 
@@ -342,7 +348,7 @@ class Agent:
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
         mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
-        snapshot = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh)
+        snapshot = self._lookups.add(msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh))
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):
@@ -428,7 +434,7 @@ class Agent:
             Surroundings(
                 links=lambda: () if self._snapshot is None else self._snapshot.links,
                 device=device,
-                is_calm=lambda: self._status is None or self._status.severity is Severity.OK,
+                is_calm=lambda: self._status is None or self._status.is_calm,
                 observed=self._take_tunnels,
                 changed=self._mirror.is_dirty.set,
                 stirred=self._send,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
 import socket
 import sys
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.netlink.dumper import Dumper
+from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.sources import SourceReader, plugins
 from meshwatchd.adapters.wireguard.poll import Poll
@@ -61,7 +63,8 @@ async def capture(settings: Settings, node: NodeName, reader: SourceReader | Non
     finally:
         dumper.close()
     tunnels = await Poll().states(shown.links)
-    snapshot = msgspec.structs.replace(shown, wireguard=tunnels)
+    with contextlib.closing(EndpointLookups()) as lookups:
+        snapshot = lookups.add(msgspec.structs.replace(shown, wireguard=tunnels))
     sources = await (reader or SourceReader()).refresh()
     view = compose.look(snapshot, sources, settings.mesh, node, looks=plugins.load())
     return Capture(node=node, snapshot=snapshot, sources=sources, view=view)

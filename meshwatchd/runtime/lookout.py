@@ -11,6 +11,7 @@ from meshwatchd.core.audit.host import HostAudit
 from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.wireguard import TunnelAudit
+from meshwatchd.core.audit.wireguard_losses import look_for_losses
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.host import HostState
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
@@ -77,7 +78,10 @@ class Lookout:
         yield from self._tunnels.look(
             running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
         )
-        yield from self._host.look()
+        yield from look_for_losses(view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good)
+        # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.
+        cni = view.mesh.overlay_device or view.mesh.wireguard_device
+        yield from self._host.look(has_cni=cni in up)
         is_forwarding = self._host.is_forwarding
         yield from self._pod_routes.look(view, self._routing.version, now, is_forwarding=is_forwarding)
 

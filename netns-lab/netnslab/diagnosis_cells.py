@@ -35,13 +35,14 @@ QUICK: Settings = MappingProxyType(
 )
 
 
+# Kilo's device is not wg-quick's to take down.
 # Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby,
 # and wg0's 1420 bytes with all that WireGuard adds fit into 1500: nothing of the mesh is ever cut in pieces there.
 # A path MTU is learned on the underlay, which only probes of the same location measure. Pods over wg0 travel inside of
 # VXLAN, and AllowedIPs hold none of their prefixes.
 _ELSEWHERE = MappingProxyType(
     {
-        "kilo-flannel": {"keepalive-missing", "overlay-black-hole"},
+        "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing"},
         "flannel-wg": {"standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"},
     }
 )
@@ -78,7 +79,7 @@ def trials() -> tuple[Trial, ...]:
 OF_ONE_PEER = ("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "neighbour-wrong-mac", "pod-route-missing")
 OF_THE_TUNNEL = (
     *("wireguard-key-mismatch", "wireguard-no-handshake", "wireguard-no-data", "wireguard-endpoint-moved"),
-    *("allowed-ips-stolen", "one-way-break"),
+    *("allowed-ips-stolen", "one-way-break", "wireguard-device-missing", "wireguard-peer-missing"),
 )
 
 Companion = tuple[str, str, str]

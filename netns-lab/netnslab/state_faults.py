@@ -204,6 +204,12 @@ def _wg(place: Inhabitant, lines: tuple[str, ...]) -> None:
         place.run(["wg", *shlex.split(line)], check=True)
 
 
+def _wg_quick(place: Inhabitant, lines: tuple[str, ...]) -> None:
+    """Without the kernel's WireGuard it starts wireguard-go, which ends with its device."""
+    for line in lines:
+        place.run(["wg-quick", *line.split()], check=True)
+
+
 def _sysctl(place: Inhabitant, lines: tuple[str, ...]) -> None:
     def write() -> None:
         for line in lines:
@@ -224,6 +230,7 @@ _TOOLS: Mapping[str, Callable[[Inhabitant, tuple[str, ...]], None]] = MappingPro
         "bridge": partial(_batch, "bridge"),
         "nft": _nft,
         "wg": _wg,
+        "wg-quick": _wg_quick,
         "sysctl": _sysctl,
         "conntrack": _conntrack,
         "icmp": poison,

@@ -238,6 +238,30 @@ def mtu_poisoned(scene: Scene) -> Change:
     )
 
 
+def wireguard_device_missing(scene: Scene) -> Change:
+    """`wg-quick down wg0`: the device is gone, and flannel.1, which is bound to it, goes with it.
+
+    Raises:
+        LabError: the device is not one of wg-quick's.
+    """
+    if not fabric_of(scene.lab.topology).carries_overlay:
+        raise LabError(f"{scene.tunnel} of topology {scene.lab.topology.name} is not wg-quick's, which takes it down")
+    # Who is behind NAT has no endpoint in the file, and is back where it was before it calls again.
+    peers = [_addition(scene, each) for each in node_state.peers(scene.here, scene.tunnel).values()]
+    return Change(
+        do=(scene.step("wg-quick", f"down {scene.tunnel}"),),
+        undo=(scene.step("wg-quick", f"up {scene.tunnel}"), scene.step("wg", *peers), *_made_anew(scene)),
+    )
+
+
+def wireguard_peer_missing(scene: Scene) -> Change:
+    """`wg set wg0 peer X remove`, by a hasty operator or a script that has X no more."""
+    peer = scene.wireguard_peer()
+    return Change(
+        do=(scene.step("wg", _removal(scene, peer["key"])),), undo=(scene.step("wg", _addition(scene, peer)),)
+    )
+
+
 def wireguard_key_mismatch(scene: Scene) -> Change:
     """The victim has a key for the peer that is not the peer's, as after a reinstallation."""
     peer, wrong = scene.wireguard_peer(), generate_keys(1)[0].public
@@ -356,6 +380,8 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "pod-route-escaped": pod_route_escaped,
         "mtu-misconfigured": mtu_misconfigured,
         "mtu-poisoned": mtu_poisoned,
+        "wireguard-device-missing": wireguard_device_missing,
+        "wireguard-peer-missing": wireguard_peer_missing,
         "wireguard-key-mismatch": wireguard_key_mismatch,
         "allowed-ips-stolen": allowed_ips_stolen,
         "allowed-ips-missing": allowed_ips_missing,

@@ -24,7 +24,7 @@ from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeUnsent
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.topology import Topology
-from meshwatchd.profiles import KILO, PROFILES
+from meshwatchd.profiles import OVERLAY_MESH, PROFILES
 from tests.sim.faults import Fault, Leg, Slow
 from tests.sim.parts import JITTER_NS, Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake, Way
 from tests.sim.routes import LOOP, Routes, legs_of, way_of
@@ -222,7 +222,7 @@ class World:
     def _planner_of(self, name: str) -> Planner:
         if name not in self._planners:
             settings = msgspec.structs.replace(settings_for(name), mesh=self.mesh)
-            topology = KILO.recognise(snapshot_of(name, mesh=self.mesh), self.mesh, NodeName(name))
+            topology = OVERLAY_MESH.recognise(snapshot_of(name, mesh=self.mesh), self.mesh, NodeName(name))
             assert isinstance(topology, Topology), topology
             if self._planners:
                 # A thousand nodes need no mesh each.

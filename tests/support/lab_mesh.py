@@ -20,7 +20,7 @@ from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node, Topology
-from meshwatchd.profiles import KILO
+from meshwatchd.profiles import OVERLAY_MESH
 
 NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
 LEADERS = ("a1", "b1")
@@ -105,7 +105,7 @@ def snapshot_of(
 
 def topology_of(name: str) -> Topology:
     """The mesh as that node recognises it."""
-    topology = KILO.recognise(snapshot_of(name), declared_mesh(), NodeName(name))
+    topology = OVERLAY_MESH.recognise(snapshot_of(name), declared_mesh(), NodeName(name))
     assert isinstance(topology, Topology), topology
     return topology
 
@@ -146,6 +146,6 @@ def direct_snapshot() -> Snapshot:
 
 def direct_topology(name: str) -> Topology:
     """That mesh as a node recognises it."""
-    topology = KILO.recognise(direct_snapshot(), direct_settings(name).mesh, NodeName(name))
+    topology = OVERLAY_MESH.recognise(direct_snapshot(), direct_settings(name).mesh, NodeName(name))
     assert isinstance(topology, Topology), topology
     return topology

@@ -315,6 +315,8 @@ WITNESSES: Mapping[str, Witness] = {
     "pod-route-escaped": pair_is_cut,
     "mtu-poisoned": a_smaller_path_is_believed,
     "mtu-misconfigured": big_packets_are_cut_in_pieces,
+    "wireguard-device-missing": victim_is_cut,
+    "wireguard-peer-missing": pair_is_cut,
     "wireguard-key-mismatch": pair_is_cut,
     "allowed-ips-stolen": pair_is_cut,
     "allowed-ips-missing": pods_alone_are_cut,

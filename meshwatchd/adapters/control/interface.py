@@ -301,7 +301,7 @@ type Defect (
   commands: []string
 )
 
-# Severities: ok, warning, critical.
+# Severities: ok, warning, critical. No pairs: nothing is watched, and `rejected` or `knowledge` say why.
 type Snapshot (
   at_ns: int,
   node: string,
@@ -320,7 +320,8 @@ type Snapshot (
   sizes: []Size,
   findings: []Defect,
   orders: []Order,
-  drained: []string
+  drained: []string,
+  rejected: string
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.

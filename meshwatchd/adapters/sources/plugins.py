@@ -8,12 +8,13 @@ from typing import Final
 
 from meshwatchd.model.discovery import Finding, LocalView
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import PROFILE_GROUP
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
 from meshwatchd.profiles.compose import LOOKS, Look
 
-GROUP: Final = "meshwatchd.profiles"
+GROUP: Final = PROFILE_GROUP
 
 
 def load(found: Iterable[EntryPoint] | None = None) -> Mapping[str, Look]:

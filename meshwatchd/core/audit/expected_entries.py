@@ -39,6 +39,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
         lladdr: the device's own MAC.
         index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
         tunnel_index, tunnel_mtu_bytes: the same of the mesh's WireGuard device.
+        is_over_tunnel: the overlay device was bound to the WireGuard device.
     """
 
     boot: str = ""
@@ -48,6 +49,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     mtu_bytes: int = 0
     tunnel_index: int = 0
     tunnel_mtu_bytes: int = 0
+    is_over_tunnel: bool = False
     entries: Entries = Entries()
     wireguard: tuple[WireGuardState, ...] = ()
 
@@ -273,6 +275,7 @@ def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
         mtu_bytes=link.mtu_bytes if link is not None else 0,
         tunnel_index=tunnel.index if tunnel is not None else 0,
         tunnel_mtu_bytes=tunnel.mtu_bytes if tunnel is not None else 0,
+        is_over_tunnel=bool(link and tunnel and link.vxlan and link.vxlan.lower == tunnel.index),
         entries=entries_of(snapshot, mesh.overlay_device),
         wireguard=tuple(_settled(state) for state in snapshot.wireguard),
     )

@@ -160,13 +160,13 @@ class FindingBook:
             verdict: what the probes say.
             relays: of the path that it is about.
         """
-        cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict)), None)
+        cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict, relays)), None)
         if cause is not None:
             return _caused(verdict, cause)
         told = peer_faults.explain(verdict, self._told, relays)
         if told is not verdict or not (self._gone or self._taken_back) or self._has_come_round(verdict):
             return told
-        cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict)), None)
+        cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict, relays)), None)
         if cause is not None:
             return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
         return peer_faults.explain(verdict, self._taken_back, relays)
@@ -177,7 +177,7 @@ class FindingBook:
             self._come_round.add(verdict.pair)
         return verdict.pair in self._come_round
 
-    def _is_cause(self, finding: AuditFinding, verdict: Verdict) -> bool:
+    def _is_cause(self, finding: AuditFinding, verdict: Verdict, relays: Container[NodeName]) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""
         entry = CATALOGUE[finding.code]
         is_own_reflector = verdict.fault is FaultCode.PROBE_PORT_BLOCKED and verdict.culprit == self._node
@@ -194,6 +194,9 @@ class FindingBook:
             return False
         if verdict.fault not in _EXPLAINABLE:
             return False
+        if finding.code is FaultCode.WIREGUARD_PEER_MISSING:
+            # Where it was the only one, or the last that answered, probes reach nobody and blame this node.
+            return verdict.culprit in ("", finding.peer) or (finding.peer in relays and verdict.culprit == self._node)
         if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:
             # By itself it only warns: whoever dials in may roam and fall silent. It has cut off whom probes miss.
             return (

@@ -46,17 +46,18 @@ class HostAudit:
         """Whether this node passes packets on, out of every device of the mesh; False before the first look."""
         return bool(self._past) and self._past[-1].is_forwarding is not False and not self._past[-1].unforwarding
 
-    def look(self) -> tuple[AuditFinding, ...]:
-        """What is wrong; nothing before the first look."""
-        return tuple(self._look(self._past[-1])) if self._past else ()
+    def look(self, *, has_cni: bool) -> tuple[AuditFinding, ...]:
+        """What is wrong; nothing before the first look.
 
-    def _look(self, state: HostState) -> Iterator[AuditFinding]:
-        if state.is_forwarding is False:
-            yield self._finding(FaultCode.FORWARDING_OFF, "", "ip_forward", "net.ipv4.ip_forward is 0")
-        else:
-            for device in state.unforwarding:
-                because = f"net.ipv4.conf.{device}.forwarding is 0"
-                yield self._finding(FaultCode.FORWARDING_OFF, device, "forwarding", because)
+        Args:
+            has_cni: whether the CNI's device is up. The CNI turns forwarding on when it starts: before that there is
+                nothing to forward.
+        """
+        return tuple(self._look(self._past[-1], has_cni=has_cni)) if self._past else ()
+
+    def _look(self, state: HostState, *, has_cni: bool) -> Iterator[AuditFinding]:
+        if has_cni:
+            yield from self._look_at_forwarding(state)
         for device, value in state.rp_filter.items():
             if value == STRICT:
                 because = f"the larger of net.ipv4.conf.all.rp_filter and net.ipv4.conf.{device}.rp_filter is 1"
@@ -66,6 +67,14 @@ class HostAudit:
         if errors >= CHECKSUM_ERRORS_PER_S:
             because = f"{errors:.0f} datagrams a second have a wrong checksum (UdpInCsumErrors)"
             yield self._finding(FaultCode.OFFLOAD_FAULT, "", "udp", because)
+
+    def _look_at_forwarding(self, state: HostState) -> Iterator[AuditFinding]:
+        if state.is_forwarding is False:
+            yield self._finding(FaultCode.FORWARDING_OFF, "", "ip_forward", "net.ipv4.ip_forward is 0")
+        else:
+            for device in state.unforwarding:
+                because = f"net.ipv4.conf.{device}.forwarding is 0"
+                yield self._finding(FaultCode.FORWARDING_OFF, device, "forwarding", because)
 
     def _look_at_conntrack(self, state: HostState) -> Iterator[AuditFinding]:
         drops = self._rate("conntrack_drops")

@@ -20,6 +20,7 @@ import msgspec
 
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, GoodState, entries_of, is_understood
 from meshwatchd.core.audit.overlay_setup import audit_setup, usual_mtu
+from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
 from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.discovery import Hello
@@ -66,6 +67,8 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     wanted = _everything(peers, view)
     index = _Index(present, view.snapshot)
     if link is None:
+        if has_lost_tunnel(view.snapshot, view.mesh, view.good):
+            return ()  # it went with the device below it, which is told (core.audit.wireguard_losses)
         return _device_finding(view, FaultCode.OVERLAY_DEVICE_MISSING, f"there is no device {device}", Entries())
     if not link.is_up:
         (down,) = _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
@@ -183,7 +186,7 @@ def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
     if good is None or not is_seen:
         return
     tunnel = snapshot.link(view.mesh.wireguard_device)
-    carrier = next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+    carrier = snapshot.underlay(view.mesh.wireguard_device)
     is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
     if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
         yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)

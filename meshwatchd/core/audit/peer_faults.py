@@ -35,6 +35,7 @@ _OVERLAY_LOST = frozenset(
     )
 )
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
+_ALL_LOST = _OVERLAY_LOST | _TUNNEL_LOST | {FaultCode.LEADER_DEAD}
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
@@ -53,6 +54,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.CONNTRACK_FULL: _NOTHING_NEW,
         # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.
         FaultCode.CONNTRACK_INVALID: frozenset((FaultCode.OFFLOAD_FAULT,)),
+        FaultCode.WIREGUARD_DEVICE_MISSING: _ALL_LOST,
+        FaultCode.WIREGUARD_PEER_MISSING: _TUNNEL_LOST,
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
@@ -195,7 +198,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = EXPLAINS[told.fault] is _TUNNEL_LOST
+    is_of_tunnel = EXPLAINS[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault is FaultCode.POD_UNREACHABLE
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods

@@ -79,8 +79,13 @@ def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
     own = nodes.get(view.node)
     if own is None or own.location not in kept:
         return Assembly(mesh=None, problems=(*problems, _what_is_missing(said, view, own)))
-    members = [_dress(node, locations[node.location], said) for node in nodes.values() if node.location in kept]
     chosen = tuple(locations[name] for name in kept)
+    has_links = any(location.standbys for location in chosen)
+    members = [
+        _dress(node, locations[node.location], said, has_links=has_links)
+        for node in nodes.values()
+        if node.location in kept
+    ]
     problems += _impossible_links(chosen, {node.name: node for node in members})
     mesh = MeshSettings(
         profile=_profile(view, settings.mesh),
@@ -209,13 +214,16 @@ def _relays(hello: Hello | None) -> bool:
     return hello is not None and hello.mode == Mode.ENFORCE and bool(hello.standby_public_key)
 
 
-def _dress(node: Node, location: Location, said: Said) -> Node:
-    """Give relays what only relays need; others stay the same whatever they say of it, so that nothing is rebuilt."""
+def _dress(node: Node, location: Location, said: Said, *, has_links: bool) -> Node:
+    """Give relays what only relays need; others stay the same whatever they say of it, so that nothing is rebuilt.
+
+    Without any standby there are no links, and nobody needs a key or an endpoint for one.
+    """
     hello = said.hellos.get(node.name)
     if hello is None or node.name not in location.relays():
         return node
     view, is_leader = hello.view, node.name == location.leader
-    is_relay = _relays(hello)
+    is_relay = has_links and _relays(hello)
     return msgspec.structs.replace(
         node,
         wireguard_ip=node.wireguard_ip or (view.wireguard_ip if is_leader else "") or None,

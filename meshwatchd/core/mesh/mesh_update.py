@@ -79,6 +79,11 @@ class Takeover:
         self._snapshot: Snapshot | None = None
         self._switched_at = -OLD_NEWS_NS
 
+    @property
+    def rejection(self) -> str:
+        """Why no mesh is in force; empty where one is, and before the first snapshot."""
+        return self._rejected if self._state.topology is None else ""
+
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
         if any(conductor.is_switching for conductor in self._state.conductors.values()):

@@ -52,7 +52,7 @@ class Recogniser:
     Args:
         settings: the configuration.
         node: the name of this node.
-        profiles: mesh profiles by name.
+        profiles: by kind of mesh; the first one stands in for kinds of third parties.
 
     Attributes:
         settings: the same with the mesh that was recognised last as the declared one.
@@ -71,9 +71,8 @@ class Recogniser:
         An agent that has just been started knows nothing yet: that is no news about the mesh.
         """
         mesh = snapshot.mesh or self._found or self._declared
-        profile = self._profiles.get(mesh.profile)
-        if profile is None:
-            return Unrecognised(reason=f"no profile is called {mesh.profile}; there are {', '.join(self._profiles)}")
+        # What a third party's profile has found are devices as well, and they are watched as those of any mesh.
+        profile = self._profiles.get(mesh.profile) or next(iter(self._profiles.values()))
         if mesh.location and self._node not in {node.name for node in mesh.node}:
             return Unrecognised(
                 reason=f"node {self._node} is not among the nodes of the mesh; is daemon.node its name?"

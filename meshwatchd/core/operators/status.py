@@ -28,12 +28,19 @@ from meshwatchd.model.status import (
 _ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 
 
-def build_status(state: EngineState, now: int, counters: Mapping[str, int]) -> Status:
-    """Everything `meshwatchctl status` shows."""
+def build_status(state: EngineState, now: int, counters: Mapping[str, int], *, rejected: str = "") -> Status:
+    """Everything `meshwatchctl status` shows.
+
+    Args:
+        state: of the engine.
+        now: monotonic nanoseconds.
+        counters: what the process has counted.
+        rejected: why the last snapshot shows no mesh; empty where it shows one.
+    """
     conductors = tuple(state.conductors.values())
     pairs = tuple(_pair(state, conductor, now) for conductor in conductors)
     findings = state.findings.status()
-    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=_idle(state))
+    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=Severity.WARNING)
     worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
     return Status(
         at_ns=now,
@@ -56,17 +63,13 @@ def build_status(state: EngineState, now: int, counters: Mapping[str, int]) -> S
         sizes=build_sizes(state.sizes, state.topology, now),
         findings=findings,
         orders=state.memory.orders.standing,
+        rejected=rejected,
         drained=tuple(name for name in _names(state) if state.views.is_admin_down(name, now)),
     )
 
 
 def _names(state: EngineState) -> Iterator[NodeName]:
     return (node.name for node in state.topology.mesh.nodes) if state.topology is not None else iter(())
-
-
-def _idle(state: EngineState) -> Severity:
-    """Without a topology nothing is watched: fine where no mesh is declared, and bad where one is."""
-    return Severity.WARNING if state.settings.mesh.location else Severity.OK
 
 
 def _role(state: EngineState) -> str:

@@ -136,11 +136,15 @@ def _misfit(layer: Layer, link: Link | None, below: int, *, is_used: bool) -> tu
 
 
 def _below_tunnel(snapshot: Snapshot, planner: Planner) -> Link | None:
-    """The device under the tunnel: with the node's own address, or, where the tunnel has that, the way out."""
+    """The device under the tunnel: what the routes to its peers say, else the one with the node's own address.
+
+    Where the tunnel has that address, or nothing has it, the default route decides.
+    """
+    tunnel = planner.topology.wireguard_device
     found = _with_address(snapshot, planner.topology.local.node_ip)
-    if found is None or found.name != planner.topology.wireguard_device:
-        return found
-    return next((link for route in snapshot.default_routes if (link := snapshot.link(route.dev)) is not None), None)
+    if snapshot.lookups or (found is not None and found.name == tunnel):
+        return snapshot.underlay(tunnel)
+    return found
 
 
 def _with_address(snapshot: Snapshot, address: str) -> Link | None:

@@ -7,7 +7,8 @@ import time
 import msgspec
 import pytest
 
-from meshwatchd.model.status import Status
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.status import Knowledge, Status
 from tests.support.example_status import HEALTHY, MOVED, STUCK
 
 
@@ -20,6 +21,19 @@ def test_the_exit_status_is_the_severity(room, run, status, code):
     """For people and for programs alike."""
     room.backend.current = _fresh(status)
     assert [code, code] == [run("status")[0], run("--json", "status")[0]]
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_a_node_that_watches_nothing_is_never_ok(room, run, severity):
+    """Whatever was found on it: its exit status is its own, and the first line says why and what to do."""
+    knowledge = Knowledge(origin="nothing", nodes=1, problems=("there is no mesh key; copy it", "and more"))
+    idle = msgspec.structs.replace(HEALTHY, pairs=(), sessions=(), severity=severity, knowledge=knowledge)
+    room.backend.current = _fresh(idle)
+    code, out, _ = run("status")
+
+    assert [4, 4, 4] == [code, run("--json", "status")[0], run("explain")[0]]
+    assert "NOT WATCHING  b3 watches nothing: there is no mesh key; copy it" == out.splitlines()[0]
+    assert (1, 1) == (out.count("copy it"), out.count("and more"))
 
 
 def test_a_stale_report_is_unknown(room, run):

@@ -19,6 +19,17 @@ def _key(name: str) -> str:
     return base64.b64encode(name.encode().ljust(32, b"-")).decode()
 
 
+@pytest.mark.parametrize(
+    ("kind", "remedies"),
+    [("flannel", []), ("flanel", ['did you mean "flannel"?']), ("x", ["leave it out: the kind is found out"])],
+)
+def test_a_kind_of_mesh_that_nobody_offers_is_refused(kind, remedies):
+    """With the nearest name, if there is one."""
+    found = list(check_mesh(Settings(mesh=MeshSettings(profile=kind))))
+
+    assert [("mesh.profile", remedy) for remedy in remedies] == [(each.key, each.remedy) for each in found]
+
+
 def test_no_mesh_is_no_fault():
     """The daemon then only watches."""
     assert [] == list(check_mesh(Settings()))

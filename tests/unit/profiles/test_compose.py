@@ -71,7 +71,8 @@ def test_flannel_over_wireguard():
     """The overlay comes first, the tunnel below it, the network card last."""
     view = seen(flannel_over_wg0())
 
-    assert (("flannel", "wireguard"), "10.8.0.3", "") == (view.profiles, view.node_ip, view.granularity)
+    assert (("flannel", "wireguard"), "10.8.0.3", "full") == (view.profiles, view.node_ip, view.granularity)
+    assert (True, "") == (view.is_leader, view.leader), "every node has a tunnel of its own: it leads itself"
     assert [("vxlan", "flannel.1", "wg0"), ("wireguard", "wg0", "eth0"), ("underlay", "eth0", "")] == stack(view)
 
 

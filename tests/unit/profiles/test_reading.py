@@ -51,13 +51,13 @@ def test_an_address_is_in_a_prefix_or_not():
 def test_a_node_knows_its_lan_and_its_network_card():
     """By the prefix of its address, and by the default route."""
     snapshot = node_states.kilo_flannel("b2")
-    uplink = reading.uplink(snapshot)
+    uplink = snapshot.underlay()
 
     assert "10.2.0.0/24" == reading.lan_of(snapshot, "10.2.0.12")
     assert "" == reading.lan_of(snapshot, "10.244.5.0")
     assert uplink is not None
     assert "eth0" == uplink.name == reading.by_index(snapshot, uplink.index)
-    assert reading.uplink(msgspec.structs.replace(snapshot, default_routes=())) is None
+    assert msgspec.structs.replace(snapshot, default_routes=()).underlay() is None
     assert "" == reading.by_index(snapshot, 0)
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import os
 import time
 from collections import Counter
@@ -11,8 +12,9 @@ from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import EventFrame, FactFrame, OperatorReplyFrame, StatusFrame
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import AgentRestarted, ReplyOperator, VerdictChanged
+from meshwatchd.model.outputs import AgentRestarted, ConfigReloaded, ReplyOperator, VerdictChanged
 from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
 from meshwatchd.runtime import link
 from meshwatchd.runtime.agent_process import EXIT_FAILURE, Agent, main
@@ -35,6 +37,9 @@ STATUS = Status(
 )
 
 
+RELOADED = ConfigReloaded(signing_key_id=1, accepted_key_ids=(1,), needs_restart=())
+
+
 @pytest.fixture
 def settings(tmp_path):
     """State and sockets in a scratch directory."""
@@ -55,6 +60,7 @@ def with_agent(settings, scenario, log=None):
             agent._link.close()
             agent._kernel.close()
             agent._dumper.close()
+            agent._lookups.close()
             agent.events().close()
             engine.close()
 
@@ -69,7 +75,10 @@ def test_the_last_status_is_what_operators_get(settings):
         agent._take(StatusFrame(status=STATUS))
         return before, agent.status()
 
-    assert (None, STATUS) == with_agent(settings, scenario)
+    before, after = with_agent(settings, scenario)
+
+    assert before is None
+    assert STATUS == msgspec.structs.replace(after, knowledge=None)
 
 
 class Refusals:
@@ -157,6 +166,29 @@ def test_a_verdict_on_an_overlay_is_proven_and_the_place_becomes_an_event(settin
     assert {msgspec.json.encode(declared_mesh())} == {mesh for _peer, mesh in asked}
     assert ("path.bisected", 0, "local-fdb") == (told["event"], told["pair"], told["place"])
     assert RESULT == by_hand
+
+
+def test_a_key_that_comes_with_a_reload_begins_discovery(settings, tmp_path):
+    """A fresh package has none; whoever brings it later reloads, and need not restart."""
+    key, config = tmp_path / "mesh.key", tmp_path / "meshwatchd.toml"
+    fresh = msgspec.structs.replace(settings, auth=msgspec.structs.replace(settings.auth, key_file=str(key)))
+    config.write_text(f'[daemon]\nnode = "b3"\n[auth]\nkey_file = "{key}"\n')
+
+    async def scenario(agent, engine):
+        agent._config = config
+        agent._take(StatusFrame(status=STATUS))
+        agent._snapshot = Snapshot()
+        agent._take(FactFrame(at_ns=1, fact=RELOADED))
+        without = agent.status().knowledge
+        key.write_bytes(base64.b64encode(bytes(range(32))))
+        key.chmod(0o600)
+        agent._take(FactFrame(at_ns=1, fact=RELOADED))
+        return without, agent.status().knowledge, agent._discovery
+
+    without, knowledge, discovery = with_agent(fresh, scenario)
+
+    assert ("nothing", True) == (without.origin, "systemctl reload meshwatchd" in without.problems[0])
+    assert (True, ()) == (discovery is not None, knowledge.problems)
 
 
 def test_the_end_of_the_link_is_the_end_of_the_agent(settings):

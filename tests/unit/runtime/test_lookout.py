@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 
+from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.host import HostState
@@ -106,3 +108,29 @@ def test_the_kernel_is_asked_where_it_routes_pods():
 
     assert [("10.244.4.0", "10.244.2.0", "")] == [(q.source, q.destination, q.iif) for q in routing.asked]
     assert [FaultCode.POD_ROUTE_DIVERTED] == found
+
+
+def test_forwarding_is_no_matter_before_the_cni_is_up():
+    """A node between its first boot and its first CNI pod: its device is down, or not there at all."""
+    lookout = _lookout()
+    lookout._host.observe(HostState(at_ns=SECOND, is_forwarding=False))
+    seen = snapshot_of("b1")
+    bare = tuple(link for link in seen.links if link.name != "flannel.1")
+    down = tuple(msgspec.structs.replace(link, is_up=link.name != "flannel.1") for link in seen.links)
+
+    assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(_view(seen), SECOND)]
+    for links in (bare, down):
+        view = _view(msgspec.structs.replace(seen, links=links))
+        assert [] == [each.code for each in lookout.findings(view, SECOND)]
+
+
+def test_a_peer_that_is_gone_is_looked_for_on_devices_that_are_up():
+    """Against the good state; kilo0 of a member is down, whatever it has."""
+    a1 = next(each for each in declared_mesh().node if each.name == "a1")
+    peer = WireGuardPeer(public_key="KEY-A", allowed_ips=(f"{a1.wireguard_ip}/32",))
+    had = WireGuardState(device="kilo0", public_key="OWN", listen_port=51820, at_ns=SECOND, peers=(peer,))
+    lookout = _lookout()
+    lookout.observe((msgspec.structs.replace(had, peers=()),))
+    for name, codes in (("b1", [FaultCode.WIREGUARD_PEER_MISSING]), ("b2", [])):
+        view = replace(_view(snapshot_of(name)), good=GoodState(wireguard=(had,)))
+        assert codes == [each.code for each in lookout.findings(view, SECOND)]

@@ -166,6 +166,25 @@ def test_the_engine_repairs_tells_and_shows_it():
     assert () == bench.engine.status(bench.now, {}).findings
 
 
+@pytest.mark.parametrize(
+    ("fault", "culprit", "relays", "is_cause"),
+    [
+        (FaultCode.LOCAL, "b3", ("b3", "a1"), True),
+        (FaultCode.LOCAL, "b3", ("b3", "c1"), False),
+        (FaultCode.WIREGUARD_BLOCKED, "a1", ("b3", "a1"), True),
+        (FaultCode.LEADER_DEAD, "a1", ("b3", "a1"), True),
+        (FaultCode.WIREGUARD_BLOCKED, "c1", ("b3", "c1"), False),
+    ],
+)
+def test_a_peer_taken_from_the_tunnel_is_why_its_node_is_silent(fault, culprit, relays, is_cause):
+    """With two nodes alone a node that hears nobody suspects itself: its card, its firewall, its loopback."""
+    code = FaultCode.WIREGUARD_PEER_MISSING
+    book, _ = _book(AuditFinding(code=code, device="wg0", subject="KEY", peer="a1", culprit="b3"))
+    named = book.explain(_verdict(fault, culprit), tuple(NodeName(each) for each in relays))
+
+    assert ((code, "b3") if is_cause else (fault, culprit)) == (named.fault, named.culprit)
+
+
 def test_the_engine_asks_again_when_the_agent_died_over_a_repair():
     """Its deadline covers what is under way."""
     bench = _enforcing()

@@ -22,11 +22,11 @@ FINE = HostState(
 )
 
 
-def _look(*states):
+def _look(*states, has_cni=True):
     audit = HostAudit("b1")
     for state in states:
         audit.observe(state)
-    return [(each.code, each.device, each.subject, each.culprit) for each in audit.look()]
+    return [(each.code, each.device, each.subject, each.culprit) for each in audit.look(has_cni=has_cni)]
 
 
 def _later(seconds, **changes):
@@ -54,6 +54,13 @@ def test_a_host_that_is_fine_is_fine():
 def test_each_change_is_named_alone(change, code, device, subject):
     """With this node as the culprit: nobody else is to blame."""
     assert [(code, device, subject, "b1")] == _look(FINE, _later(10, **change))
+
+
+@pytest.mark.parametrize("change", [{"is_forwarding": False}, {"unforwarding": ("flannel.1",)}])
+def test_a_host_without_a_cni_need_not_forward(change):
+    """The CNI turns it on when it starts; before, the kernel's default is no fault. Everything else is."""
+    assert [] == _look(FINE, _later(10, **change), has_cni=False)
+    assert 1 == len(_look(FINE, _later(10, conntrack_count=980, **change), has_cni=False))
 
 
 @pytest.mark.parametrize("change", [{"conntrack_invalid": 5000 + 100}, {"udp_checksum_errors": 3 + 5}])

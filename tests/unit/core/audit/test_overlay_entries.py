@@ -377,3 +377,15 @@ def test_a_consequence_is_hidden_while_its_cause_is_young_too():
     }
     assert () == confirmation.observe(raw, SECOND + 200 * MS)
     assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in confirmation.observe(raw, 2 * SECOND)]
+
+
+def test_a_device_that_went_with_the_tunnel_below_is_not_told_twice():
+    """`wg-quick down wg0` takes flannel.1 along: the fault is wg0's, until wg0 is back and flannel.1 is not."""
+    known = msgspec.structs.replace(GOOD, is_over_tunnel=True)
+    seen = snapshot(HELD)
+    tunnel = Link(name=mesh(3).wireguard_device, index=77, kind="wireguard", is_up=True, mtu_bytes=1420)
+    bare = tuple(link for link in seen.links if link.name not in (DEVICE, tunnel.name))
+
+    assert () == look(msgspec.structs.replace(seen, links=bare), known=known)
+    (missing,) = look(msgspec.structs.replace(seen, links=(*bare, tunnel)), known=known)
+    assert FaultCode.OVERLAY_DEVICE_MISSING is missing.code

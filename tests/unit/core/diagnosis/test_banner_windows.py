@@ -20,7 +20,7 @@ from meshwatchd.core.failover.topology_change_hold import HERE
 from meshwatchd.model.events import ActivePath, Banner
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.topology import Topology
-from meshwatchd.profiles import KILO
+from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.support.lab_mesh import snapshot_of
 
@@ -28,7 +28,7 @@ FIFTY = mesh_of((Shape(1, 1),) * 50)
 
 
 def _topology(name: str, mesh=FIFTY) -> Topology:
-    topology = KILO.recognise(snapshot_of(name, mesh=mesh), mesh, NodeName(name))
+    topology = OVERLAY_MESH.recognise(snapshot_of(name, mesh=mesh), mesh, NodeName(name))
     assert isinstance(topology, Topology)
     return topology
 

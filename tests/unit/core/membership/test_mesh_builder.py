@@ -105,6 +105,16 @@ def test_no_backups_are_made_where_none_are_wanted():
     assert [(), ()] == [location.standbys for location in mesh.location]
 
 
+def test_where_nobody_stands_by_nobody_needs_a_key():
+    """Nodes that each lead a location of their own have no standby links, whatever mode they are in."""
+    told = {name: hello for name, hello in hellos.whole_mesh().items() if name in {"a1", "b1"}}
+    mesh = _assemble(told, node="a1").mesh
+    assert mesh is not None
+
+    assert {(None, None)} == {(node.standby_public_key, node.standby_endpoint) for node in mesh.node}
+    assert ["a1", "b1"] == [location.leader for location in mesh.location]
+
+
 def test_two_relays_behind_nat_get_no_link_and_that_is_said():
     """Nobody could begin; the operator learns which setting helps."""
     told = _changed("a2", standby_endpoint="") | {"b2": hellos.hello("b2", standby_endpoint="")}

@@ -11,7 +11,7 @@ from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import Topology, relays_print
-from meshwatchd.profiles import KILO
+from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.changing import LAB, mesh_of
 from tests.support.lab_mesh import snapshot_of
 
@@ -20,7 +20,7 @@ WITH_EDGE = {**LAB, "edge": ("c1", "c2", "", "c3")}
 
 
 def _topology(places, name="a3"):
-    topology = KILO.recognise(snapshot_of(name), mesh_of(places), NodeName(name))
+    topology = OVERLAY_MESH.recognise(snapshot_of(name), mesh_of(places), NodeName(name))
     assert isinstance(topology, Topology), topology
     return topology
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
 from meshwatchd.model.ids import NodeName
@@ -41,19 +42,25 @@ def test_what_was_found_out_goes_before_what_is_declared():
 
 
 def test_a_mesh_that_cannot_be_used_leaves_the_last_one():
-    """One without this node, and one of an unknown profile: each says so."""
+    """One without this node says so."""
     recogniser = _recogniser(settings_for("a3"))
     recogniser.recognise(snapshot_of("a3"))
     without = msgspec.structs.replace(FOUND, node=tuple(node for node in FOUND.node if node.name != "a3"))
-    strange = msgspec.structs.replace(FOUND, profile="strange")
-    answers = [
-        recogniser.recognise(msgspec.structs.replace(snapshot_of("a3"), mesh=mesh)) for mesh in (without, strange)
-    ]
+    answer = recogniser.recognise(msgspec.structs.replace(snapshot_of("a3"), mesh=without))
 
-    reasons = [answer.reason for answer in answers if isinstance(answer, Unrecognised)]
-    assert "a3 is not among the nodes" in reasons[0]
-    assert "no profile is called strange" in reasons[1]
+    assert isinstance(answer, Unrecognised)
+    assert "a3 is not among the nodes" in answer.reason
     assert declared_mesh() == recogniser.settings.mesh
+
+
+@pytest.mark.parametrize("kind", ["flannel", "cilium", "wireguard", "of-a-third-party"])
+def test_the_kind_of_mesh_is_no_gate(kind):
+    """Whatever devices were found are watched, whoever's profile found them."""
+    mesh = msgspec.structs.replace(FOUND, profile=kind)
+    topology = _recogniser().recognise(msgspec.structs.replace(snapshot_of("a3"), mesh=mesh))
+
+    assert isinstance(topology, Topology)
+    assert kind == topology.profile
 
 
 def test_a_device_that_was_made_anew_is_another_surrounding():

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from meshwatchd.core.engine import Engine
+from meshwatchd.model.events import SnapshotReceived
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND, Mode, Settings
+from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for
@@ -96,16 +98,24 @@ def test_sessions_are_shown_as_they_are():
     assert all(s.sent > 0 and s.lost == 0 and s.rtt_ns > 0 and s.last_heard_ns > 0 for s in sessions)
 
 
-@pytest.mark.parametrize(
-    ("settings", "severity"), [(settings_for("x"), Severity.WARNING), (Settings(), Severity.OK)], ids=["mesh", "none"]
-)
-def test_before_the_first_snapshot_nothing_is_known(settings, severity):
-    """Worth a warning where a mesh is declared, and nothing where none is."""
+@pytest.mark.parametrize("settings", [settings_for("x"), Settings()], ids=["mesh", "none"])
+def test_before_the_first_snapshot_nothing_is_known(settings):
+    """A node that watches nothing is never OK, whether or not a mesh is declared."""
     engine = Engine(settings=settings, node=NodeName("x"), rng=random.Random(1), epoch=1, profiles=PROFILES)
     status = engine.status(5, {})
 
-    assert ("unknown", "", False, severity) == (status.role, status.location, status.is_ready, status.severity)
-    assert ((), ()) == (status.pairs, status.sessions)
+    assert ("unknown", "", False, Severity.WARNING) == (status.role, status.location, status.is_ready, status.severity)
+    assert ((), (), False) == (status.pairs, status.sessions, status.is_watching)
+
+
+def test_why_no_mesh_is_taken_over_is_part_of_the_status():
+    """The event that said so may be long past; a mesh in force makes it void."""
+    engine = Engine(settings=Settings(), node=NodeName("x"), rng=random.Random(1), epoch=1, profiles=PROFILES)
+    assert "" == engine.status(5, {}).rejected
+    engine.handle(SnapshotReceived(snapshot=Snapshot()), 5)
+
+    assert "no mesh is known yet" in engine.status(5, {}).rejected
+    assert "" == _status(ready("a3")).rejected
 
 
 @pytest.mark.parametrize("mode", list(Mode))

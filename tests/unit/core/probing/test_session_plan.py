@@ -12,7 +12,7 @@ from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
-from meshwatchd.profiles import KILO
+from meshwatchd.profiles import OVERLAY_MESH
 from tests.support.lab_mesh import (
     NAMES,
     direct_settings,
@@ -126,7 +126,7 @@ def _extended(name, **mesh):
         mesh=msgspec.structs.replace(settings.mesh, node=nodes, **mesh),
         probe=msgspec.structs.replace(settings.probe, canary=canaries),
     )
-    topology = KILO.recognise(snapshot_of(name), settings.mesh, name)
+    topology = OVERLAY_MESH.recognise(snapshot_of(name), settings.mesh, name)
     assert isinstance(topology, Topology), topology
     return lay_out(Planner(topology, settings), has_standby=True)
 

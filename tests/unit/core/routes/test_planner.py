@@ -10,7 +10,7 @@ from meshwatchd.model import plan
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import Route, Rule, Switch
 from meshwatchd.model.topology import Topology
-from meshwatchd.profiles import KILO
+from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
 
@@ -196,7 +196,7 @@ def test_a_path_reaches_everybody_but_the_leader_it_goes_around():
 def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_priority_beyond():
     """No two paths share a table or a selector, whatever their priorities; all of it is recognised as ours."""
     mesh = mesh_of((Shape(1, 1),) * 50)
-    topology = KILO.recognise(snapshot_of("b3", mesh=mesh), mesh, NodeName("b3"))
+    topology = OVERLAY_MESH.recognise(snapshot_of("b3", mesh=mesh), mesh, NodeName("b3"))
     assert isinstance(topology, Topology)
     planner = Planner(topology, msgspec.structs.replace(settings_for("b3"), mesh=mesh))
     kernel, provision = planner.settings.kernel, planner.provision()

@@ -1,4 +1,4 @@
-"""The Kilo profile: a snapshot and a declaration become a topology, or a reason why not."""
+"""A snapshot and a mesh that was found or declared become a topology, or a reason why not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Topology
-from meshwatchd.profiles import KILO, PROFILES, Unrecognised
+from meshwatchd.profiles import OVERLAY_MESH, PROFILES, Unrecognised
+from meshwatchd.profiles.compose import LOOKS
 from tests.support.lab_mesh import declared_mesh, direct_topology, snapshot_of, topology_of
 
 
@@ -18,15 +19,19 @@ def _link(name, kind=""):
 
 
 def _reason(snapshot, declared):
-    answer = KILO.recognise(snapshot, declared, NodeName("a1"))
+    answer = OVERLAY_MESH.recognise(snapshot, declared, NodeName("a1"))
     assert isinstance(answer, Unrecognised)
     return answer.reason
 
 
-def test_it_is_found_by_its_name():
-    """The configuration says profile = "kilo"."""
-    assert KILO is PROFILES["kilo"]
-    assert "kilo" == KILO.name
+def test_every_kind_of_mesh_is_gone_through_in_the_same_way():
+    """What was found are devices; whose agent made them is no gate."""
+    assert {"kilo", "cilium", "flannel", "wireguard"} == set(PROFILES) == set(LOOKS)
+    assert {OVERLAY_MESH} == set(PROFILES.values())
+    flannel = msgspec.structs.replace(declared_mesh(), profile="flannel")
+    topology = OVERLAY_MESH.recognise(snapshot_of("a1"), flannel, NodeName("a1"))
+    assert isinstance(topology, Topology)
+    assert "flannel" == topology.profile
 
 
 def test_neighbours_are_reached_at_their_overlay_addresses():
@@ -43,7 +48,7 @@ def test_with_cilium_the_gateway_device_is_the_ipip_one(ipip):
     declared = msgspec.structs.replace(declared_mesh(), overlay_device="cilium_vxlan")
     snapshot = Snapshot(links=(_link("kilo0"), _link("cilium_vxlan"), _link(ipip)))
 
-    topology = KILO.recognise(snapshot, declared, NodeName("a1"))
+    topology = OVERLAY_MESH.recognise(snapshot, declared, NodeName("a1"))
 
     assert isinstance(topology, Topology)
     assert Hop(via="10.244.2.0", device=ipip) == topology.hops["a2"]
@@ -78,7 +83,7 @@ def test_a_broken_declaration_is_a_reason_not_an_exception():
 @pytest.mark.parametrize(
     ("missing", "overlay", "reason"),
     [
-        ("kilo0", "flannel.1", "no device kilo0 on this node; is Kilo running?"),
+        ("kilo0", "flannel.1", "no device kilo0 on this node; is what makes it running (Kilo, wg-quick)?"),
         ("flannel.1", "flannel.1", "no overlay device flannel.1 on this node; is the CNI running?"),
         ("tunl0", "cilium_vxlan", "cilium_vxlan needs one of cilium_tunl, tunl0, none exists"),
     ],

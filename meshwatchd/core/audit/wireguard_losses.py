@@ -1,0 +1,87 @@
+"""What a node has lost of its WireGuard: the device of the mesh, or a peer of it that is a node of the mesh.
+
+    wg-quick down wg0            -> wireguard-device-missing    (flannel.1, bound to wg0, is gone with it)
+    wg set wg0 peer KEY remove   -> wireguard-peer-missing
+
+Both show only against what was there while all was well. A peer whose prefixes another one has is no loss: its key was
+exchanged, or its prefixes were taken (core.audit.wireguard). Neither is one whose node has left the mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.topology import Node
+
+MAX_TOLD = 4
+"""Prefixes in one sentence."""
+
+
+def has_lost_tunnel(snapshot: Snapshot, mesh: MeshSettings, good: GoodState | None) -> bool:
+    """Whether the overlay device has lost the WireGuard device that it was bound to."""
+    return good is not None and good.is_over_tunnel and snapshot.link(mesh.wireguard_device) is None
+
+
+def look_for_losses(
+    snapshot: Snapshot, running: Iterable[WireGuardState], *, mesh: MeshSettings, node: str, good: GoodState | None
+) -> Iterator[AuditFinding]:
+    """What is gone of the mesh's WireGuard device; nothing where it is not known how it was.
+
+    Args:
+        snapshot: of the kernel.
+        running: WireGuard devices that are up.
+        mesh: names the device and the nodes.
+        node: this node.
+        good: how all was while it was well, or None.
+    """
+    device = mesh.wireguard_device
+    was = next((each for each in good.wireguard if each.device == device), None) if good is not None else None
+    if was is None or good is None:
+        return
+    # On a node that leads no location Kilo's device is down, and carries nothing.
+    is_needed = good.is_over_tunnel or node in {location.leader for location in mesh.location}
+    if is_needed and snapshot.link(device) is None:
+        because = (
+            f"there is no device {device}, which was there while all was well, with {len(was.peers)} peers",
+            *((f"{good.device} was bound to it and is gone with it",) if _is_gone(snapshot, good) else ()),
+        )
+        yield AuditFinding(
+            code=FaultCode.WIREGUARD_DEVICE_MISSING, device=device, subject=device, culprit=node, because=because
+        )
+    for state in running:
+        if state.device == device:
+            yield from _lost_peers(state, was, mesh, node)
+
+
+def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:
+    return good.is_over_tunnel and snapshot.link(good.device) is None
+
+
+def _lost_peers(state: WireGuardState, was: WireGuardState, mesh: MeshSettings, node: str) -> Iterator[AuditFinding]:
+    present = {peer.public_key for peer in state.peers}
+    taken = {prefix for peer in state.peers for prefix in peer.allowed_ips}
+    for peer in was.peers:
+        if peer.public_key in present or taken & set(peer.allowed_ips):
+            continue
+        name = next((each.name for each in mesh.node if _is_peer(each, peer)), None)
+        if name is not None and name != node:
+            yield AuditFinding(
+                code=FaultCode.WIREGUARD_PEER_MISSING,
+                device=state.device,
+                subject=peer.public_key,
+                peer=name,
+                culprit=node,
+                because=(
+                    f"{state.device} has no peer {peer.public_key}, which was {name} while all was well",
+                    f"no other peer has its prefixes: {', '.join(peer.allowed_ips[:MAX_TOLD])}",
+                ),
+            )
+
+
+def _is_peer(node: Node, peer: WireGuardPeer) -> bool:
+    return bool(node.wireguard_ip) and f"{node.wireguard_ip}/32" in peer.allowed_ips

@@ -1,0 +1,88 @@
+"""How the engine goes through a mesh, whatever kind it is: by the devices that were found or declared.
+
+The gateway towards a neighbour is the address of its overlay device: with flannel the network address of its pod CIDR
+on flannel.1, with Cilium its cilium_host address through the IPIP device, with neither the node's own address. Where
+every node has a tunnel of its own to every other, each is a location by itself and has no neighbours.
+"""
+
+from __future__ import annotations
+
+from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Hop, Mesh, Topology, build_mesh
+from meshwatchd.profiles.reading import IPIP_DEVICES
+
+COLLECT_METADATA_DEVICE = "cilium_vxlan"
+
+
+class OverlayMesh:
+    """Recognises a WireGuard device and an overlay, by the names that were found or that the operator gives them."""
+
+    def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
+        """See `Profile.recognise`."""
+        if not declared.location:
+            return Unrecognised(
+                reason="no mesh is known yet, neither found nor declared under [mesh]; nothing is probed"
+            )
+        try:
+            mesh = build_mesh(declared.location, declared.node)
+        except ProfileError as error:
+            return Unrecognised(reason=str(error))
+        wireguard = snapshot.link(declared.wireguard_device)
+        if wireguard is None:
+            return Unrecognised(
+                reason=f"no device {declared.wireguard_device} on this node; is what makes it running (Kilo, wg-quick)?"
+            )
+        overlay = snapshot.link(declared.overlay_device)
+        if overlay is None:
+            return Unrecognised(reason=f"no overlay device {declared.overlay_device} on this node; is the CNI running?")
+        if declared.ipip_device and snapshot.link(declared.ipip_device) is None:
+            return Unrecognised(reason=f"no IPIP device {declared.ipip_device} on this node; does Kilo encapsulate?")
+        gateway_device = _gateway_device(snapshot, declared)
+        if gateway_device is None:
+            return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
+        return Topology(
+            profile=declared.profile,
+            why=_reasons(mesh, node, declared, is_up=wireguard.is_up),
+            local_node=node,
+            wireguard_device=declared.wireguard_device,
+            overlay_device=declared.overlay_device,
+            mesh=mesh,
+            hops=_hops(mesh, node, gateway_device),
+            is_overlay_direct=overlay.vxlan is not None and overlay.vxlan.lower == wireguard.index,
+        )
+
+
+def _gateway_device(snapshot: Snapshot, declared: MeshSettings) -> str | None:
+    if declared.overlay_device != COLLECT_METADATA_DEVICE:
+        return declared.overlay_device
+    if declared.ipip_device:
+        return declared.ipip_device
+    return next((name for name in IPIP_DEVICES if snapshot.link(name) is not None), None)
+
+
+def _hops(mesh: Mesh, node: NodeName, device: str) -> dict[str, Hop]:
+    local = mesh.node(node)
+    return {
+        member.name: Hop(via=member.overlay_ip, device=device)
+        for member in mesh.members(local.location)
+        if member.name != node
+    }
+
+
+def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool) -> tuple[str, ...]:
+    local = mesh.node(node)
+    leader = mesh.location(local.location).leader
+    state = "up" if is_up else "down"
+    role = f"leads {local.location}" if leader == node else f"is in {local.location}, led by {leader}"
+    return (
+        f"{declared.wireguard_device} exists and is {state}",
+        f"{declared.overlay_device} carries the location's overlay",
+        f"the mesh has {len(mesh.locations)} locations; {node} {role}",
+    )
+
+
+OVERLAY_MESH: Profile = OverlayMesh()

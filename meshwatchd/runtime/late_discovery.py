@@ -1,0 +1,70 @@
+"""Discovery that begins with the first mesh key: at the start of the agent, or with the reload that brings one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.status import Knowledge
+from meshwatchd.runtime.discovery import Discovery
+from meshwatchd.wire.auth import MeshSecret
+
+
+class LateDiscovery:
+    """Discovery, or the wait for a key.
+
+    Args:
+        settings: the daemon's.
+        make: makes the discovery of a mesh from its secrets.
+
+    Attributes:
+        discovery: None while there is no key, and where discovery is disabled.
+    """
+
+    def __init__(self, settings: Settings, make: Callable[[Sequence[MeshSecret]], Discovery]) -> None:
+        self._settings, self._make = settings, make
+        self.discovery: Discovery | None = None
+        self._has_begun = asyncio.Event()
+
+    def use_secrets(self, secrets: Sequence[MeshSecret], snapshot: Snapshot | None = None) -> None:
+        """Exchange hellos by these secrets from here on; the first ones begin discovery.
+
+        Args:
+            secrets: one active and at most one receive-only, or none.
+            snapshot: of the kernel as it is, if it has been read.
+
+        Raises:
+            ValueError: they cannot be used together, and nothing has changed.
+        """
+        if self.discovery is not None:
+            self.discovery.use_secrets(secrets)
+        elif secrets and self._settings.discovery.enabled:
+            self.discovery = self._make(secrets)
+            if snapshot is not None:
+                self.discovery.observe(snapshot)
+            self._has_begun.set()
+
+    async def run(self) -> None:
+        """Wait for a key, then exchange hellos for ever."""
+        await self._has_begun.wait()
+        assert self.discovery is not None, "it has begun"
+        await self.discovery.run()
+
+    def knowledge(self) -> Knowledge | None:
+        """Where the mesh is known from, for operators; None where it is declared and nothing is to be found out."""
+        if self.discovery is not None:
+            return self.discovery.knowledge()
+        if is_whole(self._settings.mesh):
+            return None
+        key = self._settings.auth.key_file
+        problem = (
+            f"there is no mesh key; copy {key} from another node, or make the first one (umask 077; head -c 32"
+            f" /dev/urandom | base64 > {key}), then run: systemctl reload meshwatchd"
+            if self._settings.discovery.enabled
+            else "discovery.enabled is false and [mesh] declares no mesh; declare its locations and nodes, or enable"
+            " discovery, then run: systemctl restart meshwatchd"
+        )
+        return Knowledge(origin="nothing", nodes=1, problems=(problem,))

@@ -1,0 +1,80 @@
+"""A node that has lost its WireGuard device, or a peer of it, knows by how it was while all was well."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel, look_for_losses
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
+from tests.support.lab_mesh import declared_mesh, snapshot_of
+
+MESH = declared_mesh()
+A1 = next(each for each in MESH.node if each.name == "a1")
+PEER = WireGuardPeer(public_key="KEY-A", allowed_ips=("10.244.1.0/24", f"{A1.wireguard_ip}/32"))
+STRANGER = WireGuardPeer(public_key="KEY-C", allowed_ips=("10.9.0.0/24",))
+DEVICE = WireGuardState(device="kilo0", public_key="OWN", listen_port=51820, at_ns=1, peers=(PEER, STRANGER))
+GOOD = GoodState(boot="b", device="flannel.1", wireguard=(DEVICE,))
+
+
+def _without(snapshot: Snapshot, *names: str) -> Snapshot:
+    return msgspec.structs.replace(snapshot, links=tuple(each for each in snapshot.links if each.name not in names))
+
+
+def _found(snapshot, *states, good: GoodState | None = GOOD, node="b1"):
+    found = look_for_losses(snapshot, states, mesh=MESH, node=node, good=good)
+    return [(each.code, each.subject, each.peer, each.culprit) for each in found]
+
+
+def _with(*peers):
+    return msgspec.structs.replace(DEVICE, peers=peers)
+
+
+def test_a_device_that_is_gone_is_named_at_a_node_that_needs_it():
+    """On a member of a Kilo location it is down and carries nothing; where the overlay runs over it, all need it."""
+    seen = _without(snapshot_of("b1"), "kilo0")
+    over = msgspec.structs.replace(GOOD, is_over_tunnel=True)
+
+    assert [(FaultCode.WIREGUARD_DEVICE_MISSING, "kilo0", "", "b1")] == _found(seen)
+    assert [] == _found(_without(snapshot_of("b3"), "kilo0"), node="b3")
+    assert [(FaultCode.WIREGUARD_DEVICE_MISSING, "kilo0", "", "b3")] == _found(seen, good=over, node="b3")
+    assert [] == _found(seen, good=None), "what was never seen is nobody's loss"
+
+
+@pytest.mark.parametrize(
+    ("peers", "is_lost"),
+    [
+        ((PEER, STRANGER), False),
+        ((STRANGER,), True),
+        ((), True),
+        ((STRANGER, msgspec.structs.replace(PEER, public_key="NEW")), False),
+        ((msgspec.structs.replace(STRANGER, allowed_ips=PEER.allowed_ips),), False),
+    ],
+    ids=["all there", "removed", "emptied", "key exchanged", "prefixes taken"],
+)
+def test_a_peer_that_was_taken_is_named_with_its_node(peers, is_lost):
+    """Not one that is no node of the mesh, and not one whose prefixes another peer has."""
+    expected = [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] if is_lost else []
+
+    assert expected == _found(snapshot_of("b1"), _with(*peers))
+
+
+def test_a_device_that_is_down_or_of_somebody_else_is_not_judged():
+    """Only running devices are handed in, and of those only the mesh's counts."""
+    assert [] == _found(snapshot_of("b1"))
+    assert [] == _found(snapshot_of("b1"), msgspec.structs.replace(_with(), device="wg7"))
+
+
+def test_an_overlay_that_was_bound_to_the_device_went_with_it():
+    """Which is told once, of the device below."""
+    seen = snapshot_of("b1")
+    over = msgspec.structs.replace(GOOD, is_over_tunnel=True)
+
+    assert has_lost_tunnel(_without(seen, "kilo0"), MESH, over)
+    assert not has_lost_tunnel(seen, MESH, over)
+    assert not has_lost_tunnel(_without(seen, "kilo0"), MESH, GOOD)
+    assert not has_lost_tunnel(_without(seen, "kilo0"), MESH, None)
+    (finding,) = look_for_losses(_without(seen, "kilo0", "flannel.1"), (), mesh=MESH, node="b1", good=over)
+    assert "flannel.1 was bound to it and is gone with it" in finding.because
