@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import time
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from random import SystemRandom
@@ -12,9 +15,9 @@ import click
 import msgspec
 
 from meshwatchd.adapters.stamp_interop.measurement import Sample
-from meshwatchd.adapters.stamp_interop.sender import Series, measure
+from meshwatchd.adapters.stamp_interop.sender import Series, measure, resolve
 from meshwatchd.cli.main import Terminal
-from meshwatchd.cli.render_stamp import render_measurement, render_sample
+from meshwatchd.cli.render_stamp import hint_at_silence, render_measurement, render_sample
 from meshwatchd.config.keys import read_stamp_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.stamp import StampMode
@@ -50,6 +53,17 @@ class _Duration(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class _Address(click.ParamType[str]):
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """An address in its usual form."""
+        try:
+            return str(ip_address(str(value)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command("stamp")
 @click.argument("address")
 @click.option("--port", type=click.IntRange(1, 65_535), default=STAMP_PORT, show_default=True, help="The reflector's.")
@@ -62,6 +76,11 @@ class _Duration(click.ParamType[int]):
 @click.option("--dscp", type=click.IntRange(0, 63), default=0, show_default=True, help="Of the packets.")
 @click.option("--ssid", type=click.IntRange(0, 65_535), help="Session identifier; drawn by default, 0 for none.")
 @click.option("--tlv", "questions", multiple=True, metavar="TLV", help="Ask a question; may be given several times.")
+@click.option("-4", "family", flag_value=4, type=int, help="Look up IPv4 addresses only.")
+@click.option("-6", "family", flag_value=6, type=int, help="Look up IPv6 addresses only.")
+@click.option("--source", type=_Address(), metavar="ADDRESS", help="Send from this address of this node.")
+@click.option("--source-port", type=click.IntRange(1, 65_535), help="Send from this port; any by default.")
+@click.option("--dont-fragment", "is_unfragmented", is_flag=True, help="Set DF: what is too long for the path is lost.")
 @click.option("--fresh/--pinned", "is_fresh", default=False, help="A new source port for each packet, or one for all.")
 @click.pass_obj
 def stamp(
@@ -78,6 +97,10 @@ def stamp(
     dscp: int,
     ssid: int | None,
     questions: tuple[str, ...],
+    family: int | None,
+    source: str | None,
+    source_port: int | None,
+    is_unfragmented: bool,
     is_fresh: bool,
 ) -> int:
     """Measure loss, delay and order of packets to ADDRESS and back, by STAMP (RFC 8762); needs no daemon.
@@ -98,6 +121,10 @@ def stamp(
         raise click.UsageError(
             f"--size {size}: this packet has {probe.least_bytes()} bytes, and padding at least 4 more"
         )
+    if is_fresh and source_port:
+        raise click.UsageError(
+            "--source-port is one port, and --fresh wants one for each packet: leave one of them out"
+        )
     series = Series(
         address=address,
         port=port,
@@ -107,6 +134,10 @@ def stamp(
         wait_ns=wait,
         dscp=dscp,
         is_fresh=is_fresh,
+        is_unfragmented=is_unfragmented,
+        family=_family(family, source),
+        source=source or "",
+        source_port=source_port or 0,
     )
 
     return _measure(terminal, series)
@@ -117,17 +148,52 @@ def _measure(terminal: Terminal, series: Series) -> int:
         if not terminal.is_json:
             click.echo(render_sample(sample))
 
+    began_ns = time.time_ns()
     try:
-        result = measure(series, show)
+        resolved = resolve(series)
+        result = measure(resolved, show)
     except OSError as error:
         raise click.UsageError(f"{series.address} port {series.port}: {error.strerror or error}") from error
+    hint = hint_at_silence(result, port=series.port, mode=series.probe.mode)
     if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+        record = {**_describe(series, resolved.address, began_ns), "hint": hint, **msgspec.to_builtins(result)}
+        sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
     else:
-        sys.stdout.write(render_measurement(result, terminal.paint))
+        sys.stdout.write(render_measurement(result, terminal.paint) + (f"{hint}\n" if hint else ""))
     if result.received == result.sent:
         return 0
     return EXIT_LOSSY if result.received else EXIT_DEAD
+
+
+def _describe(series: Series, target: str, began_ns: int) -> dict[str, object]:
+    """What was measured, for the record: two series can be compared by it."""
+    probe = series.probe
+    return {
+        "address": series.address,
+        "target": target,
+        "port": series.port,
+        "mode": probe.mode.value,
+        "start": datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
+        "settings": {
+            "count": series.count,
+            "interval_ns": series.interval_ns,
+            "wait_ns": series.wait_ns,
+            "payload_bytes": max(probe.payload_bytes, probe.least_bytes()),
+            "dscp": series.dscp,
+            "ssid": probe.ssid,
+            "tlvs": [tlv.type for tlv in probe.tlvs],
+            "fresh": series.is_fresh,
+            "source": series.source,
+            "source_port": series.source_port,
+            "dont_fragment": series.is_unfragmented,
+        },
+    }
+
+
+def _family(version: int | None, source: str | None) -> int:
+    """What was asked for, or what the source is."""
+    wanted = version or (ip_address(source).version if source else 0)
+    return {0: socket.AF_UNSPEC, 4: socket.AF_INET, 6: socket.AF_INET6}[wanted]
 
 
 def _read_key(path: Path) -> MacKey:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.adapters.stamp_interop.measurement import Measurement, Sample, Spread, TlvReport, rtt_ns
+from meshwatchd.adapters.stamp_interop.measurement import Measurement, Place, Sample, TlvReport, rtt_ns
+from meshwatchd.adapters.stamp_interop.spread import Spread
 from meshwatchd.cli.text import Paint
+from meshwatchd.model.stamp import StampMode
 
 
 def render_sample(sample: Sample) -> str:
@@ -26,6 +28,29 @@ def render_measurement(result: Measurement, paint: Paint) -> str:
     return "\n".join(_lines(result, paint)) + "\n"
 
 
+def hint_at_silence(result: Measurement, *, port: int, mode: StampMode) -> str:
+    """What to look at where no packet was answered; empty where one was."""
+    if result.received or not result.sent:
+        return ""
+    if "unreachable" in result.discarded:
+        return (
+            f"nothing listens on UDP port {port} there: STAMP has 862, reflectors of TWAMP Light often another (--port)"
+        )
+    if "too-big" in result.discarded:
+        return "packets of this size do not fit the path: measure with a smaller --size, or without --dont-fragment"
+    if "bad-base-tag" in result.discarded:
+        return "answers do not verify: compare the key on both sides (--key-file)"
+    if mode is StampMode.AUTHENTICATED:
+        return (
+            f"no answer: check that the reflector listens on UDP port {port}, is in authenticated mode with this key, "
+            "and admits this source address, as do the firewalls on the way"
+        )
+    return (
+        f"no answer: check that the reflector listens on UDP port {port}, is in open mode (authenticated needs "
+        "--key-file), and admits this source address, as do the firewalls on the way"
+    )
+
+
 def _lines(result: Measurement, paint: Paint) -> Iterator[str]:
     role = "ok" if not result.lost else "warning" if result.received else "critical"
     lost = f"{result.lost} lost ({100 * result.lost / max(1, result.sent):.3g} %)"
@@ -40,20 +65,28 @@ def _lines(result: Measurement, paint: Paint) -> Iterator[str]:
         yield paint(f"{count} discarded: {reason}", "warning")
     if not result.received:
         return
-    for name, spread in (("round trip", result.rtt), ("there", result.forward), ("back", result.reverse)):
-        if spread is not None:
-            yield f"{name:<10}  {_spread(spread)}"
-    if result.clock_error_ns is None:
-        yield paint("one-way delays: unknown, the clocks are not both synchronized", "dim")
-    else:
-        yield f"one-way delays may be off by {_ms(result.clock_error_ns)}"
+    yield from _delays(result, paint)
     yield f"reflector   {result.reflector}, TTL {result.ttl_seen or '?'} there, {result.ttl_returned or '?'} back"
     if not result.is_ssid_returned:
         yield paint("the reflector does not repeat the SSID: it knows no RFC 8972, or no STAMP", "dim")
     if result.integrity_failures:
         yield paint(f"{result.integrity_failures} answers whose TLVs do not verify, here or there", "warning")
+    if result.place is not None:
+        yield _place(result.place)
     for report in result.tlvs:
         yield _tlv(report, paint)
+
+
+def _delays(result: Measurement, paint: Paint) -> Iterator[str]:
+    for name, spread in (("round trip", result.rtt), ("there", result.forward), ("back", result.reverse)):
+        if spread is not None:
+            yield f"{name:<10}  {_spread(spread)}"
+    if result.jitter is not None:
+        yield f"jitter      there {_ms(result.jitter.forward_ns)}, back {_ms(result.jitter.reverse_ns)}"
+    if result.clock_error_ns is None:
+        yield paint("one-way delays: unknown, the clocks are not both synchronized", "dim")
+    else:
+        yield f"one-way delays may be off by {_ms(result.clock_error_ns)}"
 
 
 def _loss(result: Measurement) -> Iterator[str]:
@@ -72,11 +105,23 @@ def _tlv(report: TlvReport, paint: Paint) -> str:
     return f"TLV {report.type} {report.name}: {report.returned} returned, {verdict}  {shown}".rstrip()
 
 
+def _place(place: Place) -> str:
+    source, destination = place.source or "?", place.destination or "?"
+    return f"location    from {source} port {place.source_port} to {destination} port {place.destination_port}"
+
+
 def _spread(spread: Spread) -> str:
-    return (
-        f"min {_ms(spread.min_ns)}  median {_ms(spread.median_ns)}  max {_ms(spread.max_ns)}"
-        f"  jitter {_ms(spread.jitter_ns)}"
+    figures = (
+        ("min", spread.min_ns),
+        ("mean", spread.mean_ns),
+        ("median", spread.median_ns),
+        ("p95", spread.p95_ns),
+        ("p99", spread.p99_ns),
+        ("max", spread.max_ns),
+        ("deviation", spread.deviation_ns),
+        ("jitter", spread.jitter_ns),
     )
+    return "  ".join(f"{name} {value_ns / 1e6:.3f}" for name, value_ns in figures) + " ms"
 
 
 def _ms(duration_ns: int) -> str:

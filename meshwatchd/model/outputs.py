@@ -23,6 +23,7 @@ from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
 from meshwatchd.model.settings import Canary
+from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
     EndpointMoved,
@@ -473,6 +474,7 @@ Fact = (
     | ConfigReloaded
     | ConfigRefused
     | KeyMismatched
+    | StampRefused
     | FaultRaised
     | FaultCleared
     | RepairAdvised

@@ -1,4 +1,4 @@
-"""STAMP as other makers speak it: the two packet formats, and the settings of the reflector for them."""
+"""STAMP as other makers speak it: packet formats, the settings of the reflector for them, and what it reports."""
 
 from __future__ import annotations
 
@@ -34,3 +34,17 @@ class StampSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     allow: tuple[str, ...] = ()
     stateful: bool = True
     packets_per_second: int = 1_000
+
+
+class StampRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """The reflector for other makers' senders refuses packets of a source for this reason; only the first is reported.
+
+    With `sessions-full` a sender in open mode is still answered, by its own sequence numbers instead of a count.
+
+    Attributes:
+        source: the sender's address.
+        reason: the counter `stamp-REASON` has all of them.
+    """
+
+    source: str
+    reason: str

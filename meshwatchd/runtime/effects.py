@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -41,6 +41,7 @@ from meshwatchd.model.outputs import (
     SetBanner,
 )
 from meshwatchd.model.settings import SECOND, Mode, Settings
+from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
@@ -121,7 +122,7 @@ class Effects:
             poller=poller, peers=peers, own=own, counters=counters, emit=inbox.append, learned=self._learned
         )
         self._glance = TunnelGlance(poller=poller, emit=inbox.append)
-        self._standard = _standard_reflector(settings, stamp_key, poller=poller, counters=counters)
+        self._standard = _foreign_reflector(settings, stamp_key, poller=poller, counters=counters, report=self._refused)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
         self._is_acting = settings.daemon.mode is Mode.ENFORCE
@@ -183,6 +184,9 @@ class Effects:
             The key id that signs, and those that are accepted.
         """
         return self._peers.use(secrets)
+
+    def _refused(self, source: str, reason: str) -> None:
+        self.state(StampRefused(source=source, reason=reason))
 
     def take_ended(self) -> frozenset[SessionId]:
         """Ids that have stood for another session or for none since the last call."""
@@ -305,12 +309,17 @@ class _Ports:
         return self._wanted | self._until_ns.keys()
 
 
-def _standard_reflector(
-    settings: Settings, key: bytes | None, *, poller: Poller, counters: Counter[str]
+def _foreign_reflector(
+    settings: Settings,
+    key: bytes | None,
+    *,
+    poller: Poller,
+    counters: Counter[str],
+    report: Callable[[str, str], None],
 ) -> StandardReflector | None:
     """The reflector for other makers' senders, already listening; None where it is switched off."""
     if not settings.stamp.listen:
         return None
-    reflector = StandardReflector(poller=poller, counters=counters, settings=settings.stamp, key=key)
+    reflector = StandardReflector(poller=poller, counters=counters, settings=settings.stamp, key=key, report=report)
     reflector.retry()
     return reflector

@@ -70,6 +70,7 @@ from meshwatchd.model.outputs import (
 )
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.topology import RANKS_PER_PAIR, pair_number
 from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
@@ -125,6 +126,7 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         ConfigReloaded: EventKind("config.reloaded", "info"),
         ConfigRefused: EventKind("config.refused", "error"),
         KeyMismatched: EventKind("key.mismatched", "warning"),
+        StampRefused: EventKind("stamp.refused", "warning"),
         FaultRaised: EventKind("fault.raised", "warning"),
         FaultCleared: EventKind("fault.cleared", "info"),
         RepairAdvised: EventKind("repair.advised", "warning"),

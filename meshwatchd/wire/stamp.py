@@ -35,6 +35,8 @@ from meshwatchd.wire.tlv import Tlv, decode_tlvs, encode_tlvs
 
 OPEN_BASE_BYTES: Final = 44
 AUTH_BASE_BYTES: Final = 112
+TWAMP_BYTES: Final = 41
+"""Length of a TWAMP reflector's answer without padding (RFC 5357 section 4.2.1)."""
 HMAC_OFFSET: Final = 96
 HMAC_BYTES: Final = 16
 """HMAC-SHA-256 truncated to 128 bits (RFC 8762 section 4.4)."""

@@ -17,6 +17,7 @@ from meshwatchd.wire.stamp import (
     HMAC_OFFSET,
     OPEN_BASE_BYTES,
     OPEN_REFLECTOR,
+    TWAMP_BYTES,
     SenderPacket,
     base_bytes,
     encode_sender,
@@ -120,7 +121,8 @@ class StandardReply(msgspec.Struct, frozen=True, kw_only=True):
 def read_reply(data: bytes, probe: StandardProbe) -> StandardReply | RejectReason:
     """Read an answer to a probe of this kind; never raises.
 
-    An answer of less than 44 bytes in open mode is that of a TWAMP Light reflector (RFC 8762 section 4.6).
+    An answer of less than 44 bytes in open mode is that of a TWAMP Light reflector (RFC 8762 section 4.6). So is one
+    with padding in bytes 41 to 43, which a STAMP reflector leaves zero; what follows there is padding and no TLVs.
     """
     if len(data) < (LEAST_REPLY_BYTES if probe.mode is StampMode.OPEN else AUTH_BASE_BYTES):
         return RejectReason.WRONG_LENGTH
@@ -131,7 +133,8 @@ def read_reply(data: bytes, probe: StandardProbe) -> StandardReply | RejectReaso
         if probe.key is None or not probe.key.is_tag_of(data[HMAC_OFFSET:AUTH_BASE_BYTES], data[:HMAC_OFFSET]):
             return RejectReason.BAD_BASE_TAG
     sequence, timestamp, error, ssid, received, sender_sequence, sender_timestamp, _sender_error, ttl = fields
-    found = scan(data, base_bytes(probe.mode))
+    is_padded = probe.mode is StampMode.OPEN and any(data[TWAMP_BYTES:OPEN_BASE_BYTES])
+    found = scan(data, len(data) if is_padded else base_bytes(probe.mode))
     is_failed = _is_integrity_failed(data, found, probe)
     return StandardReply(
         sequence=sequence,

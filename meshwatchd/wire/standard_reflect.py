@@ -4,11 +4,15 @@
     answer_request  the answer, of exactly the request's length
 
 An answer longer than its request would help whoever sends under a false address, so the one place where the
-RFC asks for more is declined: RFC 8762 section 4.6 answers any short packet with 44 bytes. TWAMP Light
-senders pad theirs to the 41 bytes that the answer needs (RFC 5357 section 4.1.2); these get the first 41 bytes of a
-STAMP answer, which are what a TWAMP reflector would send. Shorter packets get nothing.
+RFC asks for more is declined: RFC 8762 section 4.6 answers any short packet with 44 bytes. Shorter packets than the 41
+bytes of a TWAMP reflector's answer get nothing.
 
-Source: RFC 8762 section 4.3; RFC 8972 sections 4 and 4.8; RFC 5357 section 4.2.1.
+A TWAMP sender pads its packets from byte 14 on to those 41 bytes or more, with random bytes or zeros (RFC 5357 section
+4.1.2), where a STAMP sender has its SSID and 28 zeros. Bytes 16 to 43 that are not zero mean TWAMP: such a packet has
+no SSID and no TLVs, and its answer is 41 bytes and as much of the padding as keeps the length (RFC 5357 section 4.2.1).
+With zeros for padding both answers are the same bytes.
+
+Source: RFC 8762 section 4.3; RFC 8972 sections 3, 4 and 4.8; RFC 5357 sections 4.1.2 and 4.2.1.
 """
 
 from __future__ import annotations
@@ -31,13 +35,16 @@ from meshwatchd.wire.stamp import (
     OPEN_BASE_BYTES,
     OPEN_REFLECTOR,
     OPEN_SENDER,
+    TWAMP_BYTES,
     base_bytes,
 )
 from meshwatchd.wire.standard_seal import is_signature_needed, is_tlv_tag_valid, sign_base, sign_tlvs, tlv_tag
 from meshwatchd.wire.tlv import HEADER_BYTES, INTEGRITY_FAILED, Scan, scan
 
-TWAMP_BYTES: Final = 41
-"""Length of a TWAMP reflector's answer without padding (RFC 5357 section 4.2.1)."""
+_TWAMP_PADDING: Final = 14
+"""Offset of the padding in a TWAMP sender's packet."""
+_ZEROS: Final = slice(16, OPEN_BASE_BYTES)
+"""Zero in every packet of a STAMP sender in open mode (RFC 8972 section 3, figure 1)."""
 _OPEN_ECHO: Final = 28
 _AUTH_ECHO: Final = 64
 """Offset of the sender's timestamp in an answer."""
@@ -53,12 +60,15 @@ class StandardRequest(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         timestamp_ntp: when it was sent, 64-bit NTP format.
         error_estimate: the 16-bit field.
+        ssid: 0 for none, as in every packet of a TWAMP sender.
+        is_twamp: the bytes behind the error estimate are padding.
     """
 
     sequence: int
     timestamp_ntp: int
     error_estimate: int
     ssid: int
+    is_twamp: bool = False
 
 
 def read_request(data: bytes, *, mode: StampMode, key: MacKey | None = None) -> StandardRequest | RejectReason:
@@ -72,12 +82,19 @@ def read_request(data: bytes, *, mode: StampMode, key: MacKey | None = None) -> 
     if mode is StampMode.OPEN:
         if len(data) < TWAMP_BYTES:
             return RejectReason.WRONG_LENGTH
-        return StandardRequest(*OPEN_SENDER.unpack_from(data[:OPEN_BASE_BYTES].ljust(OPEN_BASE_BYTES, b"\0")))
+        return _read_open(data)
     if len(data) < AUTH_BASE_BYTES:
         return RejectReason.WRONG_LENGTH
     sequence, timestamp, error, ssid, tag = AUTH_SENDER.unpack_from(data)
     if key is None or not key.is_tag_of(tag, data[:HMAC_OFFSET]):
         return RejectReason.BAD_BASE_TAG
+    return StandardRequest(sequence, timestamp, error, ssid)
+
+
+def _read_open(data: bytes) -> StandardRequest:
+    sequence, timestamp, error, ssid = OPEN_SENDER.unpack_from(data[:OPEN_BASE_BYTES].ljust(OPEN_BASE_BYTES, b"\0"))
+    if len(data) < OPEN_BASE_BYTES or any(data[_ZEROS]):
+        return StandardRequest(sequence, timestamp, error, 0, is_twamp=True)
     return StandardRequest(sequence, timestamp, error, ssid)
 
 
@@ -125,14 +142,17 @@ def answer_request(
         ttl: TTL or hop limit with which the request arrived, 0 when unknown.
         error_estimate: of this node's clock, as a 16-bit field.
     """
-    reply = bytearray(data)
     number = request.sequence if reflector_sequence is None else reflector_sequence
     fields = (
         number, tx_ntp, error_estimate, request.ssid, rx_ntp,
         request.sequence, request.timestamp_ntp, request.error_estimate, ttl,
     )  # fmt: skip
+    if request.is_twamp:
+        padding = data[_TWAMP_PADDING : _TWAMP_PADDING + len(data) - TWAMP_BYTES]
+        return OPEN_REFLECTOR.pack(*fields)[:TWAMP_BYTES] + padding
+    reply = bytearray(data)
     if mode is StampMode.OPEN:
-        reply[:OPEN_BASE_BYTES] = OPEN_REFLECTOR.pack(*fields)[: len(data)]
+        OPEN_REFLECTOR.pack_into(reply, 0, *fields)
     else:
         AUTH_REFLECTOR.pack_into(reply, 0, *fields, NO_HMAC)
     if key is not None and mode is StampMode.AUTHENTICATED:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.contrib import stamp as oracle
 
+from meshwatchd.adapters.stamp_interop.loss import Counted, find_loss
 from meshwatchd.adapters.stamp_interop.sessions import REORDERED, Session
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import (
@@ -240,3 +241,83 @@ def test_no_packet_is_answered_twice(times):
         assert is_replay or time not in seen
         assert not is_replay or (seen and time <= max(seen))
         seen.add(time)
+
+
+fates = st.lists(
+    st.tuples(
+        st.sampled_from(["answered", "lost there", "lost back"]),
+        st.integers(1, 3) | st.just(1),
+        st.booleans(),
+        st.integers(0, 3) | st.just(0),
+    ),
+    min_size=1,
+    max_size=60,
+)
+"""Of each packet: what becomes of it, how often it arrives there, whether the reflector starts anew before it, how many
+places later it arrives."""
+
+
+def _reflect(story, *, begin=0):
+    """The answers that come back: sequence, number and time of each."""
+    order = sorted(range(len(story)), key=lambda sequence: (sequence + story[sequence][3], sequence))
+    number, answers = begin, []
+    for place, sequence in enumerate(order):
+        fate, arrivals, is_anew, _ = story[sequence]
+        number = 0 if is_anew else number
+        for arrival in range(0 if fate == "lost there" else arrivals):
+            if fate == "answered":
+                answers.append(Counted(sequence, number, 10 * place + arrival))
+            number += 1
+    return answers
+
+
+@BOUNDED
+@given(story=fates, begin=u16 | st.just(0), data=st.data())
+def test_every_lost_packet_is_counted_once_whatever_the_reflectors_count_does(story, begin, data):
+    """Copies, reordering on both ways, a count that begins again: there, back and undetermined are all the losses."""
+    answers = data.draw(st.permutations(_reflect(story, begin=begin)))
+    if answers:
+        loss = find_loss(answers, len(story))
+        assert len(story) - len({answer.sequence for answer in answers}) == sum(
+            (loss.forward, loss.reverse, loss.undetermined)
+        )
+        assert min(loss.forward, loss.reverse, loss.undetermined) >= 0
+
+
+@BOUNDED
+@given(answers=st.lists(st.builds(Counted, st.integers(0, 20), u32 | st.integers(0, 20), u64), min_size=1, max_size=30))
+def test_every_lost_packet_is_counted_once_whatever_a_reflector_writes(answers):
+    """Numbers and times that mean nothing."""
+    loss = find_loss(answers, 21)
+
+    assert 21 - len({answer.sequence for answer in answers}) == loss.forward + loss.reverse + loss.undetermined
+    assert min(loss.forward, loss.reverse, loss.undetermined) >= 0
+
+
+def _truth(story, answers):
+    """How many were lost on each way, of those up to the last that was answered."""
+    last = max(answer.sequence for answer in answers)
+    seen = [fate for fate, *_ in story[: last + 1]]
+    return seen.count("lost there"), seen.count("lost back")
+
+
+@BOUNDED
+@given(story=fates, data=st.data())
+def test_one_count_for_each_packet_shows_each_way_exactly(story, data):
+    """However the answers overtake one another."""
+    plain = [(fate, 1, False, 0) for fate, *_ in story]
+    answers = data.draw(st.permutations(_reflect(plain)))
+    if answers:
+        loss = find_loss(answers, len(story))
+        assert _truth(plain, answers) == (loss.forward, loss.reverse)
+
+
+@BOUNDED
+@given(story=fates, data=st.data())
+def test_copies_on_the_way_there_turn_no_loss_round(story, data):
+    """With nothing lost on the way back all losses before the last answer are forward ones."""
+    one_way = [("lost there" if fate == "lost there" else "answered", times, False, 0) for fate, times, _, _ in story]
+    answers = data.draw(st.permutations(_reflect(one_way)))
+    if answers:
+        loss = find_loss(answers, len(story))
+        assert _truth(one_way, answers) == (loss.forward, loss.reverse)

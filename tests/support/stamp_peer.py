@@ -67,6 +67,12 @@ def sender_packet(
     return base + mac(key, base) + area
 
 
+def twamp_packet(sequence: int, padding: bytes, *, timestamp: int | None = None) -> bytes:
+    """A TWAMP session-sender's packet in unauthenticated mode: 14 bytes, and padding of any content."""
+    stamp = (ntp_now() if timestamp is None else timestamp).to_bytes(8, "big")
+    return sequence.to_bytes(4, "big") + stamp + b"\x80\x01" + padding
+
+
 @dataclass
 class Answer:
     """A session-reflector's packet, field by field."""
@@ -126,7 +132,7 @@ class Habits:
     Attributes:
         key: authenticated mode.
         is_stateful: counts its answers.
-        is_twamp: TWAMP Light: copies no SSID, knows no TLV, sends 41 bytes and the rest of the padding.
+        is_twamp: TWAMP Light: copies no SSID, knows no TLV, sends 41 bytes and the beginning of the padding.
         lose_there, lose_back: sequence numbers of requests not seen, of answers not sent.
         repeat: requests answered twice.
         repeat_late: requests answered a second time some milliseconds later.
@@ -207,7 +213,7 @@ class PeerReflector:
         error, stamps = habits.error.to_bytes(2, "big"), [ntp_now().to_bytes(8, "big"), received.to_bytes(8, "big")]
         if habits.is_twamp:
             head = number + stamps[0] + error + bytes(2) + stamps[1] + data[:14] + bytes(2) + b"\xff"
-            return head + data[len(head) :]
+            return head + data[14 : 14 + len(data) - len(head)]
         if habits.key is None:
             head = number + stamps[0] + error + data[14:16] + stamps[1] + data[:14] + bytes(2) + b"\xff" + bytes(3)
             return head + write_tlvs(self._tlvs(data[44:]))

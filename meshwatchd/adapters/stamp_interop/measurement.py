@@ -1,28 +1,32 @@
 """What the answers to a series of STAMP packets say of the way there and back; arithmetic only.
 
 Which way a packet was lost on follows from the reflector's own count, if it tells one: as the number of its answer
-(RFC 8762 section 4.3, stateful), or as an answered Direct Measurement (RFC 8972 section 4.5). Numbers alone leave a
-doubt: those of a stateful reflector that was reached by everything are the sender's, as a stateless one's always are.
+(RFC 8762 section 4.3, stateful), or as an answered Direct Measurement (RFC 8972 section 4.5); see `loss`. Numbers alone
+leave a doubt: those of a stateful reflector that was reached by everything are the sender's, as a stateless one's
+always are.
 """
 
 from __future__ import annotations
 
-import itertools
-import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from meshwatchd.adapters.stamp_interop.loss import Counted, Loss, find_loss
+from meshwatchd.adapters.stamp_interop.spread import Jitter, Spread, mean_step, spread_of
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire import StandardReply
 from meshwatchd.wire.ntp import NANOSECONDS
-from meshwatchd.wire.standard_tlv import DIRECT_MEASUREMENT_BYTES, DirectMeasurement
+from meshwatchd.wire.standard_tlv import DIRECT_MEASUREMENT_BYTES, DirectMeasurement, Location, LocationType
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, TlvType
 
 _WHOLE: Final = 1 << 64
 _HALF: Final = 1 << 63
 _LOW: Final = 0xFFFF_FFFF
+_PAIR: Final = 2
 STATEFUL, STATELESS, UNKNOWN = "stateful", "stateless", "unknown"
 
 
@@ -44,21 +48,17 @@ class Sample:
     reply: StandardReply
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Of some delays, in nanoseconds; jitter is the mean difference between neighbours."""
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """From where to where the packet went that reached the reflector last: its Location (RFC 8972 section 4.2).
 
-    min_ns: int
-    median_ns: int
-    max_ns: int
-    jitter_ns: int
+    Attributes:
+        source, destination: addresses, empty where the reflector does not write them.
+    """
 
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Where packets were lost: on the way there, on the way back, or after the last answer, which nobody can tell."""
-
-    forward: int
-    reverse: int
-    undetermined: int
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
 
 
 class TlvReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +90,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         loss: None where the reflector tells no count.
         rtt: without the time the packet spent in the reflector.
         forward, reverse: one-way delays; None unless both clocks say that they are synchronized.
+        jitter: by direction; None with fewer than two answers. Needs no synchronized clock.
         clock_error_ns: what both clocks together may be off; None with `forward`.
         ttl_seen: TTL with which the last packet reached the reflector, 0 when it does not say.
         ttl_returned: TTL with which the last answer came, 0 when unknown.
         is_ssid_returned: whether all answers repeated the SSID; reflectors older than RFC 8972 do not.
         integrity_failures: answers whose TLVs do not verify, here or there.
+        place: None unless the reflector answers Location.
     """
 
     sent: int
@@ -108,11 +110,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     rtt: Spread | None
     forward: Spread | None
     reverse: Spread | None
+    jitter: Jitter | None = None
     clock_error_ns: int | None
     ttl_seen: int
     ttl_returned: int
     is_ssid_returned: bool
     integrity_failures: int
+    place: Place | None = None
     tlvs: tuple[TlvReport, ...]
 
     @property
@@ -162,26 +166,24 @@ def evaluate(
         discarded=dict(discarded or {}),
         unsent=dict(unsent or {}),
         reflector=reflector,
-        loss=_loss(unique, sent, is_counting=reflector == STATEFUL) if is_one_session else None,
-        rtt=_spread([rtt_ns(sample) for sample in unique]),
-        forward=None if error_ns is None else _spread([_forward_ns(sample) for sample in unique]),
-        reverse=None if error_ns is None else _spread([_reverse_ns(sample) for sample in unique]),
+        loss=_loss(samples, sent, is_counting=reflector == STATEFUL) if is_one_session else None,
+        rtt=spread_of([rtt_ns(sample) for sample in unique]),
+        forward=None if error_ns is None else spread_of([_forward_ns(sample) for sample in unique]),
+        reverse=None if error_ns is None else spread_of([_reverse_ns(sample) for sample in unique]),
+        jitter=_jitter(unique),
         clock_error_ns=error_ns,
         ttl_seen=last.reply.sender_ttl if last else 0,
         ttl_returned=last.hops_ttl if last else 0,
         is_ssid_returned=all(sample.reply.ssid == ssid for sample in unique),
         integrity_failures=sum(sample.reply.is_integrity_failed for sample in unique),
+        place=_place(unique),
         tlvs=_tlv_reports(unique),
     )
 
 
 def rtt_ns(sample: Sample) -> int:
     """The round trip without the reflector's own time, where that is believable."""
-    reply = sample.reply
-    if reply.error_estimate.is_ptp:
-        residence_ns = _ptp_ns(reply.timestamp_ntp) - _ptp_ns(reply.receive_ntp)
-    else:
-        residence_ns = _between_ns(reply.receive_ntp, reply.timestamp_ntp)
+    residence_ns = _reflector_ns(sample, sample.reply.receive_ntp, sample.reply.timestamp_ntp)
     is_believable = 0 <= residence_ns < sample.turnaround_ns
     return sample.turnaround_ns - residence_ns if is_believable else sample.turnaround_ns
 
@@ -233,35 +235,62 @@ def _measured(sample: Sample) -> int | None:
     return None
 
 
-def _loss(unique: Sequence[Sample], sent: int, *, is_counting: bool) -> Loss | None:
-    """Count what the reflector has seen up to its last answer.
-
-    A number that starts with this session tells of the packets before the first answer as well; one that was
-    ahead of us then has counted other sessions, or starts with 1.
-    """
-    if not unique:
+def _loss(samples: Sequence[Sample], sent: int, *, is_counting: bool) -> Loss | None:
+    """By what all answers count the same way; None where nothing is counted."""
+    if not samples:
         return None
-    first, last = unique[0], unique[-1]
-    counted = _measured(last)
-    if counted is None:
+    measured = [_measured(sample) for sample in samples]
+    numbers = [counted - 1 for counted in measured if counted is not None]
+    if None in measured:
         if not is_counting:
             return None
-        start = 0 if first.reply.sequence <= first.sequence else first.reply.sequence - first.sequence
-        counted = (last.reply.sequence - start + 1) & _LOW
-    forward = max(0, last.sequence + 1 - counted)
-    reverse = max(0, last.sequence + 1 - forward - len(unique))
-    return Loss(forward=forward, reverse=reverse, undetermined=sent - last.sequence - 1)
+        numbers = [sample.reply.sequence for sample in samples]
+    return find_loss(
+        [
+            Counted(sample.sequence, number, sample.reply.timestamp_ntp)
+            for sample, number in zip(samples, numbers, strict=True)
+        ],
+        sent,
+    )
 
 
-def _spread(delays: Sequence[int]) -> Spread | None:
-    if not delays:
+def _jitter(unique: Sequence[Sample]) -> Jitter | None:
+    if len(unique) < _PAIR:
         return None
-    steps = [abs(later - earlier) for earlier, later in itertools.pairwise(delays)]
-    return Spread(
-        min_ns=min(delays),
-        median_ns=round(statistics.median(delays)),
-        max_ns=max(delays),
-        jitter_ns=round(statistics.fmean(steps)) if steps else 0,
+    zero = unique[0]
+    forward, reverse = [], []
+    for sample in unique:
+        # Each clock by itself, from its own first reading on: the formats of the two may differ.
+        sent = _between_ns(zero.reply.sender_timestamp_ntp, sample.reply.sender_timestamp_ntp)
+        arrived = _between_ns(zero.arrival_ntp, sample.arrival_ntp)
+        forward.append(_reflector_ns(sample, zero.reply.receive_ntp, sample.reply.receive_ntp) - sent)
+        reverse.append(arrived - _reflector_ns(sample, zero.reply.timestamp_ntp, sample.reply.timestamp_ntp))
+    return Jitter(forward_ns=mean_step(forward), reverse_ns=mean_step(reverse))
+
+
+def _reflector_ns(sample: Sample, earlier: int, later: int) -> int:
+    if sample.reply.error_estimate.is_ptp:
+        return _ptp_ns(later) - _ptp_ns(earlier)
+    return _between_ns(earlier, later)
+
+
+def _place(unique: Sequence[Sample]) -> Place | None:
+    for sample in reversed(unique):
+        for tlv in sample.reply.tlvs:
+            if tlv.type == TlvType.LOCATION and not tlv.flags & (UNRECOGNIZED | MALFORMED):
+                with suppress(DecodeError):
+                    return _read_place(Location.from_tlv(tlv))
+    return None
+
+
+def _read_place(location: Location) -> Place:
+    source = location.address(LocationType.SOURCE_IPV4, LocationType.SOURCE_IPV6)
+    destination = location.address(LocationType.DESTINATION_IPV4, LocationType.DESTINATION_IPV6)
+    return Place(
+        source=str(source or ""),
+        source_port=location.source_port,
+        destination=str(destination or ""),
+        destination_port=location.destination_port,
     )
 
 

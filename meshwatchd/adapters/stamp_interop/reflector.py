@@ -35,14 +35,16 @@ from meshwatchd.adapters.stamp_interop.sessions import Session, SessionKey, Sess
 from meshwatchd.model.stamp import StampMode, StampSettings
 from meshwatchd.wire import Arrival, Reflector, RejectReason, StandardRequest, answer_request, ntp_from_ns, read_request
 from meshwatchd.wire.auth import MacKey
-from meshwatchd.wire.stamp import AUTH_BASE_BYTES
-from meshwatchd.wire.standard_reflect import TWAMP_BYTES, is_answer_to_us
+from meshwatchd.wire.stamp import AUTH_BASE_BYTES, TWAMP_BYTES
+from meshwatchd.wire.standard_reflect import is_answer_to_us
 
 TURN_NS: Final = 2_000_000
 """How long requests are taken in one turn of the loop: our own probes come first. Ordinary ones take 40 us, nasty ones
 half a millisecond."""
 PACKET_BYTES: Final = 9216
 """The longest payload of a jumbo frame; what is longer is counted and not answered."""
+MAX_REPORTED: Final = 512
+"""Pairs of source and reason that are reported one by one; what comes beyond is in the counters alone."""
 MAX_HOPS: Final = 255
 """TTL of answers, from which a sender reads the number of hops (RFC 5357 section 4.2.1)."""
 
@@ -73,10 +75,17 @@ class StandardReflector:
         poller, counters: shared with the loop.
         settings: with a port and prefixes, as `config` accepts them.
         key: shared with the senders; None in open mode without protection of TLVs.
+        report: called with source and reason when a packet of a source is first refused for that reason.
     """
 
     def __init__(
-        self, *, poller: Poller, counters: Counter[str], settings: StampSettings, key: bytes | None = None
+        self,
+        *,
+        poller: Poller,
+        counters: Counter[str],
+        settings: StampSettings,
+        key: bytes | None = None,
+        report: Callable[[str, str], None],
     ) -> None:
         self._poller, self._counters = poller, counters
         self._port, self._mode = settings.listen, settings.mode
@@ -89,6 +98,7 @@ class StandardReflector:
             self._prefixes.setdefault(prefix.version, []).append(prefix)
         self._bucket = TokenBucket(settings.packets_per_second)
         self._sessions = Sessions()
+        self._report, self._reported = report, set[tuple[str, str]]()
         self._clock, self._state = NtpClock(), UNKNOWN_CLOCK
         self._addresses: frozenset[bytes] = frozenset()
         self._listeners: dict[int, socket.socket] = {}
@@ -135,7 +145,17 @@ class StandardReflector:
                 self._counters["stamp-icmp-errors"] += 1
                 continue
             refusal = "too-long" if flags & socket.MSG_TRUNC else self._serve(listener, data, read(ancillary), address)
-            self._counters[f"stamp-{refusal}" if refusal else "stamp-answered"] += 1
+            if refusal:
+                self._note(address[0], refusal)
+            else:
+                self._counters["stamp-answered"] += 1
+
+    def _note(self, source: str, reason: str) -> None:
+        """Count a refusal, and report the first of this source; invented sources cannot fill the log."""
+        self._counters[f"stamp-{reason}"] += 1
+        if (source, reason) not in self._reported and len(self._reported) < MAX_REPORTED:
+            self._reported.add((source, reason))
+            self._report(source, reason)
 
     def _serve(self, listener: socket.socket, data: bytes, headers: _Headers, address: Address) -> str:
         """Answer one request; the reason if it gets no answer."""
@@ -151,27 +171,39 @@ class StandardReflector:
         if not self._bucket.take(now_ns):
             return "rate-limited"
         key = (address[0], address[1], headers.local, request.ssid)
-        session = self._sessions.session(key, now_ns) if self._is_remembering else Session(now_ns)
-        if session is None:
-            return "sessions-full"
-        if self._mode is StampMode.AUTHENTICATED and session.is_replay(request.sequence, request.timestamp_ntp):
-            return "replayed"
-        session.begin_again(request.sequence, request.timestamp_ntp)
-        if self._is_remembering:
-            self._sessions.touch(key, session, now_ns)
+        session = self._sessions.session(key, now_ns) if self._is_remembering else None
+        refusal = self._enter(request, key, session, now_ns)
+        if refusal:
+            return refusal
         reply = self._reply(data, request, headers, key=key, session=session)
         try:
             listener.sendmsg((reply,), _answer_ancillary(headers), 0, address)
         except OSError:
             return "answers-failed"
-        if self._is_stateful:
+        if session is not None and self._is_stateful:
             session.left(ntp_from_ns(time.time_ns()))
         return ""
 
+    def _enter(self, request: StandardRequest, key: SessionKey, session: Session | None, now_ns: int) -> str:
+        """Take the request as one of this session; the reason if it gets no answer."""
+        if session is None:
+            if self._mode is StampMode.AUTHENTICATED:
+                return "sessions-full"
+            if self._is_remembering:
+                # Nothing has to be remembered in open mode: this sender gets answers without a count.
+                self._note(key[0], "sessions-full")
+            return ""
+        if self._mode is StampMode.AUTHENTICATED and session.is_replay(request.sequence, request.timestamp_ntp):
+            return "replayed"
+        session.begin_again(request.sequence, request.timestamp_ntp)
+        self._sessions.touch(key, session, now_ns)
+        return ""
+
     def _reply(
-        self, data: bytes, request: StandardRequest, headers: _Headers, *, key: SessionKey, session: Session
+        self, data: bytes, request: StandardRequest, headers: _Headers, *, key: SessionKey, session: Session | None
     ) -> bytes:
-        number = session.count()
+        number = None if session is None or not self._is_stateful else session.count()
+        session = session or Session(0)
         arrival = self._arrival(headers, key, session)
         return answer_request(
             data,
@@ -179,7 +211,7 @@ class StandardReflector:
             mode=self._mode,
             key=self._key,
             reflector=Reflector(addresses=self._addresses | {headers.local}, arrival=arrival),
-            reflector_sequence=number if self._is_stateful else None,
+            reflector_sequence=number,
             rx_ntp=ntp_from_ns(headers.wall_ns),
             tx_ntp=self._clock.stamp(),
             ttl=headers.ttl,

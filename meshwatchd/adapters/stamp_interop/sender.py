@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import struct
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from meshwatchd.adapters.packet.sockets import set_fragmenting
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, NtpClock
 from meshwatchd.adapters.stamp_interop.ancillary import IP_RECVTTL, TIMESTAMP_SPACE, Ancillary, arrived_wall_ns
+from meshwatchd.adapters.stamp_interop.clock_reading import read_clocks, turnaround_ns
 from meshwatchd.adapters.stamp_interop.host import clock_state
 from meshwatchd.adapters.stamp_interop.measurement import Measurement, Sample, evaluate
 from meshwatchd.wire import RejectReason, StandardProbe, ntp_from_ns, read_reply
@@ -23,10 +26,17 @@ MAX_HOPS: Final = 255
 _INT: Final = struct.Struct("@i")
 _ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(_INT.size)
 _TTL_KINDS: Final = frozenset({(socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)})
+_ICMP_ERRORS: Final = {errno.ECONNREFUSED: "unreachable", errno.EMSGSIZE: "too-big"}
+"""What a router or the host has answered to an earlier packet: no such port, or fragmentation needed."""
 _MILLISECOND_NS: Final = 1_000_000
 LINGER_NS: Final = 50 * _MILLISECOND_NS
 """With every packet answered, a copy of the last answers may still be on its way: as long as the slowest answer took,
 and this at least."""
+
+
+_Target = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+"""As getaddrinfo(3) returns it."""
+_IPV6_FIELDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +45,15 @@ class Series:
 
     Attributes:
         address, port: of the reflector; a host name is looked up once.
+        family: socket.AF_INET or AF_INET6, where a name has addresses of both; AF_UNSPEC takes the first.
+        source, source_port: where packets leave from; empty and 0 leave it to the kernel.
         probe: the kind of packet.
         count: how many.
         interval_ns: from one to the next.
         wait_ns: for answers, after the last one.
         dscp: of the packets, 0..63.
         is_fresh: each packet from a source port of its own, so that no flow table on the way knows it.
+        is_unfragmented: DF is set, whatever the kernel believes of the path's MTU.
     """
 
     address: str
@@ -51,6 +64,10 @@ class Series:
     wait_ns: int
     dscp: int = 0
     is_fresh: bool = False
+    is_unfragmented: bool = False
+    family: int = socket.AF_UNSPEC
+    source: str = ""
+    source_port: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +75,25 @@ class _Sent:
     at_ns: int
     timestamp_ntp: int
     fd: int
+
+
+def resolve(series: Series) -> Series:
+    """The series with its host name looked up: the address in numbers, and its family.
+
+    Raises:
+        OSError: there is none of this name and family.
+    """
+    family, target = _look_up(series)
+    # The scope of a link-local address is a number of its own in what getaddrinfo(3) returns.
+    scope = f"%{target[3]}" if len(target) == _IPV6_FIELDS and target[3] else ""
+    return replace(series, address=f"{target[0]}{scope}", family=family)
+
+
+def _look_up(series: Series) -> tuple[int, _Target]:
+    found = socket.getaddrinfo(
+        series.address, series.port, series.family, type=socket.SOCK_DGRAM, proto=socket.IPPROTO_UDP
+    )
+    return found[0][0], found[0][4]
 
 
 def measure(series: Series, on_sample: Callable[[Sample], None]) -> Measurement:
@@ -83,9 +119,7 @@ def measure(series: Series, on_sample: Callable[[Sample], None]) -> Measurement:
 class _Sender:
     def __init__(self, series: Series, on_sample: Callable[[Sample], None]) -> None:
         self._series, self._on_sample = series, on_sample
-        found = socket.getaddrinfo(series.address, series.port, type=socket.SOCK_DGRAM, proto=socket.IPPROTO_UDP)
-        self._family: int = found[0][0]
-        self._target = found[0][4]
+        self._family, self._target = _look_up(series)
         self._clock, self._state = NtpClock(), clock_state()
         self._poll = select.poll()
         self._sockets: dict[int, socket.socket] = {}
@@ -144,18 +178,23 @@ class _Sender:
         sent = _Sent(at_ns=time.monotonic_ns(), timestamp_ntp=timestamp, fd=opened.fileno())
         try:
             opened.send(packet)
-        except ConnectionRefusedError:
-            # Of an earlier packet: nothing listened there. It is told once, in the place of sending this one.
-            self._discarded["unreachable"] += 1
+        except OSError as error:
+            if error.errno not in _ICMP_ERRORS:
+                raise
+            # Of an earlier packet, and reported once in the place of sending this one.
+            self._note_icmp(error)
             opened.send(packet)
         self._sent.append(sent)
+
+    def _note_icmp(self, error: OSError) -> None:
+        self._discarded[_ICMP_ERRORS.get(error.errno or 0, "unreachable")] += 1
 
     def _socket(self) -> socket.socket:
         if self._sockets and not self._series.is_fresh:
             return next(iter(self._sockets.values()))
         opened = socket.socket(self._family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, socket.IPPROTO_UDP)
         try:
-            _prepare(opened, self._family, self._series.dscp)
+            _prepare(opened, self._family, self._series)
             opened.connect(self._target)
         except OSError:
             opened.close()
@@ -192,13 +231,13 @@ class _Sender:
                 data, ancillary, _flags, _address = opened.recvmsg(PACKET_BYTES, _ANCILLARY_BYTES)
             except BlockingIOError:
                 return
-            except OSError:
-                self._discarded["unreachable"] += 1
+            except OSError as error:
+                self._note_icmp(error)
                 continue
             self._take(fd, data, ancillary)
 
     def _take(self, fd: int, data: bytes, ancillary: Ancillary) -> None:
-        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        reading = read_clocks()
         messages = tuple(ancillary)
         reply = read_reply(data, self._series.probe)
         if isinstance(reply, RejectReason):
@@ -209,10 +248,10 @@ class _Sender:
         if sent is None or (sent.timestamp_ntp, sent.fd) != (reply.sender_timestamp_ntp, fd):
             self._discarded["unexpected"] += 1
             return
-        arrival_ns = arrived_wall_ns(messages, wall_ns)
+        arrival_ns = arrived_wall_ns(messages, reading.wall_ns)
         sample = Sample(
             sequence=number,
-            turnaround_ns=max(0, now_ns - max(0, wall_ns - arrival_ns) - sent.at_ns),
+            turnaround_ns=turnaround_ns(reading, sent_ns=sent.at_ns, arrived_wall_ns=arrival_ns),
             arrival_ntp=ntp_from_ns(arrival_ns),
             hops_ttl=next((_INT.unpack(value)[0] for level, kind, value in messages if (level, kind) in _TTL_KINDS), 0),
             reply=reply,
@@ -220,17 +259,27 @@ class _Sender:
         self._samples.append(sample)
         if number not in self._answered:
             self._answered.add(number)
-            self._last_answer_ns, self._slowest_ns = now_ns, max(self._slowest_ns, sample.turnaround_ns)
+            self._last_answer_ns, self._slowest_ns = reading.after_ns, max(self._slowest_ns, sample.turnaround_ns)
         self._on_sample(sample)
 
 
-def _prepare(opened: socket.socket, family: int, dscp: int) -> None:
+def _prepare(opened: socket.socket, family: int, series: Series) -> None:
+    """Raises OSError, mostly where the source is none of this node's or its port is taken."""
     opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     if family == socket.AF_INET:
         opened.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
         opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, MAX_HOPS)
-        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, series.dscp << 2)
     else:
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, MAX_HOPS)
-        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, series.dscp << 2)
+    if series.is_unfragmented:
+        set_fragmenting(opened, may_fragment=False)
+    if not series.source and not series.source_port:
+        return
+    try:
+        opened.bind((series.source, series.source_port))
+    except OSError as error:
+        place = f"from {series.source or 'any address'} port {series.source_port or 'any'}"
+        raise OSError(error.errno, f"{place}: {error.strerror or error}") from error

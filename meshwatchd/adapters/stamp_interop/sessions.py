@@ -7,9 +7,12 @@ stateful reflector would count it. So a session answers each packet once.
 from __future__ import annotations
 
 from collections import OrderedDict
+from ipaddress import ip_address
 from typing import Final
 
 MAX_SESSIONS: Final = 4096
+MAX_SOURCE_SESSIONS: Final = 256
+"""Of one source, which is an IPv4 address or an IPv6 /64: nobody takes all sessions from the others."""
 IDLE_NS: Final = 60_000_000_000
 """A session that was silent for so long gives way to another; a sender whose clock was set back starts afresh."""
 REORDERED: Final = 128
@@ -82,34 +85,62 @@ def _is_later(one: int, other: int) -> bool:
     return 0 < (one - other) % _WHOLE < _HALF
 
 
-class Sessions:
-    """All of them, the least recently used first."""
+def source_of(address: str) -> bytes:
+    """The source that an address counts as: all of IPv4, 64 bits of IPv6."""
+    return ip_address(address.partition("%")[0]).packed[:_SOURCE_BYTES]
 
-    def __init__(self, limit: int = MAX_SESSIONS) -> None:
-        self._limit = limit
+
+_SOURCE_BYTES: Final = 8
+
+
+class Sessions:
+    """All of them, the least recently used first; in all and of each source so many."""
+
+    def __init__(self, limit: int = MAX_SESSIONS, source_limit: int = MAX_SOURCE_SESSIONS) -> None:
+        self._limit, self._source_limit = limit, source_limit
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._of_source: dict[bytes, OrderedDict[SessionKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def session(self, key: SessionKey, now_ns: int) -> Session | None:
-        """The sender's session, a new one if need be; None when all are in use.
+        """The sender's session, a new one if need be; None when its source or everybody has as many as there may be.
 
         A stranger who invents senders cannot push out those that are alive: only an idle session gives way.
         """
         found = self._sessions.get(key)
         if found is not None and now_ns - found.used_ns < IDLE_NS:
             return found
-        if found is None and len(self._sessions) >= self._limit:
-            oldest = next(iter(self._sessions))
-            if now_ns - self._sessions[oldest].used_ns < IDLE_NS:
-                return None
-            del self._sessions[oldest]
+        source = source_of(key[0])
+        if found is None and not self._make_room(source, now_ns):
+            return None
         made = self._sessions[key] = Session(now_ns)
-        self._sessions.move_to_end(key)
+        self._of_source.setdefault(source, OrderedDict())[key] = None
+        self._move_to_end(key)
         return made
 
     def touch(self, key: SessionKey, session: Session, now_ns: int) -> None:
         """A packet of this session was accepted."""
         session.used_ns = now_ns
+        self._move_to_end(key)
+
+    def _move_to_end(self, key: SessionKey) -> None:
         self._sessions.move_to_end(key)
+        self._of_source[source_of(key[0])].move_to_end(key)
+
+    def _make_room(self, source: bytes, now_ns: int) -> bool:
+        own = self._of_source.get(source, ())
+        if len(own) >= self._source_limit:
+            return self._forget_idle(next(iter(own)), now_ns)
+        return len(self._sessions) < self._limit or self._forget_idle(next(iter(self._sessions)), now_ns)
+
+    def _forget_idle(self, key: SessionKey, now_ns: int) -> bool:
+        if now_ns - self._sessions[key].used_ns < IDLE_NS:
+            return False
+        del self._sessions[key]
+        source = source_of(key[0])
+        del self._of_source[source][key]
+        if not self._of_source[source]:
+            del self._of_source[source]
+        return True

@@ -142,6 +142,17 @@ def test_other_makers_senders_are_answered_where_the_configuration_asks_for_it()
             other.bind(("", stamp.listen))
 
 
+def test_a_refused_sender_is_a_fact():
+    """For the log: address and reason."""
+    key = b"shared with the other maker"
+    stamp = StampSettings(listen=free_port(), mode=StampMode.AUTHENTICATED, key_file="/k", allow=("127.0.0.1/32",))
+    with engine_node(stamp=stamp, stamp_key=key) as node, udp() as sender:
+        sender.sendto(sender_packet(0, key=b"another"), ("127.0.0.1", stamp.listen))
+        pump(node.poller, lambda: bool(node.counters["stamp-bad-base-tag"]))
+
+        assert node.effects.take_stated()
+
+
 def test_other_makers_senders_are_not_answered_by_default():
     """No socket, no counter."""
     with engine_node() as node:

@@ -120,3 +120,12 @@ def test_tlvs_that_do_not_verify_are_not_read(case):
 
     assert isinstance(reply, StandardReply)
     assert (True, ()) == (reply.is_integrity_failed, reply.tlvs)
+
+
+def test_padding_that_a_twamp_reflector_returns_is_not_read_as_tlvs():
+    """It moves ours behind its 41 bytes: the SSID lies where a STAMP reflector has zeros (RFC 5357 section 4.2.1)."""
+    reply = read_reply(_answered(OPEN, OPEN.encode(7, 5), habits=stamp_peer.Habits(is_twamp=True)), OPEN)
+
+    assert isinstance(reply, StandardReply)
+    assert (7, 5, 0, ()) == (reply.sender_sequence, reply.sender_timestamp_ntp, reply.ssid, reply.tlvs)
+    assert (False, False) == (reply.is_malformed, reply.is_integrity_failed)

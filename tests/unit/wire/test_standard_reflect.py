@@ -238,3 +238,16 @@ def test_an_answer_to_our_answer_is_known_by_our_time_in_it(mode):
     assert not is_answer(0, 5)
     assert not is_answer(0xEC00_0000_0000_0001, 0xEC00_0000_0000_0000)
     assert not is_answer(0xEC00_0000_0000_0000, 0xEC00_003D_0000_0000)
+
+
+def test_bytes_behind_the_ssid_that_are_not_zero_are_a_twamp_senders_padding():
+    """Each of the 28 alone; a STAMP sender leaves them zero (RFC 8972 section 3)."""
+    packet = _sender(Tlv(type=4, value=bytes(4)))
+    for offset in range(14, 52):
+        read = read_request(packet[:offset] + b"\1" + packet[offset + 1 :], mode=StampMode.OPEN)
+        assert isinstance(read, StandardRequest)
+        assert (16 <= offset < 44) == read.is_twamp
+        assert (0 if read.is_twamp else {14: 0x105, 15: 1}.get(offset, 5)) == read.ssid
+    short = read_request(packet[:41], mode=StampMode.OPEN)
+    assert isinstance(short, StandardRequest)
+    assert (True, 0) == (short.is_twamp, short.ssid)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
 
-from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, STATELESS, UNKNOWN, Loss, Sample, evaluate, rtt_ns
+import pytest
+from msgspec.structs import replace
+
+from meshwatchd.adapters.stamp_interop.loss import Loss
+from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, STATELESS, UNKNOWN, Place, Sample, evaluate, rtt_ns
 from meshwatchd.wire import StandardReply
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.standard_tlv import Location
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv
 
 MS_NTP = (1 << 32) // 1000
@@ -132,6 +137,74 @@ def test_direct_measurement_that_was_not_answered_tells_nothing():
 def test_packets_from_many_ports_are_many_sessions():
     """Every one is the first to the reflector, which tells nothing."""
     assert UNKNOWN == evaluate([_sample(1, 0), _sample(2, 0)], sent=3, is_one_session=False).reflector
+
+
+def test_jitter_by_direction_needs_no_synchronized_clocks():
+    """There 3, 5, 3 ms, back 5, 5, 8 ms: offsets cancel out; one answer has no jitter."""
+    bad = ErrorEstimate()
+    samples = [
+        _sample(0, estimate=bad),
+        _sample(1, there=5, estimate=bad),
+        _sample(2, back=8, estimate=bad),
+    ]
+    result = evaluate(samples, sent=3)
+
+    assert result.forward is None
+    assert result.jitter is not None
+    assert [2 * MS, 1.5 * MS] == pytest.approx([result.jitter.forward_ns, result.jitter.reverse_ns], abs=10)
+    assert evaluate(samples[:1], sent=1).jitter is None
+
+
+def test_jitter_of_a_reflector_with_ptp_times():
+    """Its nanoseconds differ in format from ours, and their differences do not: it sees packets 20 and 23 ms apart."""
+    ptp = ErrorEstimate(is_ptp=True)
+    base = _sample(0, estimate=ptp)
+    samples = []
+    for sequence, (sent, received, arrived) in enumerate(((0, 0, 0), (20, 23, 23))):
+        reply = replace(
+            base.reply,
+            sender_timestamp_ntp=sent * MS_NTP,
+            receive_ntp=7 << 32 | received * MS,
+            timestamp_ntp=7 << 32 | received * MS,
+        )
+        samples.append(
+            dataclasses.replace(base, sequence=sequence, arrival_ntp=(1 << 40) + arrived * MS_NTP, reply=reply)
+        )
+    jitter = evaluate(samples, sent=2).jitter
+
+    assert jitter is not None
+    assert [3 * MS, 0] == pytest.approx([jitter.forward_ns, jitter.reverse_ns], abs=10)
+
+
+def test_the_last_location_is_read():
+    """Of answers that understood the question; one that is cut short is none."""
+    where = Location(
+        destination_port=862,
+        source_port=40_000,
+        sub_tlvs=(
+            Tlv(type=5, value=bytes((192, 0, 2, 9)) + bytes(12)),
+            Tlv(type=9, value=bytes.fromhex("20010db8") + bytes(12)),
+        ),
+    ).to_tlv()
+    answered = Tlv(type=2, value=where.value, flags=0)
+    samples = [
+        _sample(0, tlvs=(answered,)),
+        _sample(1, tlvs=(where,)),
+        _sample(2, tlvs=(Tlv(type=2, value=b"?", flags=0),)),
+    ]
+
+    assert (
+        Place(source="2001:db8::", source_port=40_000, destination="192.0.2.9", destination_port=862)
+        == evaluate(samples, sent=3).place
+    )
+    assert evaluate(samples[1:], sent=3).place is None
+
+
+def test_copies_on_the_way_there_are_counted_by_the_reflector_and_turn_no_loss_round():
+    """Packet 1 arrives twice, both copies are answered, packet 3 is lost on the way there."""
+    samples = [_sample(0, 0), _sample(1, 1), _sample(1, 2), _sample(2, 3), _sample(4, 4)]
+
+    assert Loss(forward=1, reverse=0, undetermined=0) == evaluate(samples, sent=5).loss
 
 
 def test_copies_and_latecomers_are_counted():

@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import socket
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.stamp_interop.reflector import StandardReflector
-from meshwatchd.model.stamp import StampMode, StampSettings
+from meshwatchd.adapters.stamp_interop.reflector import MAX_REPORTED
+from meshwatchd.adapters.stamp_interop.sessions import MAX_SOURCE_SESSIONS
+from meshwatchd.model.stamp import StampMode
 from tests.support import stamp_peer
 from tests.support.packet_node import free_port, udp
 from tests.support.pump import pump
-from tests.support.stamp_peer import Answer, I, M, U, read_answer, sender_packet
+from tests.support.stamp_peer import Answer, I, M, U, read_answer, sender_packet, twamp_packet
+from tests.support.stamp_reflecting import reflecting
 
 KEY = b"a key of sixteen bytes or more"
-LOOPBACK = ("127.0.0.0/8", "::1/128")
-
-
-class Reflecting:
-    """A reflector on loopback, and one sender's socket."""
-
-    def __init__(self, settings: StampSettings, key: bytes | None, sender: socket.socket) -> None:
-        self.poller, self.counters = Poller(), Counter[str]()
-        self.reflector = StandardReflector(poller=self.poller, counters=self.counters, settings=settings, key=key)
-        self.reflector.retry()
-        self.sender, self.target = sender, ("127.0.0.1", settings.listen)
-
-    def ask(self, packet: bytes) -> bytes:
-        """The answer to a packet."""
-        before = self.counters["stamp-answered"]
-        self.sender.sendto(packet, self.target)
-        pump(self.poller, lambda: self.counters["stamp-answered"] > before)
-        return self.sender.recv(65_535)
-
-    def refuse(self, packet: bytes) -> str:
-        """The reason for which a packet gets no answer."""
-        before = self.counters.copy()
-        self.sender.sendto(packet, self.target)
-        pump(self.poller, lambda: self.counters != before)
-        (reason,) = self.counters - before
-        return reason
-
-
-@contextmanager
-def reflecting(*, key: bytes | None = None, **changes: object) -> Iterator[Reflecting]:
-    """A reflector of these settings, closed at the end."""
-    settings = StampSettings(**{"listen": free_port(), "allow": LOOPBACK, **changes})  # type: ignore[arg-type]
-    with udp() as sender:
-        running = Reflecting(settings, key, sender)
-        try:
-            yield running
-        finally:
-            running.reflector.close()
-            running.poller.close()
 
 
 def authenticated(**changes: object):
@@ -191,6 +151,74 @@ def test_a_twamp_light_sender_gets_the_answer_it_knows_at_its_own_length(length)
     assert 64 == answer.sender_ttl
 
 
+@pytest.mark.parametrize("length", [41, 42, 44, 45, 100, 1472])
+def test_a_twamp_sender_that_pads_with_random_bytes_has_one_session_and_no_tlvs(length):
+    """RFC 5357 section 4.2.1: MBZ is zero, the count goes on, and the padding is the sender's from its beginning."""
+    dice = random.Random(length)
+    packets = [twamp_packet(number, dice.randbytes(length - 14)) for number in range(3)]
+    with reflecting() as running:
+        answers = [running.ask(packet) for packet in packets]
+
+        assert {"stamp-answered": 3} == running.counters
+    for number, (packet, data) in enumerate(zip(packets, answers, strict=True)):
+        answer = read_answer(data)
+        assert (number, number, 0, 64) == (answer.sequence, answer.sender_sequence, answer.ssid, answer.sender_ttl)
+        assert packet[:14] == data[24:38]
+        assert bytes(2) == data[14:16] == data[38:40]
+        assert packet[14 : 14 + length - 41] == data[41:]
+
+
+def test_padding_that_looks_like_tlvs_is_no_tlv():
+    """Whatever a TWAMP sender writes behind byte 44 comes back as it was, 27 bytes later."""
+    padding = b"?" * 30 + stamp_peer.write_tlvs([(U, 3, bytes(4))]) * 5
+    with reflecting() as running:
+        data = running.ask(twamp_packet(0, padding))
+
+    assert padding[:-27] == data[41:]
+
+
+def test_one_source_cannot_take_all_sessions():
+    """Beyond its share a source is answered by its own numbers; others are counted as ever, and that is one event."""
+    with reflecting(packets_per_second=10_000) as running, udp("127.0.0.2") as other:
+        for ssid in range(MAX_SOURCE_SESSIONS + 3):
+            number = read_answer(running.ask(sender_packet(7, ssid=ssid + 1))).sequence
+            assert (0 if ssid < MAX_SOURCE_SESSIONS else 7) == number
+        running.sender, first = other, running.sender
+        assert 0 == read_answer(running.ask(sender_packet(7))).sequence
+        running.sender = first
+        assert 1 == read_answer(running.ask(sender_packet(8, ssid=1))).sequence
+
+        assert 3 == running.counters["stamp-sessions-full"]
+        assert [("127.0.0.1", "sessions-full")] == running.reported
+
+
+def test_a_refusal_is_reported_once_for_each_reason_and_source():
+    """What follows is in the counters; another reason, or another source, is another report."""
+    with authenticated() as running, udp("127.0.0.2") as other:
+        first = sender_packet(0, key=KEY)
+        running.ask(first)
+        for packet in (first, first, bytes(112), bytes(112)):
+            running.refuse(packet)
+        running.sender, sender = other, running.sender
+        running.refuse(bytes(112))
+        running.sender = sender
+
+        assert [("127.0.0.1", "replayed"), ("127.0.0.1", "bad-base-tag"), ("127.0.0.2", "bad-base-tag")] == [
+            (source, str(reason)) for source, reason in running.reported
+        ]
+        assert (2, 3) == (running.counters["stamp-replayed"], running.counters["stamp-bad-base-tag"])
+
+
+def test_sources_that_are_invented_do_not_fill_the_log():
+    """A bounded number of reports, all refusals counted."""
+    with reflecting() as running:
+        for number in range(MAX_REPORTED + 5):
+            running.reflector._note(f"10.0.{number >> 8}.{number & 255}", "rate-limited")
+
+        assert MAX_REPORTED == len(running.reported)
+        assert MAX_REPORTED + 5 == running.counters["stamp-rate-limited"]
+
+
 def test_requests_shorter_than_an_answer_are_dropped_in_the_kernel():
     """Or anybody could make us send more than he does."""
     with reflecting() as running:
@@ -278,6 +306,8 @@ def test_answers_in_all_are_rationed():
         running.ask(sender_packet(0))
 
         assert "stamp-rate-limited" == running.refuse(sender_packet(1))
+        assert "stamp-rate-limited" == running.refuse(sender_packet(2))
+        assert [("127.0.0.1", "rate-limited")] == running.reported
 
 
 def test_longer_than_any_frame_is_counted():

@@ -6,12 +6,14 @@ import os
 import resource
 import socket
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, UNKNOWN, Loss, Sample
-from meshwatchd.adapters.stamp_interop.sender import Series, _Sender, measure
+from meshwatchd.adapters.stamp_interop.loss import Loss
+from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, UNKNOWN, Sample
+from meshwatchd.adapters.stamp_interop.sender import Series, _Sender, measure, resolve
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import StandardProbe
 from meshwatchd.wire.auth import MacKey
@@ -86,7 +88,7 @@ def test_a_twamp_light_reflector_is_measured():
     with peer_reflector(Habits(is_twamp=True)) as peer:
         result, _ = _run(peer, wait_ns=2000 * MS)
 
-    assert (6, False) == (result.received, result.is_ssid_returned)
+    assert (6, False, (), 0) == (result.received, result.is_ssid_returned, result.tlvs, result.integrity_failures)
 
 
 def test_copies_and_late_answers_are_noticed():
@@ -203,3 +205,62 @@ def test_a_name_that_is_none_is_an_oserror():
     """For the command line to tell."""
     with pytest.raises(OSError, match=r"not known|failure"):
         measure(Series(address="no.such.invalid", port=1, probe=OPEN, count=1, interval_ns=1, wait_ns=1), print)
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_packets_leave_from_the_source_wanted_and_with_df(family):
+    """IP_PMTUDISC_PROBE: DF whatever the kernel believes of the path."""
+    here = "127.0.0.1" if family == socket.AF_INET else "::1"
+    port = free_port()
+    with socket.socket(family, socket.SOCK_DGRAM) as reflector:
+        reflector.bind((here, 0))
+        reflector.settimeout(5)
+        series = Series(
+            address=here,
+            port=reflector.getsockname()[1],
+            probe=OPEN,
+            count=1,
+            interval_ns=MS,
+            wait_ns=MS,
+            source=here,
+            source_port=port,
+            is_unfragmented=True,
+        )
+        with closing(_Sender(series, lambda _sample: None)) as sender:
+            sender._send()
+            level, option = (socket.IPPROTO_IP, 10) if family == socket.AF_INET else (socket.IPPROTO_IPV6, 23)
+            (opened,) = sender._sockets.values()
+            assert 3 == opened.getsockopt(level, option)
+        _, (source, source_port, *_) = reflector.recvfrom(2048)
+
+    assert (here, port) == (source, source_port)
+
+
+def test_a_source_that_is_none_is_named():
+    """Address and port, beside the kernel's words."""
+    series = Series(
+        address="127.0.0.1",
+        port=9,
+        probe=OPEN,
+        count=1,
+        interval_ns=MS,
+        wait_ns=MS,
+        source="192.0.2.1",
+        source_port=7,
+    )
+    with pytest.raises(OSError, match=r"from 192\.0\.2\.1 port 7: Cannot assign requested address"):
+        measure(series, lambda _sample: None)
+
+
+def test_a_name_is_looked_up_in_the_family_wanted():
+    """And written in numbers; an address of the other family is none."""
+    series = Series(address="localhost", port=9, probe=OPEN, count=1, interval_ns=MS, wait_ns=MS, family=socket.AF_INET)
+    assert ("127.0.0.1", socket.AF_INET) == (resolve(series).address, resolve(series).family)
+    with pytest.raises(OSError, match=r"not supported|No address"):
+        resolve(replace(series, address="::1"))
+
+
+def test_a_link_local_address_keeps_its_interface():
+    """Its number, where it has a name."""
+    series = Series(address="fe80::1%lo", port=9, probe=OPEN, count=1, interval_ns=MS, wait_ns=MS)
+    assert f"fe80::1%{socket.if_nametoindex('lo')}" == resolve(series).address

@@ -64,6 +64,29 @@ def test_a_full_table_keeps_those_that_are_alive():
     assert 1 == len(sessions)
 
 
+def test_a_source_has_its_share_and_no_more():
+    """Of an address, or of an IPv6 /64, whose addresses cost nothing; its idle sessions give way to new ones."""
+    sessions = Sessions(limit=10, source_limit=2)
+    many = [("2001:db8::1", 1, b"", 0), ("2001:db8::2", 1, b"", 0), ("2001:db8::3%eth0", 1, b"", 0)]
+    assert [True, True, False] == [sessions.session(key, 0) is not None for key in many]
+    assert sessions.session(("2001:db8:0:1::1", 1, b"", 0), 0) is not None
+    assert sessions.session(KEY, 0) is not None
+    assert sessions.session(many[2], IDLE_NS) is not None
+    assert 4 == len(sessions)
+    assert sessions.session(many[1], IDLE_NS - 1) is not None
+
+
+def test_an_idle_session_of_another_source_gives_way_when_all_are_in_use():
+    """And its source may have new ones after that."""
+    sessions = Sessions(limit=2, source_limit=2)
+    for port in (1, 2):
+        assert sessions.session(("10.0.0.1", port, b"", 0), 0) is not None
+    for port in (1, 2):
+        assert sessions.session(("10.0.0.2", port, b"", 0), IDLE_NS) is not None
+    assert sessions.session(("10.0.0.1", 1, b"", 0), IDLE_NS) is None
+    assert sessions.session(("10.0.0.1", 1, b"", 0), 2 * IDLE_NS) is not None
+
+
 @pytest.mark.parametrize("later_ns", [IDLE_NS, 2 * IDLE_NS])
 def test_a_sender_that_was_silent_starts_afresh(later_ns):
     """Its clock may have been set back since."""
