@@ -387,7 +387,7 @@ class Engine:
     def _announce(self, now: int) -> Iterator[Output]:
         legs: dict[tuple[int, peer_views.View], Leg] = {}
         for conductor in self.state.conductors.values():
-            legs.update(conductor.watch.legs())
+            legs.update(conductor.watch.legs(conductor.mover.active))
         up, known = peer_views.encode(legs)
         bits = self.state.unrest.bits(now)
         up, known = up | bits, known | bits

@@ -1,13 +1,17 @@
 """The mesh as the daemon understands it: locations, leaders, standbys and the paths between locations.
 
-A *path* joins two locations through one relay on each side. Rank 0 is the mesh's own path (leader to leader); the
-other ranks combine leaders and standbys and run over standby links of our own:
+A *path* joins two locations through one relay on each side. Rank 0 is the mesh's own path, from leader to leader. The
+other ranks are standby links of our own, one between any two relays:
 
     location cloud                 location onprem
       b3 --overlay-- b1 ==kilo0== a1 --overlay-- a3        rank 0
       b3 --overlay-- b2 ===mw0=== a1 --overlay-- a3        rank 1
       b3 --overlay-- b1 ===mw1=== a2 --overlay-- a3        rank 2
       b3 --overlay-- b2 ===mw2=== a2 --overlay-- a3        rank 3
+      b3 --overlay-- b1 ===mw3=== a1 --overlay-- a3        rank 4
+
+A standby link and its rank depend on its two relays and on nobody's being the leader. So when Kilo moves a leader from
+one relay to another, all standby links stay as they are, with the traffic on them.
 
 Numbers are derived from the sorted names alone, so all nodes agree on them without talking to each other. A pair's
 number matters to the nodes of its two locations only, so pairs that share none may have the same: the pairs of up to
@@ -27,7 +31,7 @@ from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import LocationName, NodeName, PairIndex, PathNumber
 
 RANKS_PER_PAIR = 8
-"""Paths a pair of locations may have; two locations with a leader and one standby each have four."""
+"""Paths a pair of locations may have; two locations with a leader and one standby each have five."""
 
 LINKS_PER_PAIR = RANKS_PER_PAIR - 1
 
@@ -86,18 +90,32 @@ PathKey = tuple[tuple[LocationName, LocationName], tuple[NodeName, NodeName], bo
 
 
 class Path(msgspec.Struct, frozen=True, kw_only=True):
-    """One way between two locations: a relay on each side, in the order of the locations' names."""
+    """One way between two locations: a relay on each side, in the order of the locations' names.
+
+    Attributes:
+        rank: the same for all nodes, whoever leads.
+        preference: the lowest is taken first. The mesh's own path is 0.
+        is_between_leaders: both relays lead their locations. A standby link between them avoids the mesh's tunnel
+            alone, so it is the last that is taken.
+    """
 
     number: PathNumber
     pair: PairIndex
     rank: int
+    preference: int
     locations: tuple[LocationName, LocationName]
     relays: tuple[NodeName, NodeName]
+    is_between_leaders: bool = False
 
     @property
     def is_primary(self) -> bool:
         """Whether this is the mesh's own path."""
         return self.rank == 0
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether this is a standby link between the two leaders."""
+        return self.is_between_leaders and not self.is_primary
 
     @property
     def key(self) -> PathKey:
@@ -220,7 +238,7 @@ def build_mesh(locations: Iterable[Location], nodes: Iterable[Node], *, with_imp
 
     Raises:
         ProfileError: a location names a node that does not exist or lives elsewhere, a node names no location, or a
-            pair of locations has more than RANKS_PER_PAIR paths.
+            pair of locations has more than LINKS_PER_PAIR standby links.
     """
     ordered = tuple(sorted(locations, key=lambda location: location.name))
     members = tuple(sorted(nodes, key=lambda node: node.name))
@@ -235,7 +253,7 @@ def _build(ordered: tuple[Location, ...], members: tuple[Node, ...], with_imposs
     relays = {node.name: node for node in members}
     paths = (
         path
-        for path in _enumerate_paths(ordered)
+        for path in _enumerate_paths(ordered, members)
         if with_impossible or path.is_primary or can_link(*(relays[name] for name in path.relays))
     )
     return Mesh(locations=ordered, nodes=members, paths=tuple(paths))
@@ -283,33 +301,68 @@ def _check_membership(locations: tuple[Location, ...], nodes: tuple[Node, ...]) 
                 raise ProfileError(f"location {location.name} names {relay}, which is not one of its nodes")
 
 
-def _enumerate_paths(locations: tuple[Location, ...]) -> Iterator[Path]:
+def _enumerate_paths(locations: tuple[Location, ...], nodes: tuple[Node, ...]) -> Iterator[Path]:
+    places = {location.name: _places(location, nodes) for location in locations}
     for (place, first), (other_place, second) in itertools.combinations(enumerate(locations), 2):
-        index = pair_number(place, other_place, len(locations))
-        ranked = sorted(
-            itertools.product(range(len(first.relays())), range(len(second.relays()))),
-            key=lambda ranks: (sum(ranks), ranks[1]),
-        )
-        if len(ranked) > RANKS_PER_PAIR:
+        pair = pair_number(place, other_place, len(locations))
+        links = _rank_links(first, second, places[first.name], places[second.name])
+        if len(links) > LINKS_PER_PAIR:
             raise ProfileError(
-                f"{first.name} and {second.name} have {len(ranked)} paths, at most {RANKS_PER_PAIR} are supported;"
-                " declare fewer standbys"
+                f"{first.name} and {second.name} have {len(links)} standby links, at most {LINKS_PER_PAIR} are"
+                " supported; declare fewer standbys"
             )
-        for rank, (one, other) in enumerate(ranked):
+        ranked = [(0, (first.leader, second.leader)), *links]
+        for preference, (rank, relays) in enumerate(ranked):
             yield Path(
-                number=PathNumber(index * RANKS_PER_PAIR + rank),
-                pair=index,
+                number=PathNumber(pair * RANKS_PER_PAIR + rank),
+                pair=pair,
                 rank=rank,
+                preference=preference,
                 locations=(first.name, second.name),
-                relays=(first.relays()[one], second.relays()[other]),
+                relays=relays,
+                is_between_leaders=relays == (first.leader, second.leader),
             )
+
+
+def _rank_links(
+    first: Location, second: Location, first_places: dict[NodeName, int], second_places: dict[NodeName, int]
+) -> list[tuple[int, tuple[NodeName, NodeName]]]:
+    """The standby links of a pair with their ranks, the preferred first; none where nobody stands by."""
+    relays = [first.relays(), second.relays()]
+    chosen = sorted(
+        itertools.product(range(len(relays[0])), range(len(relays[1]))),
+        key=lambda places: (places == (0, 0), sum(places), places[1]),
+    )
+    if len(chosen) == 1:
+        return []
+    ends = [(relays[0][one], relays[1][other]) for one, other in chosen]
+    return [((first_places[a] + len(relays[0]) * second_places[b]) or len(chosen), (a, b)) for a, b in ends]
+
+
+def _places(location: Location, nodes: Sequence[Node]) -> dict[NodeName, int]:
+    """A number for each of K relays, below K, that mostly stays the same when other nodes become relays.
+
+    It is the relay's index among all nodes of the location modulo K, or the next that is free.
+    """
+    names = [node.name for node in nodes if node.location == location.name]
+    relays = frozenset(location.relays())
+    places: dict[NodeName, int] = {}
+    for index, name in enumerate(names):
+        if name in relays:
+            places[name] = next(
+                place
+                for place in ((index + step) % len(relays) for step in range(len(relays)))
+                if place not in places.values()
+            )
+    return places
 
 
 def relays_print(paths: Sequence[Path]) -> int:
-    """One byte that stands for what the ranks of a pair mean; never 0.
+    """One byte that stands for what the ranks of a pair mean, whoever leads; never 0.
 
     Args:
-        paths: all paths of one pair, by rank.
+        paths: all paths of one pair.
     """
-    text = ";".join("/".join((*path.locations, *path.relays)) for path in paths)
+    links = sorted((path for path in paths if not path.is_primary), key=lambda path: path.rank)
+    text = ";".join("/".join((*path.locations, *path.relays)) for path in links or paths)
     return zlib.crc32(text.encode()) % 255 + 1

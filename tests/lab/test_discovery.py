@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 EVERYBODY = ("a1", "a2", "a3", "b1", "b2", "b3")
 LEADERS = {"site-a1": "a1", "site-b1": "b1"}
-PATHS = [("a1", "b1"), ("a2", "b1"), ("a1", "b2"), ("a2", "b2")]
+PATHS = [("a1", "b1"), ("a2", "b1"), ("a1", "b2"), ("a2", "b2"), ("a1", "b1")]
 
 
 @pytest.fixture(scope="module")

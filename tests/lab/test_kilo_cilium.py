@@ -17,7 +17,7 @@ from tests.support.stage import QUICK, stage
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 LEADERS = {"a1": "site-a1", "b1": "site-b1"}
-PATHS = [("a1", "b1"), ("a2", "b1"), ("a1", "b2"), ("a2", "b2")]
+PATHS = [("a1", "b1"), ("a2", "b1"), ("a1", "b2"), ("a2", "b2"), ("a1", "b1")]
 
 
 @pytest.fixture(scope="module")

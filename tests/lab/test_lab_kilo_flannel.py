@@ -206,7 +206,7 @@ def test_daemon_configuration_describes_this_mesh(lab):
         mesh = build_mesh(settings.mesh.location, settings.mesh.node)
 
         assert node == settings.daemon.node
-        assert 4 == len(mesh.paths)
+        assert 5 == len(mesh.paths)
         assert lab.topology.nodes[node].public_ip == mesh.node(node).standby_endpoint
         if mesh.node(node).standby_public_key is not None:
             private = output(lab, node, "cat", "/var/lib/meshwatchd/standby.key")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from meshwatchd.model.settings import SECOND, Mode, PolicySettings
 from tests.sim.clones import made_once
-from tests.sim.world import Adjust, World, as_it_is
+from tests.sim.parts import as_it_is
+from tests.sim.world import Adjust, World
 
 
 def healthy_world(

@@ -14,7 +14,7 @@ from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.mtu import SizeAnswered, SizePlan, SizeUnsent
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.policy_state import PolicyState
-from meshwatchd.model.settings import MS
+from meshwatchd.model.settings import MS, Settings
 from tests.sim.faults import Leg
 from tests.sim.sizes import SizeRequest
 
@@ -134,3 +134,8 @@ class SimNode:
     def conductor(self) -> Conductor:
         """What the engine knows of the lab's only pair."""
         return self.engine.state.conductors[0]
+
+
+def as_it_is(settings: Settings) -> Settings:
+    """No change of settings."""
+    return settings

@@ -116,7 +116,7 @@ def test_with_both_relays_of_the_path_in_use_dead_the_leaders_bring_traffic_home
     assert world.run_until(lambda: set(_ranks(world).values()) == {3}, limit_ns=3 * SECOND), world.story()
     world.run(SECOND)
     world.faults[:] = [faults.dead("a2"), faults.dead("b2")]
-    assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=5 * SECOND), world.story()
+    assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=6 * SECOND), world.story()
 
 
 MEMBERS = 248

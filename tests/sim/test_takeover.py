@@ -74,7 +74,10 @@ def test_the_new_leader_is_watched_like_the_old_one():
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_standby_that_carries_traffic_becomes_leader(seed):
-    """b1's overlay dies, traffic goes over b2, Kilo makes b2 leader: not a packet is lost on the way to its path."""
+    """b1's overlay dies, traffic goes over b2, Kilo makes b2 leader: the path stays, and no packet is lost.
+
+    The way back to Kilo's own path is not held up by b1, which sees neither path work.
+    """
     world = settled_world(seed=seed)
     world.faults.append(faults.overlay_black_hole("b1"))
     moved = lambda: not world.loses([("a3", "b3"), ("a2", "b3"), ("a3", "b2")])  # noqa: E731
@@ -83,14 +86,16 @@ def test_the_standby_that_carries_traffic_becomes_leader(seed):
     began = world.now
     world.change(B2_LEADS)
 
-    lost = _run_watching(world, 15 * SECOND, [("a3", "b3"), ("a2", "b3"), ("a3", "b2"), ("a1", "b3")])
-    assert [] == lost, world.story(since=began)
+    crossings = [("a3", "b3"), ("a2", "b3"), ("a3", "b2"), ("a1", "b3")]
+    assert [] == _run_watching(world, 3 * SECOND, crossings), world.story(since=began)
+    assert {("b2", "a1")} == {node.conductor.mover.active.relays for node in world.nodes.values()}
+    assert {1} == {node.conductor.mover.active.rank for node in world.nodes.values()}, world.story(since=began)
+    assert 1 == len(world.nodes["b1"].rules), "it leads no more, and its pods go the way of the others"
+    assert [] == world.facts(out.OverrideRetired, since=began)
+
+    assert [] == _run_watching(world, 60 * SECOND, crossings, step_ns=20 * MS), world.story(since=began)
     healthy = [name for name in world.nodes if name != "b1"]
-    assert all(world.nodes[name].conductor.parting is None for name in healthy), world.story(since=began)
     assert set() == set().union(*(world.nodes[name].rules for name in healthy)), world.story(since=began)
-    retired = {told.node for told in world.facts(out.OverrideRetired, since=began)}
-    assert {"a2", "a3", "b2", "b3"} <= retired, world.story(since=began)
-    assert {("b1", 51830), ("b1", 51832)} >= set(world.kernels["a1"].links.values())
 
 
 def test_a_path_that_the_mesh_still_has_is_kept_when_a_member_comes():
@@ -201,10 +206,10 @@ def _break_tunnel(world: ChangingWorld, duration_ns: int) -> None:
 @pytest.mark.parametrize("told", ["by the kernel", "by its own look", ""])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_kilo_that_starts_again_is_no_fault(seed, told):
-    """kilo0 of b1 is made anew within 0.2 s: nobody is accused, nothing moves. The same silence untold is a fault.
+    """kilo0 of b1 is made anew within 0.2 s: nobody is accused. The same silence untold is a fault.
 
-    Where its peers alone have gone the kernel tells nothing: b1 looks when it misses an answer, and the others have
-    missed some by then.
+    Traffic may leave the path meanwhile: it comes home when Kilo has finished. Where its peers alone have gone the
+    kernel tells nothing: b1 looks when it misses an answer, and the others have missed some by then.
     """
     world = settled_world(seed=seed)
     began = world.now
@@ -218,8 +223,13 @@ def test_kilo_that_starts_again_is_no_fault(seed, told):
         world.stir("b1", is_rebuilding=True)
     world.run(3 * SECOND)
 
-    moves = world.facts(out.FailoverApplied, since=began)
-    assert bool(told) == (not moves and not world.accusations(since=began)), world.story(since=began)
+    assert bool(told) == (not world.accusations(since=began)), world.story(since=began)
+    assert [] == world.loses(world.crossings("cloud", "onprem")), world.story(since=began)
+    assert world.run_until(lambda: _is_at_home(world), limit_ns=90 * SECOND), world.story(since=began)
+
+
+def _is_at_home(world: ChangingWorld) -> bool:
+    return all(node.conductor.mover.active.is_primary for node in world.nodes.values())
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -235,12 +245,12 @@ def test_a_leader_change_by_kilo_is_followed_within_three_seconds_and_is_no_faul
     assert world.run_until(lambda: _leaders(world) == {"b2", "a1"}, limit_ns=3 * SECOND), world.story(since=began)
     world.run(4 * SECOND)
     assert set() == world.accusations(since=began), world.story(since=began)
-    assert [] == world.facts(out.FailoverApplied, since=began), world.story(since=began)
     assert [] == world.loses(world.crossings("cloud", "onprem"))
+    assert world.run_until(lambda: _is_at_home(world), limit_ns=90 * SECOND), world.story(since=began)
 
 
-def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_all_the_same():
-    """Kilo takes kilo0 down and does not come back: after 0.4 s patience is over."""
+def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_at_once_and_named_when_patience_is_over():
+    """Kilo takes kilo0 down and does not come back: nobody is accused for 0.4 s."""
     world = settled_world()
     began = world.now
     _break_tunnel(world, 60 * SECOND)
@@ -248,8 +258,9 @@ def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_all_the_same():
 
     moved = world.run_until(lambda: bool(world.facts(out.FailoverApplied, since=began)), limit_ns=SECOND)
     assert moved, world.story(since=began)
-    assert world.now - began >= 390 * MS
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)
+    assert world.run_until(lambda: bool(world.accusations(since=began)), limit_ns=SECOND), world.story(since=began)
+    assert world.now - began >= 390 * MS
 
 
 def test_a_pin_is_on_a_path_and_not_on_its_rank():

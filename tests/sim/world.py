@@ -26,7 +26,7 @@ from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, PolicySett
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import OVERLAY_MESH, PROFILES
 from tests.sim.faults import Fault, Leg, Slow
-from tests.sim.parts import JITTER_NS, Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake, Way
+from tests.sim.parts import JITTER_NS, Boot, Delivery, Reply, Request, SimNode, Switched, Told, Wake, Way, as_it_is
 from tests.sim.routes import LOOP, Routes, legs_of, way_of
 from tests.sim.sizes import SizeRequest, SizeTraffic
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
@@ -34,20 +34,13 @@ from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 NETLINK_NS = 50_000
 
 QUIET = (out.SessionChanged, out.SessionSuspected, out.SuspicionCleared)
-
-SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)
-"""Verdicts that accuse nobody."""
+SETTLED = (FaultCode.NONE, FaultCode.UNDETERMINED)  # verdicts that accuse nobody
 
 _TICK, _NO_WORD = ev.Tick(), ev.Banner()
 _JITTER_BITS = JITTER_NS.bit_length()
 _NO_WAY = None, Way((), (), 0, 0)
 
 Adjust = Callable[[Settings], Settings]
-
-
-def as_it_is(settings: Settings) -> Settings:
-    """No change."""
-    return settings
 
 
 class World:
@@ -239,9 +232,17 @@ class World:
             self._followed[name] = frozenset(self._as_its_fellow_has_them(name))
         return self._followed[name]
 
+    def _word_of(self, name: str, sender: str) -> ev.Banner:
+        """What a node without a daemon says of its paths: what the last daemon of its location does."""
+        fellow = self._fellow(name)
+        return _NO_WORD if fellow is None else fellow.says_to(sender)
+
+    def _fellow(self, name: str) -> SimNode | None:
+        return next((self.nodes[n] for n in reversed(self.names) if self.locations[n] == self.locations[name]), None)
+
     def _as_its_fellow_has_them(self, name: str) -> Iterator[Rule]:
-        fellows = [each for each in self.names if self.locations[each] == self.locations[name]]
-        for conductor in self.nodes[fellows[-1]].engine.state.conductors.values() if fellows else ():
+        fellow = self._fellow(name)
+        for conductor in () if fellow is None else fellow.engine.state.conductors.values():
             yield from self._planner_of(name).override(conductor.mover.active)
 
     def _engine(self, name: str) -> Engine:
@@ -273,7 +274,7 @@ class World:
             node = nodes.get(name)
             if node is None:
                 if isinstance(delivery, Request):
-                    self._answer(name, _NO_WORD, 1, delivery)
+                    self._answer(name, self._word_of(name, delivery.sender), 1, delivery)
             # Nearly all deliveries are probes and their answers.
             elif type(delivery) is Request and node.is_running and node.held is None:
                 self._reflect(node, delivery)

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.engine import Engine
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.model import events as ev
@@ -121,6 +123,21 @@ class Bench:
                 coordination=message,
             )
         )
+
+    def vouch(self) -> None:
+        """Every peer says that the primary path works, in its answers from here on."""
+        for peer in {str(plan.peer) for plan in self.plans.values()} - {self.engine.state.node}:
+            self._say(peer, Leg.ALIVE)
+
+    def object(self, *peers: str) -> None:
+        """These peers say that it does not."""
+        for peer in peers:
+            self._say(peer, Leg.DEAD)
+
+    def _say(self, peer: str, leg: Leg) -> None:
+        up, known = encode({(int(self.conductor.watch.index), View.RELAY_PATH): leg})
+        # Words about a pair count from a node that means the same relays by its ranks.
+        self.banners[peer] = ev.Banner(view_up=up, view_known=known, active=(self.conductor.active,))
 
     def _carry_out(self, output: out.Output) -> None:
         if isinstance(output, out.ConfigureSessions):

@@ -5,7 +5,7 @@
       a2 standby  .12  10.244.2.0/24       b2 standby  .12  10.244.5.0/24
       a3 member   .13  10.244.3.0/24       b3 member   .13  10.244.6.0/24
 
-Path 0 is a1-b1 over kilo0, path 1 a1-b2 over mw0, path 2 a2-b1 over mw1, path 3 a2-b2 over mw2.
+Path 0 is a1-b1 over kilo0, path 1 a1-b2 over mw0, path 2 a2-b1 over mw1, path 3 a2-b2 over mw2, path 4 a1-b1 over mw3.
 """
 
 from __future__ import annotations
@@ -33,6 +33,20 @@ def declared_mesh() -> MeshSettings:
         Location(name=LocationName("cloud"), leader=NodeName("b1"), standbys=(NodeName("b2"),)),
     )
     return MeshSettings(location=locations, node=tuple(_node(number) for number in range(6)))
+
+
+def led_by(leader: str) -> MeshSettings:
+    """The `[mesh]` section where another relay of its location leads, and who led stands by."""
+    mesh = declared_mesh()
+    locations = tuple(
+        msgspec.structs.replace(
+            each, leader=NodeName(leader), standbys=tuple(name for name in each.relays() if name != leader)
+        )
+        if leader in each.standbys
+        else each
+        for each in mesh.location
+    )
+    return msgspec.structs.replace(mesh, location=locations)
 
 
 def _node(number: int) -> Node:

@@ -119,13 +119,13 @@ class Stage:
         return wait_until(agreed, timeout_s=RESTORE_S, what="both sides and their members to switch", poll_s=0.5)
 
     def expected_overrides(self, rank: int) -> tuple[str, ...]:
-        """Who must divert traffic for a path: a relaying leader alone, or everybody but the leader it goes around."""
+        """The nodes that must divert traffic for a path: all but a leader that it goes around."""
         relays = self.relays(rank)
         return tuple(
             node
             for node in self.nodes
             for leader in (self.lab.topology.location_of(node).leader,)
-            if (node == leader) == (leader in relays)
+            if node != leader or leader in relays
         )
 
     def wait_ranks(self, rank: int) -> None:

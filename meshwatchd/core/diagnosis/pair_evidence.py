@@ -52,6 +52,9 @@ RECENT_NS = 3_000_000_000
 INBOUND_NS = 1_000_000_000
 """A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
 
+VOUCH_NS = 5_000_000_000
+"""How old a word for the primary path may be: in large meshes a node speaks of one window of pairs after the other."""
+
 MIN_EXPECTED = 2
 """Of fewer regular probes that should have come, silence says nothing."""
 
@@ -157,7 +160,8 @@ class PairWatch:
 
     def _remote_relays(self, relay: Callable[[Path, FlowClass], tuple[Session, ...]]) -> Iterator[Session]:
         for path in self.paths:
-            yield from (s for s in relay(path, FlowClass.FRESH) if s.plan.peer == path.relay_in(self.remote))
+            if not path.is_spare:
+                yield from (s for s in relay(path, FlowClass.FRESH) if s.plan.peer == path.relay_in(self.remote))
 
     def _concerns(self, plan: SessionPlan) -> bool:
         """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
@@ -196,7 +200,11 @@ class PairWatch:
 
     def replacing(self, active: Path) -> tuple[Session, ...]:
         """What tells whether another path could be taken, and whether this node hears anything at all."""
-        return *self.loop, *(s for path in self.paths if path is not active for s in self.group(path).sessions)
+        others = [path for path in self.paths if path is not active]
+        standbys = [path for path in others if not path.is_spare]
+        if any(self.group(path).is_good and not self.group(path).is_suspect for path in standbys):
+            others = standbys
+        return *self.loop, *(s for path in others for s in self.group(path).sessions)
 
     def explaining(self) -> tuple[Session, ...]:
         """What tells why the primary path is broken."""
@@ -314,9 +322,34 @@ class PairWatch:
         """
         return plan.peer in behind and self._surroundings.crosses_overlay(plan)
 
-    def legs(self) -> dict[tuple[int, View], Leg]:
-        """What this node tells others about its own legs."""
-        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._doubt()}
+    def is_vouched_for(self, active: Path, views: PeerViews, now: int) -> bool:
+        """Whether nodes behind both leaders say that the primary path works, and none says that it does not.
+
+        The leaders' own probes cross no overlay, and those of any other relay only its own. A location whose members
+        are all silent, or that has none, is asked nothing.
+
+        Args:
+            active: the path that traffic is on.
+            views: what peers have said.
+            now: nanoseconds.
+        """
+        here = [name for name in self._neighbours if name != self.own_leader]
+        said = [] if self.is_leader else [self._own_path(active)]
+        return self._is_fine(here, said, views, now) and self._is_fine(self._witnesses, [], views, now)
+
+    def _is_fine(self, members: Iterable[NodeName], said: list[Leg], views: PeerViews, now: int) -> bool:
+        since = now - VOUCH_NS
+        heard = [name for name in members if views.was_heard(name, since=since)]
+        words = [*said, *(views.read(name, self.index, View.RELAY_PATH, since=since) for name in heard)]
+        return not words or (Leg.ALIVE in words and Leg.DEAD not in words)
+
+    def legs(self, active: Path) -> dict[tuple[int, View], Leg]:
+        """What this node tells others about its own legs.
+
+        Args:
+            active: the path that traffic is on.
+        """
+        legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._own_path(active)}
         if self.is_leader:
             legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
             legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
@@ -324,6 +357,12 @@ class PairWatch:
             legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
             legs[self.index, View.LEADER_IPIP] = _standing(self.ipip)
         return legs
+
+    def _own_path(self, active: Path) -> Leg:
+        """The primary path as this node sees it; nothing where the path in use is as bad here: then it is this node."""
+        doubt, in_use = self._doubt(), self.group(active)
+        is_bad = bool(in_use.sessions) and (in_use.is_suspect or not in_use.is_good)
+        return Leg.UNKNOWN if doubt is Leg.DEAD and is_bad and active is not self.primary else doubt
 
     def _doubt(self) -> Leg:
         """The word by which the others are told to look: this node's own probes speak against the path."""

@@ -95,6 +95,11 @@ class PeerViews:
         """Whether a peer's daemon has not been heard for so long that nothing can be agreed with it."""
         return now - self._latest.get(peer, (None, 0))[1] >= LOST_NS
 
+    def was_heard(self, peer: str, *, since: int) -> bool:
+        """Whether a peer has been heard since an instant."""
+        latest = self._latest.get(peer)
+        return latest is not None and latest[1] >= since
+
     def is_admin_down(self, peer: str, now: int) -> bool:
         """Whether a peer's last word was that it is taken out of service."""
         banner, heard_at = self._latest.get(peer, (None, 0))

@@ -181,7 +181,8 @@ class Agreement:
             return Reason.MODE
         if message.generation <= context.mover.generation:
             return Reason.STALE
-        if message.reason is not Reason.OPERATOR and context.unrest.is_on(context.watch.remote, now):
+        is_homeward = target.is_primary and message.reason is not Reason.OPERATOR
+        if is_homeward and context.unrest.is_on(context.watch.remote, now):
             return Reason.CHANGING
         if message.reason is not Reason.OPERATOR and context.damper.exhausted(now):
             return Reason.BUDGET
@@ -204,7 +205,7 @@ class Agreement:
         return Reason.PINNED if is_leaving else None
 
     def _knows_better(self, target: Path, sender: NodeName, now: int) -> bool:
-        """Whether a lower rank answers and its own relays may still be about to take it.
+        """Whether a preferred path answers and its own relays may still be about to take it.
 
         A sender that relays that path knows why it does not; and relays that have not moved by the time a proposal
         would have run out never will.
@@ -213,7 +214,7 @@ class Agreement:
         down_since = self._context.watch.group(self._context.mover.active).down_since
         return (
             isinstance(decision, Move)
-            and decision.target.rank < target.rank
+            and decision.target.preference < target.preference
             and sender not in decision.target.relays
             and now - down_since < PATIENCE_NS
         )
@@ -227,7 +228,10 @@ class Agreement:
         if message.reason is Reason.OPERATOR:
             return group.is_good
         if message.reason in (Reason.RESTORED, Reason.PINNED):
-            return is_restored(group, self._wait_to_restore_ns // 2, now)
+            is_vouched_for = not target.is_primary or watch.is_vouched_for(
+                self._context.mover.active, self._context.views, now
+            )
+            return is_vouched_for and is_restored(group, self._wait_to_restore_ns // 2, now)
         if message.reason is Reason.TOO_SMALL:
             is_wanted = self._context.settings.mtu.move and self._context.is_cramped(self._context.mover.active)
             return is_wanted and group.is_good and not self._context.is_cramped(target)

@@ -12,7 +12,7 @@ from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
 from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide
 from meshwatchd.core.failover.state_machine import Intent, MoveState
-from meshwatchd.core.failover.switchover import Execution
+from meshwatchd.core.failover.switchover import HOMEWARD, Execution
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import Legacy
@@ -28,7 +28,7 @@ from meshwatchd.model.outputs import (
     PathSuppressed,
     VerdictChanged,
 )
-from meshwatchd.model.plan import Rule
+from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.topology import Path, PathKey
@@ -48,8 +48,6 @@ HOLD_DELAY_NS = 200 * MS
 
 UNDO_NS = 60 * SECOND
 """How long the way back from an unconfirmed failover is tried: a path that is bad for longer is not gone back to."""
-
-HOMEWARD = (Reason.RESTORED, Reason.PINNED)
 
 ADVICE_DELAY_NS = 1 * SECOND
 """Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
@@ -124,7 +122,7 @@ class Conductor:
             return min(self.next_review, self.mover.next_step)
         return self.next_review
 
-    def change(self, watch: PairWatch, planner: Planner, now: int, *, is_enforcing: bool) -> None:
+    def change(self, watch: PairWatch, planner: Planner, now: int, *, is_enforcing: bool) -> Switch:
         """Go on with the same pair in another mesh.
 
         Args:
@@ -132,6 +130,10 @@ class Conductor:
             planner: of that mesh.
             now: nanoseconds.
             is_enforcing: as in `PairContext`.
+
+        Returns:
+            What the path in use needs on this node from here on: a leader that a path bypasses has no policy rule, and
+            gets one when it leads no more.
         """
         context, before, planned = self.context, self.watch, self.context.planner
         self.watch = context.watch = watch
@@ -147,10 +149,17 @@ class Conductor:
         self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
         if before.relays_print != watch.relays_print or not watch.group(watch.primary).is_proven:
             self._started = now
-        active = self._successor(self.mover.active, planned, now)
+        left = self.mover.active
+        active = self._successor(left, planned, now)
         self.mover.change(watch.paths, active)
         if self.parting is not None:
             self.parting.restart(now)
+            return Switch()
+        had, needs = planned.override(left), planner.override(active)
+        return Switch(
+            add=tuple(rule for rule in needs if rule not in had),
+            delete=tuple(rule for rule in had if rule not in needs),
+        )
 
     def _forgive(self, now: int) -> None:
         """Drop doubt that arose while the mesh's own agents rewrote it: slow sessions would keep it for a minute."""
@@ -166,11 +175,7 @@ class Conductor:
         twin = next((path for path in watch.paths if path.key == active.key), None)
         if active.is_primary:
             return twin or watch.primary
-        if twin is not None and (planned.stands_on(active), planned.override(active), active.number) == (
-            planner.stands_on(twin),
-            planner.override(twin),
-            twin.number,
-        ):
+        if twin is not None and planner.place_of(twin) == planned.place_of(active):
             return twin
         devices, tables = planned.stands_on(active)
         self.part(active.key, Legacy(planned.override(active), devices, tables), now)
@@ -421,8 +426,6 @@ class Conductor:
     def _decide(self, now: int) -> Decision:
         if self.watch.is_deaf(now):
             return Stay("this node does not hear its own reflector: nobody is accused on its word")
-        if self.context.unrest.is_on(self.watch.remote, now):
-            return Stay("the mesh's own agent is rewriting it at this moment")
         undoing = self._undoing(now)
         if undoing is not None:
             return undoing
@@ -462,6 +465,8 @@ class Conductor:
             is_cramped=context.is_cramped,
             moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
             pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
+            is_unsettled=context.unrest.is_on(self.watch.remote, now),
+            is_vouched_for=lambda: self.watch.is_vouched_for(active, context.views, now),
             storm_since=context.storm.began(now),
         )
 

@@ -1,7 +1,7 @@
 """Leaving a path that is no part of the mesh any more while traffic is still on it: make before break.
 
-A leader change may take away the very path a failover went to: the standby relay has become the leader, and the mesh's
-own path runs where the standby link ran. The override in the kernel and everything it stands on (its table, its link)
+A change of the mesh may take away the very path a failover went to: one of its relays relays no more, or the
+locations are numbered anew. The override in the kernel and everything it stands on (its table, its link)
 are left as they are until something better is known to work:
 
     1. the same two relays over their new link, where the mesh still has that path

@@ -38,17 +38,23 @@ def _is_never(_path: Path) -> bool:
     return False
 
 
+def _is_always() -> bool:
+    return True
+
+
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What the decision about one pair rests on.
 
     Attributes:
-        paths: those that may be used, by rank; banned ones are left out.
+        paths: those that may be used, the preferred first; banned ones are left out.
         home: the path to come back to: the mesh's own, or the one that is pinned.
         is_pinned: an operator has moved traffic here: there is no coming back by itself.
         is_drained: whether a relay of a path is being taken out of service.
         is_suppressed: whether a path has flapped too much to be come back to.
         pause: the order by which nothing moves by itself.
         shares_relay: whether a path enters the mesh by the same relay of this location as the path in use.
+        is_unsettled: whether the mesh's own agent is rewriting the primary path at this moment.
+        is_vouched_for: whether nodes behind both relays say that the primary path works.
         storm_since: when most locations went bad at once; 0 where they have not.
     """
 
@@ -66,6 +72,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     is_cramped: Callable[[Path], bool] = _is_never
     moves_for_size: bool = False
     pause: Order | None = None
+    is_unsettled: bool = False
+    is_vouched_for: Callable[[], bool] = _is_always
     storm_since: int = 0
 
 
@@ -75,7 +83,8 @@ def decide(situation: Situation, damper: Damper, now: int) -> Decision:
     A path that an operator chose is kept until it breaks. A path is left only when it is condemned or its relay is
     drained, and only for one that answers now: each of its sessions has answered a probe sent after the suspicion
     began. Home is taken back only when it has been clean for the wait to restore, the hold-down is over, and it has not
-    been flapping.
+    been flapping; and the primary path only on the word of nodes behind both of its relays, which cross the overlays
+    that relays do not, and not while the mesh's own agent rewrites it.
     """
     group = situation.group(situation.active)
     if group.is_down:
@@ -95,11 +104,13 @@ def is_restored(primary: Group, wait_ns: int, now: int) -> bool:
 def _return_home(situation: Situation, damper: Damper, now: int) -> Decision:
     home = situation.home
     is_wanted = situation.active is not home and situation.is_revertive and not situation.is_pinned
-    if not is_wanted or situation.pause is not None or home not in situation.paths:
+    is_held = situation.pause is not None or (home.is_primary and situation.is_unsettled)
+    if not is_wanted or is_held or home not in situation.paths:
         return Stay()
     is_due = now - situation.moved_at >= damper.hold_down_ns(now)
     is_fit = not (situation.is_drained(home) or situation.is_suppressed(home) or situation.is_cramped(home))
-    if is_due and is_fit and is_restored(situation.group(home), situation.wait_to_restore_ns, now):
+    is_proven = is_restored(situation.group(home), situation.wait_to_restore_ns, now)
+    if is_due and is_fit and is_proven and (not home.is_primary or situation.is_vouched_for()):
         reason = Reason.RESTORED if home.is_primary else Reason.PINNED
         return Stay() if damper.exhausted(now) else Move(home, reason)
     return Stay()
@@ -122,7 +133,7 @@ def _escape(situation: Situation, since: int, damper: Damper, now: int) -> Decis
 
 def _drawbacks(situation: Situation, path: Path) -> tuple[bool, bool, bool, int]:
     """What speaks against a path, the gravest first: one that loses large packets is better than one that flaps."""
-    return situation.is_drained(path), situation.is_suppressed(path), situation.is_cramped(path), path.rank
+    return situation.is_drained(path), situation.is_suppressed(path), situation.is_cramped(path), path.preference
 
 
 def _make_room(situation: Situation, damper: Damper, now: int) -> Decision:

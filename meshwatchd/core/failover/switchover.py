@@ -14,6 +14,7 @@ from meshwatchd.core.probing.packet_budget import Use
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
     FailoverApplied,
@@ -49,6 +50,9 @@ HINT = (
     "somebody else rules here: if systemd-networkd runs, set ManageForeignRoutes=no and "
     "ManageForeignRoutingPolicyRules=no in networkd.conf"
 )
+
+HOMEWARD = (Reason.RESTORED, Reason.PINNED)
+"""Moves back to where traffic belongs: nothing forces them."""
 
 ORDERLY = (Reason.OPERATOR, Reason.PINNED, Reason.DRAINED, Reason.TOO_SMALL, Reason.ROLLED_BACK, Reason.NONE)
 """Moves that no fault of the path that is left has caused, or of which only the outcome is known: they are no flap."""
@@ -91,7 +95,9 @@ class Execution:
         operations = context.planner.operations(mover.active, intent.target)
         mover.applied(now, VERIFY_NS)
         self._attempts = 0
-        is_failover = not intent.target.is_primary and intent.reason not in ORDERLY
+        # A way home that is undone counts as well: the next one waits for longer.
+        is_undone_return = intent.reason is Reason.ROLLED_BACK and mover.previous.is_primary
+        is_failover = not intent.target.is_primary and (intent.reason not in ORDERLY or is_undone_return)
         context.watch.follow(mover.active)
         context.damper.record(now, is_failover=is_failover, dice=context.rng.random() if is_failover else 0.0)
         yield FailoverApplied(
@@ -235,13 +241,14 @@ class Execution:
         if now < mover.next_step:
             return
         received, sent = self._received_since(mover.moved_at + VERIFY_DELAY_NS)
-        if sent and received * 2 >= sent:
+        unreached = self._unreached(intent)
+        if sent and received * 2 >= sent and not unreached:
             yield from self._verified(intent, received, sent, now)
             return
         self._attempts += 1
         left_received, left_sent = self._left_since(mover.moved_at)
         # Each share is of what that path was asked; a path that was asked nothing carries nothing.
-        is_gain = received * left_sent > left_received * sent
+        is_gain = received * left_sent > left_received * sent and not unreached
         if self._attempts < (DOUBT_ATTEMPTS if is_gain else VERIFY_ATTEMPTS):
             self._ask_effective(now)
             return
@@ -256,7 +263,10 @@ class Execution:
                 left_sent=left_sent,
             )
             return
-        yield from self._roll_back(intent, f"only {received} of {sent} probes that follow real traffic arrived", now)
+        reason = f"only {received} of {sent} probes that follow real traffic arrived"
+        if unreached:
+            reason = f"the primary path does not reach {', '.join(unreached)}, and the path that was left does"
+        yield from self._roll_back(intent, reason, now)
 
     def _verified(self, intent: Intent, received: int, sent: int, now: int) -> Iterator[Output]:
         """Small packets arrive. Where large ones do not, a move that nothing forced is undone; else it is told."""
@@ -278,6 +288,18 @@ class Execution:
         """What the path that was left has carried since then: probes of its own go on over it."""
         return _tally(self._context.watch.group(self._context.mover.previous).sessions, instant)
 
+    def _unreached(self, intent: Intent) -> tuple[NodeName, ...]:
+        """After a way home: the nodes that answer over the path that was left and not over the primary path.
+
+        Half of the probes is no proof there: some faults kill every packet of some nodes.
+        """
+        if intent.reason not in HOMEWARD or not intent.target.is_primary:
+            return ()
+        context, mover = self._context, self._context.mover
+        follow_real_traffic = _answering(context.watch.effective, mover.moved_at + VERIFY_DELAY_NS)
+        over_left = _answering(context.watch.group(mover.previous).sessions, mover.moved_at)
+        return tuple(sorted(over_left - follow_real_traffic))
+
     def _telling(self) -> tuple[Session, ...]:
         """Without the relay that was left, where there is anybody else: it may be dead, and the new path good."""
         watch, mover = self._context.watch, self._context.mover
@@ -289,7 +311,9 @@ class Execution:
         """Undo a move that made nothing better, and keep away from that path for the hold-down."""
         context, path = self._context, intent.target
         context.mover.settled()
-        if path.is_primary or not context.planner.topology.is_relay(path):
+        held = context.mover.previous if path.is_primary else path
+        is_forced = path.is_primary and intent.reason not in HOMEWARD
+        if is_forced or held.is_primary or not context.planner.topology.is_relay(held):
             return
         self.ban(path, now)
         yield FailoverRolledBack(
@@ -328,6 +352,11 @@ def _tally(sessions: Iterable[Session], instant: int) -> tuple[int, int]:
     counts = [session.since(instant) for session in sessions]
     received = sum(hits for hits, _ in counts)
     return received, received + sum(misses for _, misses in counts)
+
+
+def _answering(sessions: Iterable[Session], instant: int) -> frozenset[NodeName]:
+    """The peers with an answer to a probe that was sent at or after an instant."""
+    return frozenset(session.plan.peer for session in sessions if session.since(instant)[0])
 
 
 def _name(rules: Iterable[Rule]) -> str:

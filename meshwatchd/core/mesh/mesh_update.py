@@ -135,7 +135,7 @@ class Takeover:
         paths = topology.local_paths()
         state.schedule.use_paths((path.number for path in paths if path.is_primary or path.key in carrying), now)
         state.schedule.start(plans, now, kinds_of(planner, plans), kept)
-        conductors = self._conduct(planner, now, is_acting=is_acting)
+        conductors, switches = self._conduct(planner, now, is_acting=is_acting)
         gone = [each for each in state.conductors.values() if each not in conductors.values()]
         state.take_over(topology, conductors)
         if before is None:
@@ -170,6 +170,9 @@ class Takeover:
             yield from self._adopt(snapshot, now)
         if is_acting and not is_provided:
             yield from self.provide(now, is_due=True)
+        for pair, switch in switches.items():
+            if is_acting and switch != Switch():
+                yield ApplySwitch(pair=pair, generation=conductors[pair].mover.generation, switch=switch)
         self._state.use_paths(now)
 
     def _lay_out(self, planner: Planner, *, is_acting: bool, devices: Mapping[str, int]) -> tuple[SessionPlan, ...]:
@@ -191,14 +194,19 @@ class Takeover:
             self.standing = standing
             yield from self._begin(topology, snapshot, now, is_provided=True)
 
-    def _conduct(self, planner: Planner, now: int, *, is_acting: bool) -> dict[int, Conductor]:
-        """A conductor for each pair; one that is there already goes on with the paths that the pair has."""
+    def _conduct(
+        self, planner: Planner, now: int, *, is_acting: bool
+    ) -> tuple[dict[int, Conductor], dict[int, Switch]]:
+        """A conductor for each pair, and the change of its policy rules that another mesh makes necessary.
+
+        A conductor that is there already goes on with the paths that the pair has.
+        """
         topology = planner.topology
         self._state.views.retain({node.name for node in topology.mesh.nodes})
         paths = topology.local_paths()
         home = topology.local.location
         known = {each.watch.remote: each for each in self._state.conductors.values() if each.watch.home == home}
-        conductors = {}
+        conductors, switches = {}, {}
         for pair in sorted({path.pair for path in paths}):
             of_pair = tuple(path for path in paths if path.pair == pair)
             conductor = known.get(of_pair[0].other_location(home))
@@ -207,9 +215,9 @@ class Takeover:
                 conductor = Conductor(self._context(watch, planner, is_acting=is_acting), now)
                 self._state.memory.recall(conductor, now)
             else:
-                conductor.change(watch, planner, now, is_enforcing=is_acting)
+                switches[int(pair)] = conductor.change(watch, planner, now, is_enforcing=is_acting)
             conductors[int(pair)] = conductor
-        return conductors
+        return conductors, switches
 
     def _context(self, watch: PairWatch, planner: Planner, *, is_acting: bool) -> PairContext:
         return PairContext(

@@ -86,7 +86,7 @@ def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
     watch, active = conductor.watch, conductor.mover.active
     states = [_state(watch.group(path)) for path in watch.paths]
     watched = [each for each in zip(watch.paths, states, strict=True) if each[1] != UNWATCHED]
-    standbys = [state for path, state in watched if not path.is_primary]
+    standbys = [state for path, state in watched if not path.is_between_leaders]
     good = sum(state == "good" for state in standbys)
     return PairStatus(
         pair=watch.index,

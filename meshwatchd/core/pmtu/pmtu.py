@@ -42,7 +42,7 @@ SLOW_ROUNDS = 5
 PACKETS_SHARE = 40
 """One packet in so many of `probe.packets_per_second`: 50 large ones a second with the default, 0.6 Mbit/s."""
 
-MAX_TRIALS = 8
+MAX_TRIALS = 10
 """At once: each is 1.5 Mbit/s for less than a tenth of a second."""
 
 BUSY_NS = 50 * MS

@@ -49,6 +49,10 @@ CONTROL_FACTOR = 2
 PORT_SLACK = 8
 """Fresh sessions are slower than their rounds by one part in so many, so that a lead gained by retries shrinks."""
 
+SPARE_NS = 15 * SECOND
+"""Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
+has other leaders."""
+
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
 
@@ -60,6 +64,7 @@ class Kind(NamedTuple):
         share: fresh sessions whose probes cross one overlay leg, both ways; 0 without an overlay in between.
         is_relay: they lead to the far relay of their path.
         is_advisory: they move no traffic.
+        is_spare: their path is the last that is taken.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
     """
 
@@ -69,6 +74,7 @@ class Kind(NamedTuple):
     share: int = 0
     is_relay: bool = False
     is_advisory: bool = False
+    is_spare: bool = False
     interval_ns: int = 0
 
 
@@ -132,6 +138,8 @@ class Rates:
         if kind.interval_ns:
             return kind.interval_ns
         timers, is_used = self.timers, _is_used(kind, used)
+        if kind.is_spare and not is_used:
+            return SPARE_NS
         if kind.flow is FlowClass.PINNED:
             if is_used:
                 return timers.interval_ns

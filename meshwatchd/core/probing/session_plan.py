@@ -98,11 +98,12 @@ def _weight(observer: str, member: str) -> bytes:
 
 
 def _kind(planner: Planner, plan: SessionPlan) -> Kind:
-    share, is_relay = 0, False
+    share, is_relay, is_spare = 0, False, False
     if plan.path != NO_PATH:
         path = planner.path(plan.path)
         remote = path.other_location(planner.local.location)
         is_relay = plan.peer == path.relay_in(remote)
+        is_spare = path.is_spare
         if plan.layer is not Layer.WIREGUARD:
             share = _share(planner, remote, plan.peer)
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
@@ -114,6 +115,7 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         share if plan.flow is FlowClass.FRESH else 0,
         is_relay,
         is_advisory=plan.is_advisory,
+        is_spare=is_spare,
         interval_ns=0 if plan.canary is None else parse_duration(plan.canary.interval),
     )
 

@@ -13,9 +13,10 @@ so that failover is one rule that points at a table and failback is its removal.
 Probes of the mesh's own path jump over the override instead of looking up the main table: the mesh has rules of its
 own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those are part of its path.
 
-`slot` counts the paths of this node's location. The first MAX_SLOTS have tables of the first hundred; what a bigger
-mesh needs beyond follows from the second hundred on, two by two, and shares priorities: selectors of different ports
-exclude each other, and so do overrides whose tables lead to different locations.
+`slot` numbers the paths of this node's location, RANKS_PER_PAIR for each pair, so that a table leads over the same two
+relays for as long as they are relays. The first MAX_SLOTS have tables of the first hundred; what a bigger mesh needs
+beyond follows from the second hundred on, two by two, and shares priorities: selectors of different ports exclude each
+other, and so do policy rules whose tables lead to different locations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import msgspec
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
 from meshwatchd.model.settings import RESERVED_PORTS, Settings
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
-from meshwatchd.model.topology import Node, Path, Topology
+from meshwatchd.model.topology import RANKS_PER_PAIR, Node, Path, Topology
 from meshwatchd.model.units import parse_duration, parse_port_range
 
 MAX_SLOTS = 40
@@ -62,8 +63,8 @@ class Planner:
         self.local = topology.local
         self.paths = topology.local_paths()
         self._by_number: dict[int, Path] = {path.number: path for path in self.paths}
-        self._slots = {path.number: slot for slot, path in enumerate(self.paths)}
         pairs = sorted({path.pair for path in self.paths})
+        self._slots = {path.number: pairs.index(path.pair) * RANKS_PER_PAIR + path.rank for path in self.paths}
         self._pair_slots = {pair: slot % PAIR_PRIORITIES for slot, pair in enumerate(pairs)}
 
     def path(self, number: int) -> Path:
@@ -98,14 +99,15 @@ class Planner:
         devices = (self._device(path),) if self._has_link(path) else ()
         return devices, (self._table(path),) if self.routes(path) else ()
 
+    def place_of(self, path: Path) -> tuple[int, str, int]:
+        """What a path's number, link and table are called here: the same place in two meshes is the same path."""
+        return path.number, "" if path.is_primary else self._device(path), self._table(path)
+
     def routes(self, path: Path) -> tuple[Route, ...]:
-        """The routes of a path's table on this node; empty where the mesh's own routes already lead there."""
+        """The routes of a path's table on this node; none for the mesh's own path and on a leader that it bypasses."""
         local = self.local
         relay = path.relay_in(local.location)
-        leader = self.topology.mesh.location(local.location).leader
-        if path.is_primary or relay not in (local.name, *self.topology.hops):
-            return ()
-        if relay != local.name and leader in (relay, local.name):
+        if path.is_primary or relay not in (local.name, *self.topology.hops) or not self.probes_path(path):
             return ()
         table = self._table(path)
         prefixes = [prefix for node in self.reached_over(path) for prefix in node.prefixes()]

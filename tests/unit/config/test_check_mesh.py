@@ -210,11 +210,11 @@ def test_a_path_that_nobody_can_initiate_is_refused(tmp_path, spoil, mesh_toml):
 
 
 def test_too_many_paths_between_two_locations_are_refused(tmp_path, spoil, mesh_toml):
-    """Four relays against three are twelve paths; the words are the topology's own."""
+    """Three relays against three have nine links; the words are the topology's own."""
     good = mesh_toml[mesh_toml.index('leader = "a1"') : mesh_toml.index('standbys = ["b2"]')]
     bad = good.replace('["a2"]', '["a2", "a3"]')
     line = spoil(good + 'standbys = ["b2"]', bad + 'standbys = ["b2", "b3"]')
-    assert "mesh: cloud and onprem have 9 paths, at most 8 are supported; declare fewer standbys" in line
+    assert "mesh: cloud and onprem have 9 standby links, at most 7 are supported; declare fewer standbys" in line
 
 
 def test_too_many_locations_are_refused():

@@ -97,7 +97,7 @@ def test_standby_paths_are_probed_when_their_links_and_selectors_stand(errors):
     (late,) = [output for output in outputs if isinstance(output, out.ConfigureSessions)]
 
     assert {0} == {plan.path for plan in early.sessions if plan.layer is Layer.RELAY}
-    assert {0, 1, 2, 3} == {plan.path for plan in late.sessions if plan.layer is Layer.RELAY}
+    assert {0, 1, 2, 3, 4} == {plan.path for plan in late.sessions if plan.layer is Layer.RELAY}
     assert set(early.sessions) <= set(late.sessions)
     assert out.EnsureProvision not in _kinds(outputs)
     assert out.ConfigureSessions not in _kinds(engine.handle(ev.Provisioned(is_complete=True), NOW + SECOND))

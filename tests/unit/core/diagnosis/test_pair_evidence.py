@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
-from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, leg
+from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, VOUCH_NS, leg
 from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, View, encode
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.cusum import MISS_NATS
@@ -58,9 +58,9 @@ def test_with_nothing_suspected_standing_states_decide(nats, expected):
 @pytest.mark.parametrize(
     ("name", "groups"),
     [
-        ("a1", {0: {"b2", "b3"}, 1: {"b3"}, 2: set(), 3: set()}),
-        ("a3", {0: {"b2", "b3"}, 1: {"b3"}, 2: {"b2", "b3"}, 3: {"b3"}}),
-        ("b1", {0: {"a2", "a3"}, 1: set(), 2: {"a3"}, 3: set()}),
+        ("a1", {0: {"b2", "b3"}, 1: {"b3"}, 2: set(), 3: set(), 4: {"b2", "b3"}}),
+        ("a3", {0: {"b2", "b3"}, 1: {"b3"}, 2: {"b2", "b3"}, 3: {"b3"}, 4: {"b2", "b3"}}),
+        ("b1", {0: {"a2", "a3"}, 1: set(), 2: {"a3"}, 3: set(), 4: {"a2", "a3"}}),
     ],
 )
 def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
@@ -102,6 +102,29 @@ def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
     assert {1, 2, 3} == {s.plan.path for s in replacing if s.plan.layer is Layer.RELAY}
     assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in explaining}
     assert not {id(s) for s in (*replacing, *explaining)} & {id(s) for s in group.sessions}
+
+
+def test_the_link_between_the_leaders_is_asked_when_no_other_standby_answers():
+    """It is the last that is taken: while another is good, its slow sessions are left in peace."""
+    bench = ready("a3")
+    watch = bench.conductor.watch
+
+    def over():
+        return {s.plan.path for s in watch.replacing(watch.primary) if s.plan.layer is Layer.RELAY}
+
+    assert {1, 2, 3} == over()
+    bench.silent = lambda plan: plan.path in (1, 2, 3)
+    bench.run(3 * SECOND)
+    assert {1, 2, 3, 4} == over()
+    bench.silent = lambda plan: plan.path in (1, 2)
+    bench.run(3 * SECOND)
+    assert {1, 2, 3} == over()
+
+
+@pytest.mark.parametrize("name", ["a1", "a3"])
+def test_relays_are_told_over_the_ordinary_paths(name):
+    """The link between the leaders reaches nobody whom the others do not."""
+    assert 4 not in {session.plan.path for session in ready(name).conductor.watch.to_deciders}
 
 
 def test_in_health_every_leg_of_a_member_is_alive():
@@ -180,12 +203,8 @@ def test_what_peers_say_counts_once_they_can_have_noticed():
 
 def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
     """What each is the best witness of."""
-    assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {
-        view for _, view in ready("a1").conductor.watch.legs()
-    }
-    assert {View.RELAY_PATH, View.LEADER_UNDERLAY, View.LEADER_IPIP} == {
-        view for _, view in ready("a2").conductor.watch.legs()
-    }
+    assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {view for _, view in _legs(ready("a1"))}
+    assert {View.RELAY_PATH, View.LEADER_UNDERLAY, View.LEADER_IPIP} == {view for _, view in _legs(ready("a2"))}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +238,10 @@ def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_an
     assert (DEAD, ALIVE) == (_evidence(bench).members_ipip, _evidence(bench).members_overlay)
 
 
+def _legs(bench):
+    return bench.conductor.watch.legs(bench.conductor.mover.active)
+
+
 def _evidence(bench):
     return bench.conductor._evidence(bench.now)
 
@@ -232,7 +255,7 @@ def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
     for session in (group.sessions * 3)[:nats_of]:
         group.observe(session, Outcome.MISS, bench.now)
 
-    assert expected is watch.legs()[0, View.RELAY_PATH]
+    assert expected is _legs(bench)[0, View.RELAY_PATH]
 
 
 @pytest.mark.parametrize(("gap_ms", "expected"), [(200, ALIVE), (2_000, DEAD)])
@@ -283,3 +306,93 @@ def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
     assert not watch._refutes(behind, msgspec.structs.replace(one, destination="10.8.0.2"))
     assert watch._refutes(behind, msgspec.structs.replace(one, destination="10.42.2.7"))
     assert not watch._refutes(behind, msgspec.structs.replace(one, peer=NodeName("n3"), destination="10.42.3.7"))
+
+
+def _vouched(name, words, *, active=1):
+    """Whether the primary path may be taken back, by what this node's peers have just said of it."""
+    bench = ready(name)
+    for peer, said in words.items():
+        up, known = encode({} if said is UNKNOWN else {(0, View.RELAY_PATH): said})
+        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+    watch, views = bench.conductor.watch, bench.engine.state.views
+    silent = {peer for peer in ("a1", "a2", "a3", "b1", "b2", "b3") if peer not in words and peer != name}
+    for peer in silent:
+        views._latest.pop(peer, None)
+    return watch.is_vouched_for(watch.paths[active], views, bench.now)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": ALIVE}, True),
+        ("b2", {"b3": ALIVE, "a2": ALIVE}, True),
+        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": UNKNOWN}, True),
+        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": DEAD}, False),
+        ("b2", {"b3": DEAD, "a2": ALIVE, "a3": ALIVE}, False),
+        ("b2", {"b3": ALIVE, "a2": UNKNOWN, "a3": UNKNOWN}, False),
+        ("b2", {"b3": ALIVE}, True),
+        ("b2", {"b3": UNKNOWN}, True),
+        ("b2", {"b3": ALIVE, "a1": DEAD, "b1": DEAD}, True),
+        ("a1", {"a2": ALIVE, "a3": ALIVE, "b3": ALIVE}, True),
+        ("a1", {"a2": UNKNOWN, "a3": UNKNOWN, "b3": ALIVE}, False),
+        ("a1", {"a2": ALIVE, "a3": DEAD, "b3": ALIVE}, False),
+        ("a1", {"b3": UNKNOWN}, False),
+        ("a1", {}, True),
+    ],
+    ids=[
+        "all say yes",
+        "a silent member has no say",
+        "who does not know has no say beside one who does",
+        "one beyond says no",
+        "a neighbour says no",
+        "nobody beyond knows",
+        "nobody beyond is heard",
+        "a relay that is no leader speaks for its own side",
+        "the leaders are not asked: their own probes cross no overlay",
+        "a leader asks its members",
+        "a leader does not speak for its members",
+        "one of a leader's members says no",
+        "a leader hears one far node, which does not know",
+        "nobody is heard at all",
+    ],
+)
+def test_the_primary_path_is_taken_back_on_the_word_of_nodes_behind_both_leaders(name, words, expected):
+    """Each side of which anybody is heard needs one node that says alive, and none that says dead."""
+    assert expected is _vouched(name, words)
+
+
+def test_a_word_for_the_primary_path_grows_old():
+    """Whoever fell silent is asked nothing: its word of a moment ago is neither for the path nor against it."""
+    bench = ready("b2")
+    bench.vouch()
+    bench.object("a3")
+    bench.run(3 * SECOND)
+    watch, views = bench.conductor.watch, bench.engine.state.views
+    assert not watch.is_vouched_for(watch.paths[1], views, bench.now)
+    bench.silent = lambda plan: plan.peer == "a3"
+    bench.run(VOUCH_NS + SECOND)
+
+    assert watch.is_vouched_for(watch.paths[1], views, bench.now)
+
+
+def test_a_node_s_own_word_counts_for_its_side():
+    """b2 itself finds the primary path dead while its neighbour praises it: it does not go back."""
+    bench = ready("b2")
+    bench.vouch()
+    bench.silent = primary_is_silent
+    bench.run(3 * SECOND)
+    watch = bench.conductor.watch
+
+    assert not watch.is_vouched_for(watch.paths[1], bench.engine.state.views, bench.now)
+
+
+@pytest.mark.parametrize(("is_active_bad", "expected"), [(False, DEAD), (True, UNKNOWN)])
+def test_a_node_that_reaches_nobody_by_any_path_accuses_none(is_active_bad, expected):
+    """On path 1, which is as silent as the primary path: that is this node, and the others may go back."""
+    bench = ready("a3")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.silent = lambda plan: plan.layer is Layer.RELAY and (plan.path == 0 or (is_active_bad and plan.path == 1))
+    bench.run(SECOND)
+
+    assert bench.conductor.mover.active.rank == 1
+    assert expected is _legs(bench)[0, View.RELAY_PATH]

@@ -10,7 +10,7 @@ import pytest
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import LOST_NS, View, encode
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
-from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, Reason
+from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, MeshStirred, Reason
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -335,12 +335,72 @@ def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
     bench.hear("a1", home)
     assert [] == _answers(bench, since)
     bench.silent = lambda _plan: False
+    bench.vouch()
     bench.run(5 * SECOND)
     bench.hear("a1", home)
     bench.run(MS)
 
     assert [(GRANT, Reason.RESTORED)] == _answers(bench, since)
     assert 0 == bench.conductor.mover.active.rank
+
+
+def _away():
+    """A relay with traffic on path 1, to whom the primary path has long been clean; nothing moves by itself."""
+    bench = ready("b2", settings=settings_for("b2", policy=PolicySettings(revertive=False, wait_to_restore="2s")))
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("vouches", "dead", "is_granted"),
+    [(True, (), True), (False, (), False), (True, ("a3",), False), (True, ("b3",), False)],
+    ids=["members vouch", "members do not know", "one beyond objects", "one here objects"],
+)
+def test_a_failback_is_granted_on_the_word_of_members_only(vouches, dead, is_granted):
+    """Relays' own probes do not cross the overlay of the leaders' members."""
+    bench = _away()
+    if vouches:
+        bench.vouch()
+    bench.object(*dead)
+    bench.run(6 * SECOND)
+    since = bench.now
+    bench.hear("a1", _proposal(rank=0, generation=2, reason=Reason.RESTORED))
+    bench.run(MS)
+
+    assert ([(GRANT, Reason.RESTORED)] if is_granted else []) == _answers(bench, since)
+    assert (0 if is_granted else 1) == bench.conductor.mover.active.rank
+
+
+def test_a_failback_is_refused_while_the_mesh_is_rewritten_but_not_to_an_operator():
+    """The proposer learns why; a person may know better."""
+    bench = _away()
+    bench.vouch()
+    bench.run(6 * SECOND)
+    since = bench.now
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    bench.hear("a1", _proposal(rank=0, generation=2, reason=Reason.RESTORED))
+    bench.run(MS)
+    assert [(REFUSE, Reason.CHANGING)] == _answers(bench, since)
+    since = bench.now
+    bench.hear("a1", _proposal(rank=0, generation=2, nonce=8, reason=Reason.OPERATOR))
+    bench.run(MS)
+
+    assert [(GRANT, Reason.OPERATOR)] == _answers(bench, since)
+
+
+def test_a_way_off_the_primary_path_is_granted_while_the_mesh_is_rewritten():
+    """The standby link does not depend on what Kilo does meanwhile."""
+    bench = ready("b2")
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    bench.silent = primary_is_silent
+    bench.run_until_suspected()
+    bench.run(70 * MS)
+    since = bench.now
+    bench.hear("a1", _proposal())
+    bench.run(MS)
+
+    assert [(GRANT, Reason.BROKEN)] == _answers(bench, since)
+    assert 1 == bench.conductor.mover.active.rank
 
 
 # -- following --------------------------------------------------------------------------------------------------

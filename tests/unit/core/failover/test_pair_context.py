@@ -16,11 +16,11 @@ from tests.support.lab_mesh import settings_for
 @pytest.mark.parametrize(
     ("name", "partners"),
     [
-        ("a1", [None, "b2", None, None]),
-        ("a2", [None, None, "b1", "b2"]),
-        ("a3", [None, None, None, None]),
-        ("b1", [None, None, "a2", None]),
-        ("b2", [None, "a1", None, "a2"]),
+        ("a1", [None, "b2", None, None, "b1"]),
+        ("a2", [None, None, "b1", "b2", None]),
+        ("a3", [None, None, None, None, None]),
+        ("b1", [None, None, "a2", None, "a1"]),
+        ("b2", [None, "a1", None, "a2", None]),
     ],
 )
 def test_the_two_relays_of_a_path_agree_on_it(name, partners):

@@ -7,7 +7,7 @@ import pytest
 
 from meshwatchd.core.failover.pair_controller import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
 from meshwatchd.core.failover.state_machine import PATIENCE_NS
-from meshwatchd.model.events import MeshStirred, SnapshotReceived, Stalled
+from meshwatchd.model.events import CoordinationKind, MeshStirred, SnapshotReceived, Stalled
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import (
@@ -16,11 +16,13 @@ from meshwatchd.model.outputs import (
     FailoverAdvised,
     FailoverHeld,
     FailoverProposed,
+    OverrideRetired,
     VerdictChanged,
 )
+from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, primary_is_silent, ready
-from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
+from tests.support.lab_mesh import declared_mesh, led_by, settings_for, snapshot_of
 
 
 def _faults(bench, since=0):
@@ -160,3 +162,97 @@ def test_a_banned_path_is_asked_for_again_after_the_hold_down():
     bench.run(PATIENCE_NS + 8 * SECOND)
 
     assert [1, 1] == [fact.to_rank for fact in bench.said(FailoverProposed)][:2]
+
+
+def _homeward(bench, since):
+    return [m for m in bench.spoken(CoordinationKind.PROPOSE, since=since) if m.rank == 0]
+
+
+def _away(name="b2"):
+    bench = ready(name)
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    return bench
+
+
+def test_home_is_asked_for_on_the_members_word_only():
+    """Nobody speaks for the primary path, or one speaks against it: traffic stays, however clean it is from here."""
+    bench = _away()
+    since = bench.now
+    bench.run(15 * SECOND)
+    assert [] == _homeward(bench, since)
+    bench.vouch()
+    bench.object("a3")
+    bench.run(15 * SECOND)
+    assert [] == _homeward(bench, since)
+    bench.vouch()
+    bench.run(5 * SECOND)
+
+    assert _homeward(bench, since)
+
+
+def test_home_is_not_asked_for_while_the_mesh_is_rewritten():
+    """A leader change may make the primary path good for a moment."""
+    bench = _away()
+    since = bench.now
+    bench.run(8 * SECOND)
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    bench.vouch()
+    bench.run(2 * SECOND)
+    assert [] == _homeward(bench, since)
+    bench.run(5 * SECOND)
+
+    assert _homeward(bench, since)
+
+
+def test_a_broken_path_is_left_while_the_mesh_is_rewritten():
+    """Only verdicts wait for its end."""
+    bench = ready("b2")
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    since = bench.now
+    bench.silent = primary_is_silent
+    bench.run(SECOND)
+
+    assert [1] == [fact.to_rank for fact in bench.said(FailoverProposed, since=since)][:1]
+    assert {FaultCode.NONE} >= set(_faults(bench, since))
+
+
+def _shown(name, mesh, rules):
+    return msgspec.structs.replace(snapshot_of(name, mesh=mesh, rules=rules), mesh=mesh)
+
+
+def _led_by(bench, leader):
+    conductor, began = bench.conductor, bench.now
+    standing = conductor.context.planner.override(conductor.mover.active)
+    bench.feed(SnapshotReceived(snapshot=_shown(bench.engine.state.node, led_by(leader), standing)))
+    bench.run(2 * SECOND)
+    return [command.switch for command in bench.said(ApplySwitch, since=began)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "switch"),
+    [
+        ("a1", 1, None),
+        ("a3", 1, None),
+        ("b2", 1, None),
+        ("b3", 1, None),
+        ("b1", 1, Switch(add=(Rule(priority=5460, table=7701),))),
+        ("b2", 2, Switch(delete=(Rule(priority=5460, table=7702),))),
+    ],
+)
+def test_traffic_stays_on_its_standby_link_when_another_relay_leads(name, rank, switch):
+    """b2 takes over from b1, nothing is retired: a leader that is bypassed has no rule, one that leads no more has."""
+    bench = ready(name)
+    bench.conductor.adopt(bench.conductor.watch.paths[rank], bench.now)
+
+    assert ([] if switch is None else [switch]) == _led_by(bench, "b2")
+    assert rank == bench.conductor.mover.active.rank
+    assert bench.conductor.parting is None
+    assert [] == bench.said(OverrideRetired)
+
+
+def test_who_may_change_nothing_leaves_the_rules_to_the_change_of_leader():
+    """b1 leads no more, and its rule is not added where nothing is."""
+    bench = ready("b1", settings=settings_for("b1", mode=Mode.OBSERVE))
+    bench.conductor.adopt(bench.conductor.watch.paths[0], bench.now)
+
+    assert [] == _led_by(bench, "b2")

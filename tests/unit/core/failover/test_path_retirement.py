@@ -28,19 +28,31 @@ def _on_standby(name: str) -> Bench:
     return bench
 
 
-def _b2_leads(bench: Bench) -> list[object]:
+def _b3_stands_by_for_b2(bench: Bench) -> list[object]:
+    """b2 relays no more; a1-b3 has the number, the table and the device that a1-b2 had."""
     mesh = declared_mesh()
-    cloud = Location(name=LocationName("cloud"), leader=NodeName("b2"), standbys=(NodeName("b1"),))
-    changed = msgspec.structs.replace(mesh, location=(mesh.location[0], cloud))
+    cloud = Location(name=LocationName("cloud"), leader=NodeName("b1"), standbys=(NodeName("b3"),))
+    nodes = tuple(
+        msgspec.structs.replace(each, standby_public_key="key-of-b3", standby_endpoint="198.51.100.23")
+        if each.name == "b3"
+        else each
+        for each in mesh.node
+    )
+    changed = msgspec.structs.replace(mesh, location=(mesh.location[0], cloud), node=nodes)
     snapshot = msgspec.structs.replace(snapshot_of(bench.engine.state.node, rules=(LEGACY,)), mesh=changed)
     return bench.feed(ev.SnapshotReceived(snapshot=snapshot))
+
+
+def _not_over_a1(plan: out.SessionPlan) -> bool:
+    """Loses what crosses the mesh's own path, and what would cross the standby link that takes the place of a1-b2."""
+    return primary_is_silent(plan) or plan.path == 1
 
 
 def test_the_override_goes_when_the_mesh_s_own_path_answers():
     """Until then table and link stay as they are; afterwards the link lingers for those who still send over it."""
     bench = _on_standby("a1")
     began = bench.now
-    _b2_leads(bench)
+    _b3_stands_by_for_b2(bench)
     (held,) = bench.said(out.EnsureProvision, since=began)
     assert (("mw0",), (7701,)) == (held.provision.kept_devices, held.provision.kept_tables)
     assert "mw0" not in {link.device for link in held.provision.links}
@@ -54,7 +66,7 @@ def test_the_override_goes_when_the_mesh_s_own_path_answers():
     bench.run(LINGER_NS)
     last = bench.said(out.EnsureProvision, since=began)[-1].provision
     assert ((), ()) == (last.kept_devices, last.kept_tables)
-    assert {"mw0"} == {link.device for link in last.links if link.peer == "b1"}
+    assert {"mw0"} == {link.device for link in last.links if link.peer == "b3"}
 
 
 def test_traffic_stays_while_nothing_answers():
@@ -62,7 +74,7 @@ def test_traffic_stays_while_nothing_answers():
     bench = _on_standby("a1")
     began = bench.now
     bench.silent = lambda plan: plan.layer is Layer.RELAY
-    _b2_leads(bench)
+    _b3_stands_by_for_b2(bench)
     bench.run(PATIENCE_NS + 5 * SECOND)
 
     assert [] == bench.said(out.ApplySwitch, since=began)
@@ -70,17 +82,19 @@ def test_traffic_stays_while_nothing_answers():
 
 
 def test_another_standby_is_good_enough_after_a_while():
-    """The mesh's own path does not come up, a1-b1 over its link does: make before break, in one change."""
+    """Neither the mesh's own path nor a1-b3 comes up, a2-b1 over its link does: make before break, in one change."""
     bench = _on_standby("a3")
     began = bench.now
-    bench.silent = primary_is_silent
-    _b2_leads(bench)
+    bench.silent = _not_over_a1
+    _b3_stands_by_for_b2(bench)
     bench.run(PATIENCE_NS - 500 * MS)
     assert [] == bench.said(out.ApplySwitch, since=began)
     bench.run(SECOND)
 
-    assert [1] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
-    assert 1 == bench.conductor.active.rank
+    assert [2] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
+    assert 2 == bench.conductor.active.rank
+    (command,) = bench.said(out.ApplySwitch, since=began)
+    assert ((Rule(priority=5460, table=7702),), (LEGACY,)) == (command.switch.add, command.switch.delete)
 
 
 def test_a_kernel_that_refuses_is_asked_again():
@@ -88,7 +102,7 @@ def test_a_kernel_that_refuses_is_asked_again():
     bench = _on_standby("a1")
     began = bench.now
     bench.kernel = "no"
-    _b2_leads(bench)
+    _b3_stands_by_for_b2(bench)
     bench.run(SECOND)
     refused = len(bench.said(out.PlanRefused, since=began))
     assert refused >= 1
@@ -103,7 +117,7 @@ def test_peers_are_not_followed_on_the_way():
     """A relay that names a rank of the old mesh, or of the new one, moves nobody who is between paths."""
     bench = _on_standby("a3")
     bench.silent = lambda plan: plan.layer is Layer.RELAY
-    _b2_leads(bench)
+    _b3_stands_by_for_b2(bench)
     relays = bench.conductor.watch.relays_print
     began = bench.now
     bench.hear("a1", None, ev.Banner(active=(ev.ActivePath(pair=0, rank=2, generation=9, relays=relays),)))
@@ -151,9 +165,9 @@ def test_ranks_of_another_mesh_are_not_followed():
 
 
 def test_the_same_words_mean_more_once_the_mesh_has_changed():
-    """Who hears of a new leader late takes no word about it; the next packet says the same, and counts."""
+    """Who hears of a new relay late takes no word about it; the next packet says the same, and counts."""
     bench, later = ready("a3"), ready("a3")
-    _b2_leads(later)
+    _b3_stands_by_for_b2(later)
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     shared = ev.ActivePath(pair=0, rank=0, generation=0, relays=later.conductor.watch.relays_print)
     said = ev.Banner(
@@ -164,7 +178,7 @@ def test_the_same_words_mean_more_once_the_mesh_has_changed():
         bench.hear("b3", None, said)
         bench.hear("b3", None, said)
         understood.append(bench.engine.state.views.read("b3", 0, View.RELAY_PATH, since=0))
-        _b2_leads(bench)
+        _b3_stands_by_for_b2(bench)
 
     assert [Leg.UNKNOWN, Leg.DEAD] == understood
 
@@ -182,14 +196,14 @@ def test_who_may_change_nothing_leaves_what_an_earlier_process_left(mode):
 
 
 def test_what_an_operator_chose_is_not_what_comes_in_its_place():
-    """He chose a1-b2, which has become the mesh's own path and is silent: where traffic goes instead is no choice."""
+    """He chose a1-b2, and b2 relays no more: where traffic goes instead is no choice."""
     bench = _on_standby("a3")
     bench.conductor.mover.is_pinned = True
-    bench.silent = primary_is_silent
-    _b2_leads(bench)
+    bench.silent = _not_over_a1
+    _b3_stands_by_for_b2(bench)
     bench.run(PATIENCE_NS + SECOND)
 
-    assert 1 == bench.conductor.active.rank
+    assert 2 == bench.conductor.active.rank
     assert not bench.conductor.mover.is_pinned
     states = bench.said(out.SaveState)
     assert [False] == [record.is_pinned for record in states[-1].state.pairs]

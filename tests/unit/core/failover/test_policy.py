@@ -37,7 +37,12 @@ DOWN = _group(down_since=NOW - 1, suspect_since=NOW - 1)
 STALE = _group(verified=False)
 
 
+NONE = _group(good_since=0)
+"""The link between the two leaders, where a test is not about it."""
+
+
 def _situation(*groups, active=0, home=0, **words):
+    groups = (*groups, *[NONE] * (len(PATHS) - len(groups)))
     fixed = {"moved_at": 0, "is_pinned": False, "is_revertive": True, "wait_to_restore_ns": 10 * SECOND}
     return Situation(
         paths=PATHS,
@@ -91,6 +96,31 @@ def test_home_is_taken_back_slowly():
     assert Move(PATHS[0], Reason.RESTORED) == _decide(_situation(clean, GOOD, GOOD, GOOD, active=1, moved_at=late))
     assert Stay() == _decide(_situation(clean, GOOD, GOOD, GOOD, active=1, moved_at=early))
     assert Stay() == _decide(_situation(young, GOOD, GOOD, GOOD, active=1, moved_at=late))
+
+
+def test_the_primary_path_is_taken_back_on_the_word_of_members_and_in_calm_only():
+    """However clean it is as seen from here; another path that is pinned needs neither."""
+    away = _situation(GOOD, GOOD, GOOD, GOOD, active=1)
+    assert Move(PATHS[0], Reason.RESTORED) == _decide(away)
+    assert Stay() == _decide(replace(away, is_vouched_for=lambda: False))
+    assert Stay() == _decide(replace(away, is_unsettled=True))
+
+    pinned = _situation(GOOD, GOOD, GOOD, GOOD, home=3, is_unsettled=True, is_vouched_for=lambda: False)
+    assert Move(PATHS[3], Reason.PINNED) == _decide(pinned)
+
+
+def test_a_broken_path_is_left_while_the_mesh_is_rewritten():
+    """Standby links do not depend on Kilo; and from a broken standby the primary path is no worse than any other."""
+    words = {"is_unsettled": True, "is_vouched_for": lambda: False}
+
+    assert Move(PATHS[1], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, GOOD, GOOD, **words))
+    assert Move(PATHS[0], Reason.BROKEN) == _decide(_situation(GOOD, DOWN, DOWN, DOWN, active=1, **words))
+
+
+def test_the_link_between_the_leaders_is_taken_last():
+    """It avoids the mesh's tunnel alone."""
+    assert Move(PATHS[3], Reason.BROKEN) == _decide(_situation(DOWN, DOWN, DOWN, GOOD, GOOD))
+    assert Move(PATHS[4], Reason.BROKEN) == _decide(_situation(DOWN, DOWN, DOWN, DOWN, GOOD))
 
 
 def test_failback_can_be_left_to_the_operator():

@@ -172,6 +172,41 @@ def test_a_move_that_carries_less_than_what_was_left_is_undone():
     assert 1 == len(bench.said(FailoverRolledBack))
 
 
+def _home_that_reaches_few(lost):
+    """A relay goes home, and the primary path reaches all but some nodes, whom path 1 reaches."""
+    bench = ready("b2")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.vouch()
+    bench.run(6 * SECOND)
+    bench.hear("a1", message(CoordinationKind.PROPOSE, rank=0, target="b2", generation=2, reason=Reason.RESTORED))
+    bench.run(MS)
+    assert 0 == bench.conductor.mover.active.rank
+    bench.silent = lambda plan: plan.layer is Layer.EFFECTIVE and plan.peer in lost
+    bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 100 * MS)
+    return bench
+
+
+def test_a_way_home_that_does_not_reach_a_node_is_undone():
+    """Two of three nodes answer, more than half of the probes; the third answers over the path that was left alone."""
+    bench = _home_that_reaches_few({"a3"})
+    (fact,) = bench.said(FailoverRolledBack)
+
+    assert (0, "the primary path does not reach a3, and the path that was left does") == (fact.rank, fact.reason)
+    assert Switch(add=(RULE,)) == bench.said(ApplySwitch)[-1].switch
+    assert 1 == bench.conductor.mover.active.rank
+    since = bench.now
+    bench.run(4 * SECOND)
+    assert [] == [m for m in bench.spoken(CoordinationKind.PROPOSE, since=since) if m.rank == 0], "for the hold-down"
+
+
+def test_a_way_home_that_reaches_every_node_is_kept():
+    """Nothing is undone without a node that speaks for it."""
+    bench = _home_that_reaches_few(set())
+
+    assert [] == bench.said(FailoverRolledBack)
+    assert [0] == [fact.rank for fact in bench.said(FailoverVerified)]
+
+
 def test_after_a_move_answers_are_waited_for_as_long_as_the_new_path_takes():
     """A way round over a distant relay is no worse for taking ten times as long."""
     bench = ready("b2")

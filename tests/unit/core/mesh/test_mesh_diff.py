@@ -16,6 +16,7 @@ from tests.sim.changing import LAB, mesh_of
 from tests.support.lab_mesh import snapshot_of
 
 B2_LEADS = {**LAB, "cloud": ("b2", "b1", "", "b3")}
+B3_STANDS_BY = {**LAB, "cloud": ("b1", "b3", "", "b2")}
 WITH_EDGE = {**LAB, "edge": ("c1", "c2", "", "c3")}
 
 
@@ -47,11 +48,15 @@ def test_the_same_mesh_keeps_everything():
 
 
 def test_sessions_over_another_relay_begin_anew_though_their_packets_are_the_same():
-    """Path 0 leads over b2 instead of b1: same addresses, same ports. What follows real traffic goes on."""
+    """Path 0 leads over b2 instead of b1: same addresses, same ports. Standby links and what follows traffic go on."""
     before, after = _topology(LAB), _topology(B2_LEADS)
     plans, kept = number(_plans(after), after, _plans(before), before)
 
-    assert not kept & {plan.session for plan in plans if plan.layer is Layer.RELAY}
+    assert not kept & {plan.session for plan in plans if plan.layer is Layer.RELAY and plan.path == 0}
+    standing = {(plan.path, plan.peer, plan.flow) for plan in _plans(before)}
+    over_links = [p for p in plans if p.layer is Layer.RELAY and p.path and (p.path, p.peer, p.flow) in standing]
+    assert {1, 2, 3, 4} == {plan.path for plan in over_links}
+    assert kept >= {plan.session for plan in over_links}
     others = {
         plan.session for plan in plans if plan.layer in (Layer.SELF, Layer.UNDERLAY, Layer.OVERLAY, Layer.EFFECTIVE)
     }
@@ -82,9 +87,9 @@ def test_what_crosses_no_path_is_the_same_whatever_the_numbers():
     assert not relays & kept, "their ports are others, on which nodes that have not heard of it yet do not listen"
 
 
-@pytest.mark.parametrize(("places", "is_equal"), [(LAB, True), (B2_LEADS, False)])
+@pytest.mark.parametrize(("places", "is_equal"), [(LAB, True), (B2_LEADS, True), (B3_STANDS_BY, False)])
 def test_a_fingerprint_stands_for_the_relays(places, is_equal):
-    """It is the same on every node, and another one when a rank means something else."""
+    """It is the same on every node, whoever leads, and another one when a rank means something else."""
     one, other = _topology(LAB, "a1"), _topology(places, "b3")
     prints = [relays_print(topology.local_paths()) for topology in (one, other)]
 

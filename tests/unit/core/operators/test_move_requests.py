@@ -68,7 +68,7 @@ def _quiet(bench):
     ("name", "words", "text"),
     [
         ("a1", {"location": "mars"}, "no such remote location; there are: cloud"),
-        ("a1", {"to_rank": 7}, "no path of rank 7; there are 0 to 3"),
+        ("a1", {"to_rank": 7}, "no path of rank 7; there are 0 to 4"),
         ("a1", {"to_rank": 0}, "rank 0 is in use already"),
         ("a1", {"verb": FAILBACK}, "rank 0 is in use already"),
         ("a1", {"to_rank": 2}, "this node does not relay that path; ask on b1 or a2"),
@@ -97,6 +97,10 @@ def test_a_broken_path_is_never_used():
     _quiet(bench)
 
     assert "rank 1 is not good now; a broken path is never used" == _ask(bench, to_rank=1).text
+    assert "to rank 4 over" in _ask(bench).text
+    bench = ready("a1")
+    bench.silent = lambda plan: plan.path in (1, 4)
+    bench.run(20 * SECOND)
     assert "no standby path is good; see `meshwatchctl status`" == _ask(bench).text
 
 

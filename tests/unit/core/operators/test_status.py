@@ -46,24 +46,24 @@ def test_in_health_every_path_is_good():
     (pair,) = _status(ready("a2")).pairs
 
     assert ("cloud", "onprem", 0, "full") == (pair.remote_location, pair.location, pair.active_rank, pair.redundancy)
-    assert [True, False, False, False] == [path.is_active for path in pair.paths]
-    assert [False, False, True, True] == [path.is_local_relay for path in pair.paths]
-    assert ["good"] * 4 == [path.state for path in pair.paths]
+    assert [True, False, False, False, False] == [path.is_active for path in pair.paths]
+    assert [False, False, True, True, False] == [path.is_local_relay for path in pair.paths]
+    assert ["good"] * 5 == [path.state for path in pair.paths]
 
 
 def test_paths_have_the_state_their_groups_have():
     """Unwatched before they stand, unknown at first, suspect at the first misses, down in the end."""
     bench = Bench("a2")
-    assert ["unknown", *["unwatched"] * 3] == _states(bench)
+    assert ["unknown", *["unwatched"] * 4] == _states(bench)
     bench.run(0)
-    assert ["unknown"] * 4 == _states(bench)
+    assert ["unknown"] * 5 == _states(bench)
     bench = ready("a2")
     bench.silent = primary_is_silent
     bench.run_until_suspected()
     assert "suspect" == _states(bench)[0]
     bench.run(SECOND)
     assert "down" == _states(bench)[0]
-    assert ["good", "good", "unwatched", "unwatched"] == _states(ready("a1"))
+    assert ["good", "good", "unwatched", "unwatched", "good"] == _states(ready("a1"))
 
 
 def test_missing_standbys_reduce_redundancy():
@@ -75,7 +75,18 @@ def test_missing_standbys_reduce_redundancy():
     bench.silent = lambda plan: plan.path in (1, 2, 3)
     bench.run(3 * SECOND)
 
+    assert "good" == _states(bench)[4], "and it is no standby: it shares both relays with the primary path"
     assert "none" == _status(bench).pairs[0].redundancy
+
+
+def test_a_link_between_the_two_leaders_is_no_redundancy():
+    """Its loss reduces nothing: whatever breaks a leader breaks it as well."""
+    bench = ready("a2")
+    bench.silent = lambda plan: plan.path == 4
+    bench.run(60 * SECOND)
+
+    assert "down" == _states(bench)[4]
+    assert "full" == _status(bench).pairs[0].redundancy
 
 
 def test_the_worst_verdict_is_the_nodes():

@@ -17,12 +17,12 @@ def _plans(name, planner=None):
 
 
 def test_a_leader_measures_neighbours_tunnel_and_the_paths_it_relays():
-    """Underlay and overlay of its neighbours, the tunnel, and paths 0 and 2, which cross it, with their nodes."""
+    """Underlay and overlay of its neighbours, the tunnel, and the paths that it relays, with their nodes."""
     keys = Counter((plan.layer, plan.path) for plan in _plans("b1") if not plan.may_fragment)
 
     assert 2 == keys[Layer.UNDERLAY, 0xFFFF] == keys[Layer.OVERLAY, 0xFFFF]
     assert 1 == keys[Layer.WIREGUARD, 0]
-    assert {0, 2} == {path for layer, path in keys if layer is Layer.RELAY}
+    assert {0, 2, 4} == {path for layer, path in keys if layer is Layer.RELAY}
     assert all(count <= MAX_PATH_PEERS for count in keys.values())
 
 
@@ -30,7 +30,7 @@ def test_a_member_measures_every_path_and_its_ipip_leg():
     """Primary and each standby, the remote relay first of all."""
     plans = _plans("b3", Planner(topology_of("b3"), with_ipip(settings_for("b3"))))
 
-    assert {0, 1, 2, 3} == {plan.path for plan in plans if plan.layer is Layer.RELAY}
+    assert {0, 1, 2, 3, 4} == {plan.path for plan in plans if plan.layer is Layer.RELAY}
     assert ["b1"] == [plan.peer for plan in plans if plan.layer is Layer.IPIP]
     assert "a1" == next(plan.peer for plan in plans if plan.layer is Layer.RELAY and plan.path == 0)
 

@@ -11,6 +11,7 @@ from meshwatchd.core.probing.intervals import (
     MOST_STRETCH,
     OUTER_PORTS,
     SLOW_NS,
+    SPARE_NS,
     STANDBY_PART,
     Kind,
     Rates,
@@ -69,6 +70,21 @@ def test_known_flows_of_the_path_in_use_go_at_the_profiles_pace(profile):
     assert timers.interval_ns == _interval_ns(Kind(Layer.RELAY, 0, KNOWN), probe)
     assert timers.watch_ns == _interval_ns(Kind(Layer.RELAY, 1, KNOWN), probe)
     assert 2 * timers.watch_ns == _interval_ns(Kind(Layer.OVERLAY, 0, KNOWN), probe)
+
+
+@pytest.mark.parametrize("flow", list(FlowClass))
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_the_link_between_the_leaders_is_probed_slowly_until_traffic_is_on_it(flow, profile):
+    """It is the last that is taken: established and fresh flows alike; in use it is probed as any path in use."""
+    probe = ProbeSettings(profile=profile)
+    spare = Kind(Layer.RELAY, 4, flow, share=6 if flow is FRESH else 0, is_spare=True)
+    plain = Kind(Layer.RELAY, 4, flow, share=6 if flow is FRESH else 0)
+    idle, used = (
+        [Rates(probe).plan([(kind, 1)], paths)[0] for kind in (spare, plain)] for paths in (USED, frozenset({4}))
+    )
+
+    assert SPARE_NS == idle[0].interval_ns > idle[1].interval_ns
+    assert used[0].interval_ns == used[1].interval_ns < SPARE_NS
 
 
 def test_what_only_explains_is_slow():

@@ -15,8 +15,10 @@ from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.support.lab_mesh import (
     NAMES,
+    declared_mesh,
     direct_settings,
     direct_topology,
+    led_by,
     planner_of,
     settings_for,
     snapshot_of,
@@ -33,20 +35,28 @@ def _peers(name, **wanted):
     return [str(plan.peer) for plan in _plans(name, flow=FlowClass.FRESH, **wanted)]
 
 
+_SEEN_FROM_ONPREM = dict(
+    enumerate([["b1", "b2", "b3"], ["b2", "b3"], ["b1", "b2", "b3"], ["b2", "b3"], ["b1", "b2", "b3"]])
+)
+_SEEN_FROM_CLOUD = dict(
+    enumerate([["a1", "a2", "a3"], ["a1", "a2", "a3"], ["a2", "a3"], ["a2", "a3"], ["a1", "a2", "a3"]])
+)
+
+
 @pytest.mark.parametrize(
     ("name", "peers"),
     [
-        ("a1", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"]}),
-        ("a2", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"], 2: ["b1", "b2", "b3"], 3: ["b2", "b3"]}),
-        ("a3", {0: ["b1", "b2", "b3"], 1: ["b2", "b3"], 2: ["b1", "b2", "b3"], 3: ["b2", "b3"]}),
-        ("b1", {0: ["a1", "a2", "a3"], 2: ["a2", "a3"]}),
-        ("b2", {0: ["a1", "a2", "a3"], 1: ["a1", "a2", "a3"], 2: ["a2", "a3"], 3: ["a2", "a3"]}),
-        ("b3", {0: ["a1", "a2", "a3"], 1: ["a1", "a2", "a3"], 2: ["a2", "a3"], 3: ["a2", "a3"]}),
+        ("a1", {path: _SEEN_FROM_ONPREM[path] for path in (0, 1, 4)}),
+        ("a2", _SEEN_FROM_ONPREM),
+        ("a3", _SEEN_FROM_ONPREM),
+        ("b1", {path: _SEEN_FROM_CLOUD[path] for path in (0, 2, 4)}),
+        ("b2", _SEEN_FROM_CLOUD),
+        ("b3", _SEEN_FROM_CLOUD),
     ],
 )
 def test_each_path_is_probed_by_those_who_could_take_it(name, peers):
     """A bypassed leader is not reached over a path that goes around it, and does not probe what it never takes."""
-    found = {path: _peers(name, layer=Layer.RELAY, path=path) for path in range(4)}
+    found = {path: _peers(name, layer=Layer.RELAY, path=path) for path in range(5)}
 
     assert peers == {path: names for path, names in found.items() if names}
 
@@ -62,7 +72,7 @@ def test_every_fresh_session_of_a_path_has_a_control(name):
 
 def test_ports_select_the_path():
     """18618 segments, 18619 what real traffic does, 18620 + p path p."""
-    assert {18620 + path for path in range(4)} == {p.port for p in _plans("a3", layer=Layer.RELAY)}
+    assert {18620 + path for path in range(5)} == {p.port for p in _plans("a3", layer=Layer.RELAY)}
     assert {18619} == {p.port for p in _plans("a3", layer=Layer.EFFECTIVE)}
     assert {18618} == {p.port for p in _plans("a3", path=NO_PATH)}
 
@@ -203,6 +213,22 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0, Layer.SELF: 0} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
     assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
+
+
+@pytest.mark.parametrize(("leader", "spare"), [("b1", 4), ("b2", 1)])
+def test_the_schedule_is_told_which_sessions_cross_the_link_between_the_leaders(leader, spare):
+    """Which link that is follows the leaders, not the rank; the primary path, which joins the same two, is not it."""
+    mesh = led_by(leader) if leader != "b1" else declared_mesh()
+    topology = OVERLAY_MESH.recognise(snapshot_of("a3", mesh=mesh), mesh, NodeName("a3"))
+    assert isinstance(topology, Topology)
+    planner = Planner(topology, msgspec.structs.replace(settings_for("a3"), mesh=mesh))
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+
+    assert {spare} == {plan.path for plan in plans if kinds[plan.session].is_spare}
+    over = [plan for plan in plans if plan.layer is Layer.RELAY and plan.path == spare]
+    assert over
+    assert all(kinds[plan.session].is_spare for plan in over)
 
 
 def _big_mesh(ours, theirs):

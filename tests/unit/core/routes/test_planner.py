@@ -12,7 +12,7 @@ from meshwatchd.model.plan import Route, Rule, Switch
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
-from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
+from tests.support.lab_mesh import NAMES, led_by, planner_of, settings_for, snapshot_of
 
 CLOUD = {
     "b1": ("10.244.4.0/24", "10.2.0.11/32"),
@@ -27,20 +27,30 @@ ONPREM = {
 ADDRESS = {name: prefixes[1].removesuffix("/32") for name, prefixes in (CLOUD | ONPREM).items()}
 
 # What each node's table of each path holds: the device, the gateway, and the remote nodes behind it. No entry:
-# no route, because the mesh's own routes already lead to the relay, or the node keeps its traffic to itself.
+# no route, because it is the mesh's own path, or because the node is a leader that the path bypasses.
 TABLES = {
     ("a1", 1): ("mw0", None, ("b2", "b3")),
+    ("a1", 4): ("mw3", None, ("b1", "b2", "b3")),
+    ("a2", 1): ("flannel.1", "10.244.1.0", ("b2", "b3")),
     ("a2", 2): ("mw1", None, ("b1", "b2", "b3")),
     ("a2", 3): ("mw2", None, ("b2", "b3")),
+    ("a2", 4): ("flannel.1", "10.244.1.0", ("b1", "b2", "b3")),
+    ("a3", 1): ("flannel.1", "10.244.1.0", ("b2", "b3")),
     ("a3", 2): ("flannel.1", "10.244.2.0", ("b1", "b2", "b3")),
     ("a3", 3): ("flannel.1", "10.244.2.0", ("b2", "b3")),
+    ("a3", 4): ("flannel.1", "10.244.1.0", ("b1", "b2", "b3")),
     ("b1", 2): ("mw1", None, ("a2", "a3")),
+    ("b1", 4): ("mw3", None, ("a1", "a2", "a3")),
     ("b2", 1): ("mw0", None, ("a1", "a2", "a3")),
+    ("b2", 2): ("flannel.1", "10.244.4.0", ("a2", "a3")),
     ("b2", 3): ("mw2", None, ("a2", "a3")),
+    ("b2", 4): ("flannel.1", "10.244.4.0", ("a1", "a2", "a3")),
     ("b3", 1): ("flannel.1", "10.244.5.0", ("a1", "a2", "a3")),
+    ("b3", 2): ("flannel.1", "10.244.4.0", ("a2", "a3")),
     ("b3", 3): ("flannel.1", "10.244.5.0", ("a2", "a3")),
+    ("b3", 4): ("flannel.1", "10.244.4.0", ("a1", "a2", "a3")),
 }
-CASES = [(name, path) for name in NAMES for path in range(4)]
+CASES = [(name, path) for name in NAMES for path in range(5)]
 
 
 def _path(planner, number):
@@ -57,7 +67,7 @@ def _expected_routes(name, path, *, table):
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_the_table_of_a_path_holds_exactly_its_routes(name, number):
-    """Table 7700 + p: into the link at the relay, to the local relay's overlay gateway elsewhere, else nothing."""
+    """Table 7700 + p: into the link at the relay, to the local relay's overlay gateway elsewhere, its leader too."""
     planner = planner_of(name)
 
     assert _expected_routes(name, number, table=7700 + number) == planner.routes(_path(planner, number))
@@ -85,7 +95,7 @@ def test_an_override_in_the_kernel_is_recognised(name, number):
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_probes_of_a_path_are_selected_in_both_directions(name, number):
-    """By both ports, so that nothing else is caught; where the mesh's routes are the path they jump the override."""
+    """By both ports, so that nothing else is caught; without a table of the path they jump the policy rule."""
     planner = planner_of(name)
     rules = [rule for rule in planner.provision().rules if rule.priority == 5410 + number]
     own, theirs = (18620 + number,) * 2, (10000, 29999)
@@ -110,16 +120,16 @@ def test_probe_tables_hold_the_routes_to_nodes(name, number):
 @pytest.mark.parametrize(
     ("name", "links"),
     [
-        ("a1", [("mw0", "b2", 51830)]),
+        ("a1", [("mw0", "b2", 51830), ("mw3", "b1", 51833)]),
         ("a2", [("mw1", "b1", 51831), ("mw2", "b2", 51832)]),
         ("a3", []),
-        ("b1", [("mw1", "a2", 51831)]),
+        ("b1", [("mw1", "a2", 51831), ("mw3", "a1", 51833)]),
         ("b2", [("mw0", "a1", 51830), ("mw2", "a2", 51832)]),
         ("b3", []),
     ],
 )
 def test_each_standby_link_exists_on_its_two_relays(name, links):
-    """Path 1 is mw0, path 2 mw1, path 3 mw2; the port is the same on both ends."""
+    """Path 1 is mw0, path 2 mw1, path 3 mw2, path 4 mw3; the port is the same on both ends."""
     found = planner_of(name).provision().links
 
     assert links == [(link.device, link.peer, link.listen_port) for link in found]
@@ -127,7 +137,7 @@ def test_each_standby_link_exists_on_its_two_relays(name, links):
 
 def test_a_link_carries_the_whole_other_location():
     """Inner destination at the sender and inner source at the receiver, for every packet, in both directions."""
-    (link,) = planner_of("a1").provision().links
+    (link, _) = planner_of("a1").provision().links
 
     assert tuple(prefix for prefixes in CLOUD.values() for prefix in prefixes) == link.allowed_ips
     assert ("198.51.100.22:51830", "key-of-b2", 10, 1420) == (
@@ -160,7 +170,7 @@ def test_nothing_that_stands_moves_traffic(name):
 
     assert [Rule(priority=5480, table=7798)] == free
     assert 7798 not in {route.table for route in provision.routes}
-    assert {5400, 5480, 5410, 5411, 5412, 5413} >= {rule.priority for rule in provision.rules}
+    assert {5400, 5480, 5410, 5411, 5412, 5413, 5414} >= {rule.priority for rule in provision.rules}
     assert all(7700 <= route.table <= 7799 for route in provision.routes)
 
 
@@ -184,13 +194,61 @@ def test_a_leader_that_is_bypassed_changes_nothing():
     assert planner.probes_path(_path(planner, 2))
 
 
+def _planner_led_by(name: str, leader: str) -> Planner:
+    mesh = led_by(leader)
+    topology = OVERLAY_MESH.recognise(snapshot_of(name, mesh=mesh), mesh, NodeName(name))
+    assert isinstance(topology, Topology)
+    return Planner(topology, msgspec.structs.replace(settings_for(name), mesh=mesh))
+
+
+@pytest.mark.parametrize("name", ["a2", "a3", "b3"])
+def test_a_member_has_a_table_to_its_own_leader_s_links(name):
+    """Kilo's routes lead to whoever leads: the table leads over the same two relays when another node does."""
+    planner = planner_of(name)
+    own_leader = planner.topology.mesh.location(planner.local.location).leader
+    over_leader = [path for path in planner.paths if own_leader in path.relays and not path.is_primary]
+
+    assert 2 == len(over_leader)
+    gateway = (CLOUD | ONPREM)[own_leader][0].removesuffix("/24")
+    for path in over_leader:
+        assert {("flannel.1", gateway)} == {(route.dev, route.via) for route in planner.routes(path)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_standby_link_keeps_its_place_when_another_relay_leads(name):
+    """b2 takes over from b1: number, device and table of each link are what they were, on every node."""
+    before, after = planner_of(name), _planner_led_by(name, "b2")
+    places = [{path.key: each.place_of(path) for path in each.paths if not path.is_primary} for each in (before, after)]
+
+    assert 4 == len(places[0])
+    assert places[0] == places[1]
+    ways = [{(p.key, r.dst): (r.dev, r.via) for p in each.paths for r in each.routes(p)} for each in (before, after)]
+    both = ways[0].keys() & ways[1].keys()
+    assert both
+    assert [ways[0][key] for key in both] == [ways[1][key] for key in both]
+
+
+def test_a_leader_that_was_bypassed_has_a_rule_when_it_leads_no_more():
+    """And the new leader that the path bypasses has none: which rule stands is the leader's affair, the path is not."""
+    before = {name: planner_of(name) for name in ("b1", "b2")}
+    after = {name: _planner_led_by(name, "b2") for name in ("b1", "b2")}
+
+    def rules(planners, name, number):
+        return planners[name].override(planners[name].path(number))
+
+    assert () == rules(before, "b1", 1)
+    assert (Rule(priority=5460, table=7701),) == rules(after, "b1", 1)
+    assert (Rule(priority=5460, table=7702),) == rules(before, "b2", 2)
+    assert () == rules(after, "b2", 2)
+
+
 def test_a_path_reaches_everybody_but_the_leader_it_goes_around():
     """Seen from onprem: path 1 enters cloud at b2, path 2 at b1."""
     planner = planner_of("a3")
-    reached = {n: [node.name for node in planner.reached_over(_path(planner, n))] for n in range(4)}
+    reached = {n: [node.name for node in planner.reached_over(_path(planner, n))] for n in range(5)}
 
     everybody, but_b1 = ["b1", "b2", "b3"], ["b2", "b3"]
-    assert {0: everybody, 1: but_b1, 2: everybody, 3: but_b1} == reached
+    assert {0: everybody, 1: but_b1, 2: everybody, 3: but_b1, 4: everybody} == reached
 
 
 def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_priority_beyond():
@@ -202,9 +260,9 @@ def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_
     kernel, provision = planner.settings.kernel, planner.provision()
 
     overrides = [rule for path in planner.paths for rule in planner.override(path)]
-    assert 49 * 2 == len(overrides) == len({rule.table for rule in overrides})
+    assert 49 * 4 == len(overrides) == len({rule.table for rule in overrides})
     probing = {rule.table for rule in provision.rules if rule.dport and rule.table}
-    assert 49 * 2 == len(probing)
+    assert 49 * 4 == len(probing)
     assert not probing & {rule.table for rule in overrides}
     tables = {route.table for route in provision.routes}
     assert probing | {rule.table for rule in overrides} <= tables
