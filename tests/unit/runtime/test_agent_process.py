@@ -61,6 +61,7 @@ def with_agent(settings, scenario, log=None):
             agent._kernel.close()
             agent._dumper.close()
             agent._lookups.close()
+            agent._care.close()
             agent.events().close()
             engine.close()
 
