@@ -149,7 +149,7 @@ bench-removal: need-root venv tools ## how soon a daemon notices that an object 
 	@$(PYTHON) -m netnslab.bench_removal $(ARGS)
 
 .PHONY: bench-leaders
-bench-leaders: need-root venv tools ## how soon daemons follow Kilo's change of leaders, as JSON
+bench-leaders: need-root venv tools ## Kilo's changes of leaders with daemons and without, as JSON
 	@$(PYTHON) -m netnslab.bench_leaders $(ARGS)
 
 # `make lab-kilo-flannel` builds that mesh and leaves it standing; `make lab-down` removes it.

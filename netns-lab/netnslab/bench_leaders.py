@@ -1,14 +1,18 @@
-"""How soon daemons follow Kilo's change of leaders: `python -m netnslab.bench_leaders`, as root.
+"""Kilo's change of leaders, with daemons and without: `python -m netnslab.bench_leaders`, as root.
 
-Six daemons that are told nothing but the mesh key's path and the mode. Rounds of each kind, as Kilo's agents do them:
+Rounds of each kind, as Kilo's agents do them:
 
     annotation    the annotation moves from b1 to b2 and back: two changes a round
+    agent-end     b1's agent is ended by SIGTERM and the others elect b2; then it is started again
     agent-death   b1's agent is dead and the others elect b2, while b1's kernel goes on as if it led; then it is revived
     restart       a member's agent starts again, and a leader's: 0.2 s in which it believes to be alone
 
-Time runs from before the first command to the instant at which the engine of the last node has taken over. Between
-rounds the mesh is left alone until a daemon's patience with an agent at work is whole again. What was accused and who
-moved is counted for six seconds after each change. The figures are printed as JSON.
+`without` are the rounds of the bare mesh, `with` those of the same mesh with six daemons that are told nothing but the
+mesh key's path and the mode. `gap_ms` is how long no new flow between members of the two locations succeeded after a
+change, `lost` how many flows were lost: with daemons neither may be more. How soon they followed is the time from
+before the first command to the instant at which the engine of the last node has taken over. Between rounds the mesh is
+left alone until a daemon's patience with an agent at work is whole again. What was accused and who moved is counted for
+six seconds after each change. The figures are printed as JSON.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +34,8 @@ from netnslab.kilo_agents import KiloAgents, Rewriting
 from netnslab.lab import Lab
 from netnslab.leader_changes import accusations, follow, moves
 from netnslab.machine import machine_facts
+from netnslab.traffic_report import count_lost, longest_gap_ns
+from netnslab.traffic_source import SETTLED_AFTER_NS, Traffic
 from netnslab.waiting import pause_until
 
 SECOND = 1_000_000_000
@@ -50,6 +57,8 @@ class Change:
         followed_ns: by node, from the first command to the mesh with the new leader; empty where none was to follow.
         mistaken: topologies that were taken over although nothing had changed.
         accused, moved: verdicts that say traffic is broken, and failovers.
+        gap_ns: the longest time in which no new flow succeeded.
+        lost: new flows.
     """
 
     kind: str
@@ -57,14 +66,16 @@ class Change:
     mistaken: int = 0
     accused: Sequence[str] = ()
     moved: Sequence[str] = ()
+    gap_ns: int = 0
+    lost: int = 0
 
 
 class Rounds:
-    """Changes on one mesh, each followed by calm."""
+    """Changes on one mesh, each followed by calm; there may be no daemons on it."""
 
-    def __init__(self, lab: Lab, daemons: Daemons) -> None:
+    def __init__(self, lab: Lab, traffic: Traffic, daemons: Daemons | None) -> None:
         self._nodes = tuple(lab.topology.nodes)
-        self._daemons, self._agents = daemons, KiloAgents(lab)
+        self._traffic, self._daemons, self._agents = traffic, daemons, KiloAgents(lab)
 
     def play(self, kind: str) -> Iterator[Change]:
         """One round of a kind."""
@@ -73,6 +84,11 @@ class Rounds:
             case "annotation":
                 yield self._change(kind, lambda: self._agents.elect(LEADER), LEADER, self._nodes)
                 yield self._change(kind, lambda: self._agents.elect(FORMER), FORMER, self._nodes)
+            case "agent-end":
+                yield self._change(
+                    kind, lambda: self._agents.terminate(FORMER, successor=LEADER), LEADER, others, is_followed=False
+                )
+                yield self._change("agent-start", lambda: self._agents.start(FORMER), FORMER, others, is_followed=False)
             case "agent-death":
                 self._agents.die(FORMER)
                 yield self._change(kind, lambda: self._agents.elect(LEADER), LEADER, others)
@@ -89,19 +105,32 @@ class Rounds:
                     yield self._change(kind, partial(self._agents.restart, node), "", ())
 
     def _change(
-        self, kind: str, make: Callable[[], Rewriting], leader: str, nodes: Sequence[str], *, is_whole: bool = True
+        self,
+        kind: str,
+        make: Callable[[], Rewriting],
+        leader: str,
+        nodes: Sequence[str],
+        *,
+        is_whole: bool = True,
+        is_followed: bool = True,
     ) -> Change:
-        if is_whole:
-            self._daemons.wait_ready(timeout_s=READY_S)
+        daemons, taken, events = self._daemons, {}, []
+        if daemons is not None and is_whole:
+            daemons.wait_ready(timeout_s=READY_S)
+        self._traffic.wait_flowing()
         pause_until(time.monotonic_ns() + CALM_NS)
         began_ns = make().began_ns
-        taken = (
-            follow(lambda since_ns: self._daemons.events(since_ns=since_ns), began_ns, leader, nodes) if nodes else {}
-        )
-        pause_until(began_ns + AFTERWARDS_NS)
-        events = self._daemons.events(since_ns=began_ns)
+        if daemons is not None and nodes and is_followed:
+            taken = follow(lambda since_ns: daemons.events(since_ns=since_ns), began_ns, leader, nodes)
+        pause_until(began_ns + AFTERWARDS_NS + SETTLED_AFTER_NS)
+        if daemons is not None:
+            events = daemons.events(since_ns=began_ns)
+        flows = self._traffic.flows(since_ns=began_ns)
+        until_ns = began_ns + AFTERWARDS_NS
         return Change(
             kind=kind,
+            gap_ns=longest_gap_ns(flows, since_ns=began_ns, until_ns=until_ns),
+            lost=count_lost(flows, since_ns=began_ns, until_ns=until_ns),
             followed_ns=taken,
             mistaken=0 if nodes else sum(event.name == "topology.changed" for event in events),
             # Whose agent is dead still acts as a leader: of it alone something may be said.
@@ -122,41 +151,47 @@ def summarise(changes: Iterable[Change]) -> dict[str, object]:
         "mistaken": sum(each.mistaken for each in changes),
         "accused": [text for each in changes for text in each.accused],
         "moved": [text for each in changes for text in each.moved],
+        "gap_ms": [round(each.gap_ns / 1e6) for each in changes],
+        "lost": [each.lost for each in changes],
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
-    kinds = ("annotation", "agent-death", "restart")
+    kinds = ("annotation", "agent-end", "agent-death", "restart")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=5, metavar="N", help="rounds of each kind")
     parser.add_argument("--only", choices=kinds, action="append", help="this kind; may be given more than once")
     parser.add_argument("--topology", default="kilo-flannel", help="whose locations Kilo joins")
     options = parser.parse_args(arguments)
-    found: dict[str, list[Change]] = {}
+    found: dict[str, dict[str, list[Change]]] = {"without": {}, "with": {}}
     try:
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            Lab.up(options.topology) as lab,
-            Daemons(lab, Path(scratch), config="minimal") as daemons,
-        ):
-            rounds = Rounds(lab, daemons)
-            for kind in options.only or kinds:
-                for _ in range(options.trials):
-                    for change in rounds.play(kind):
-                        found.setdefault(change.kind, []).append(change)
+        for side, changes in found.items():
+            with (
+                tempfile.TemporaryDirectory() as scratch,
+                Lab.up(options.topology) as lab,
+                ExitStack() as stack,
+                Traffic(lab, Path(scratch)) as traffic,
+            ):
+                watching = Daemons(lab, Path(scratch), config="minimal") if side == "with" else None
+                daemons = None if watching is None else stack.enter_context(watching)
+                rounds = Rounds(lab, traffic, daemons)
+                for kind in options.only or kinds:
+                    for _ in range(options.trials):
+                        for change in rounds.play(kind):
+                            changes.setdefault(change.kind, []).append(change)
     finally:
         _print(found, options.topology)  # an hour of rounds is not lost with the last of them
     return 0
 
 
-def _print(found: Mapping[str, Sequence[Change]], topology: str) -> None:
-    figures = {kind: summarise(changes) for kind, changes in found.items()}
+def _print(found: Mapping[str, Mapping[str, Sequence[Change]]], topology: str) -> None:
+    figures = {side: {kind: summarise(changes) for kind, changes in kinds.items()} for side, kinds in found.items()}
     document = {
         "machine": machine_facts(),
         "topology": topology,
         "goal_s": GOAL_NS // SECOND,
-        "followed": figures,
+        **figures,
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")

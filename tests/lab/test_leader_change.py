@@ -1,7 +1,8 @@
 """Kilo changes leaders on packets: daemons that were told nothing follow, and take none of it for a fault.
 
 Every node's kernel is rewritten as Kilo's agents do it (`netnslab.kilo_agents`). How long the daemons took is printed;
-asserted is that all of them have followed, that nobody was accused, and that nobody moved.
+asserted is that all of them have followed, that nobody was accused, and that traffic comes home. It may leave Kilo's
+path meanwhile: `make bench-leaders` measures that new flows are never lost for longer than without daemons.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 import pytest
 
 from netnslab.kilo_agents import TRANSIENT_NS, KiloAgents
-from netnslab.leader_changes import accusations, follow, moves
+from netnslab.leader_changes import accusations, follow
 from netnslab.waiting import pause_until
 from tests.support.stage import QUICK, SECOND, stage
 
@@ -61,9 +62,14 @@ def _follow(mesh, since_ns, leader, *, nodes=EVERYBODY):
 
 
 def _assert_calm(mesh, since_ns) -> None:
+    _assert_calm_but_for(mesh, since_ns, "nobody")
+
+
+def _assert_calm_but_for(mesh, since_ns, node) -> None:
     pause_until(since_ns + AFTERWARDS_NS)
-    assert [] == accusations(mesh.events(since_ns))
-    assert [] == moves(mesh.events(since_ns))
+    assert [] == [each for each in accusations(mesh.events(since_ns)) if not each.endswith(f" at {node}")]
+    mesh.wait_home()
+    assert 0 == mesh.lost(time.monotonic_ns(), time.monotonic_ns() + SECOND)
 
 
 def _relays(mesh, node) -> list[tuple[str, ...]]:
@@ -85,7 +91,7 @@ def test_a_leader_change_is_followed_and_is_no_fault(mesh, agents, capsys, chang
     _assert_calm(mesh, began_ns)
 
     mesh.settle()
-    paths = [("a1", leader), ("a2", leader), ("a1", former), ("a2", former)]
+    paths = [("a1", leader), ("a2", leader), ("a1", former), ("a2", former), ("a1", leader)]
     for node in EVERYBODY:
         assert paths == _relays(mesh, node), node
     assert ["leader", "standby"] == [_status(mesh, node)["role"] for node in (leader, former)]
@@ -114,6 +120,21 @@ def test_a_leader_whose_agent_starts_again_is_no_fault(mesh, agents, leader):
     assert [] == mesh.events(change.began_ns, "topology.changed")
 
 
+def test_a_leader_whose_agent_is_ended_and_started_again_keeps_no_path_dead(mesh, agents):
+    """SIGTERM takes Kilo's routes away; the others elect b2; a second later b1 is back, and they turn to it at once.
+
+    Until the others elect, b1 relays nothing indeed, and may be named. No change of leaders takes the standby path away
+    that traffic has left for.
+    """
+    began_ns = agents.terminate("b1", successor="b2").began_ns
+    pause_until(time.monotonic_ns() + SECOND)
+    agents.start("b1")
+    _assert_calm_but_for(mesh, began_ns, "b1")
+    mesh.settle()
+    assert {"b1"} == {_relays(mesh, node)[0][1] for node in EVERYBODY}
+    assert [] == mesh.events(began_ns, "agent.restarted", "plan.refused", "collision.found", "override.retired")
+
+
 def test_a_device_that_is_made_anew_is_no_fault(mesh, agents):
     """kilo0 of b1 goes down for 0.2 s and takes its routes along."""
     change = agents.remake("b1")
@@ -131,8 +152,6 @@ def test_a_leader_whose_agent_has_died_is_replaced(mesh, agents, capsys):
         _tell(capsys, "b2 leads instead of b1, whose agent is dead", _follow(mesh, began_ns, "b2", nodes=others))
         pause_until(began_ns + AFTERWARDS_NS)
         assert [] == [each for each in accusations(mesh.events(began_ns)) if not each.endswith(" at b1")]
-        # To b1 its tunnel is dead indeed, and its detector may say so before anybody tells it why. More it may not do.
-        assert set() == set(moves(mesh.events(began_ns))) - {"b1: failover.proposed"}
         assert {"b2"} == {_relays(mesh, node)[0][1] for node in others}
     finally:
         agents.revive("b1", leader="b1")

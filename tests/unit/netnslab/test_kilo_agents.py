@@ -29,6 +29,16 @@ def test_the_former_leader_leaves_table_1107_and_what_has_gone_with_its_device()
     assert "link set kilo0 down" == kilo_agents.state_line(AFTER, AFTER.nodes["b1"])
 
 
+def test_an_agent_that_is_ended_takes_its_routes_and_rules_away_and_leaves_table_1107():
+    """Each line that it has added, in that order; what delivers out of kilo0 stays without its rules."""
+    lines = kilo_agents.deletions(kilo.route_lines(BEFORE, BEFORE.nodes["b1"], FLANNEL))
+    assert 6 == sum(line.startswith("route del") and " dev kilo0 " in line for line in lines)
+    assert ["rule del to 10.2.0.12 iif kilo0 lookup 1107", "rule del to 10.2.0.13 iif kilo0 lookup 1107"] == [
+        line for line in lines if line.startswith("rule")
+    ]
+    assert 8 == len(lines)
+
+
 def test_another_location_s_kernel_stays_what_it_was():
     """a1 has another peer behind the same address; a3 has the same leader."""
     assert ((), ()) == (_lines("a1"), _lines("a3"))
