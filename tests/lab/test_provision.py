@@ -95,8 +95,11 @@ async def until(condition):
 
 
 def objects(node):
-    """Our rules and routes as `ip` shows them, protocols as numbers: a minimal system has no /etc/protocols."""
-    rules = [line for line in node.ip("-N rule").splitlines() if "117" in line.split()]
+    """Our rules and routes as `ip` shows them, protocols as numbers: a minimal system has no /etc/protocols.
+
+    iproute2 writes the number of a protocol without a name as `ipproto-17`.
+    """
+    rules = [line.replace("ipproto-17", "17") for line in node.ip("-N rule").splitlines() if "117" in line.split()]
     return rules + node.ip("route show table all proto 117").splitlines()
 
 
