@@ -88,7 +88,15 @@ class Rounds:
                 yield self._change(
                     kind, lambda: self._agents.terminate(FORMER, successor=LEADER), LEADER, others, is_followed=False
                 )
-                yield self._change("agent-start", lambda: self._agents.start(FORMER), FORMER, others, is_followed=False)
+                # The node whose agent has ended is none of the mesh: its daemon is not ready until it starts.
+                yield self._change(
+                    "agent-start",
+                    lambda: self._agents.start(FORMER),
+                    FORMER,
+                    others,
+                    is_whole=False,
+                    is_followed=False,
+                )
             case "agent-death":
                 self._agents.die(FORMER)
                 yield self._change(kind, lambda: self._agents.elect(LEADER), LEADER, others)
