@@ -37,7 +37,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
     }
 }
 # Deadlines only end tests that have failed: all are far beyond what a loaded machine takes.
-READY_S = 60
+READY_S = 120
 RESTORE_S = 20
 VERDICT_S = 15
 HOME_S = 90
