@@ -1,13 +1,11 @@
 """Asks the kernel where a packet would go, and which policy rule decides that.
 
-    request   struct rtmsg, RTA_DST, RTA_SRC, RTA_IIF     RTM_GETROUTE, RTM_F_LOOKUP_TABLE
-    answer    RTA_OIF, RTA_TABLE                          RTM_NEWROUTE
-              a negative errno                            NLMSG_ERROR: unreachable, prohibited, blackhole, no route
+    `route_socket` asks for    RTA_DST, RTA_SRC, RTA_IIF     RTM_F_LOOKUP_TABLE
+    the answer                 RTA_OIF, RTA_TABLE, or an errno
 
-The kernel works the request off inside sendto(), so that the answer waits in the socket when that returns. An answer
-names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does it.
+An answer names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does.
 
-Source: inet_rtm_getroute() in net/ipv4/route.c, fib_rules_lookup() in net/core/fib_rules.c, linux/rtnetlink.h.
+Source: fib_rules_lookup() in net/core/fib_rules.c, linux/rtnetlink.h.
 """
 
 from __future__ import annotations
@@ -19,25 +17,15 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final, Protocol
 
 from meshwatchd.adapters.netlink import compact, fibrule
-from meshwatchd.adapters.netlink.message import (
-    NLM_F_REQUEST,
-    NLMSG_ERROR,
-    RTM_GETROUTE,
-    RTM_NEWROUTE,
-    attributes,
-    encode,
-    encode_attribute,
-    split,
-)
+from meshwatchd.adapters.netlink.message import attributes, encode_attribute
+from meshwatchd.adapters.netlink.route_socket import Answer, RouteSocket, request_for
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
 RTM_F_LOOKUP_TABLE: Final = 0x1000
-_RTA_DST, _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_TABLE = 1, 2, 3, 4, 15
+_RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_TABLE = 2, 3, 4, 15
 _U32: Final = struct.Struct("=I")
-_ERROR: Final = struct.Struct("=i")
-_ANSWER_BYTES: Final = 4096
 
 _RULE: Final = struct.Struct("=BBBBB2xBI")
 """struct fib_rule_hdr: family, lengths of destination and source, TOS, table, action, flags."""
@@ -73,10 +61,8 @@ class RouteLookup:
     """
 
     def __init__(self, tables: Tables) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._tables = tables
-        self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        self._sequence = 0
+        self._socket = RouteSocket()
 
     def close(self) -> None:
         """Close the socket."""
@@ -92,26 +78,19 @@ class RouteLookup:
         index = next((number for number, name in self._tables.devices().items() if name == question.iif), 0)
         if question.iif and not index:
             return RouteAnswer()
-        self._sequence = (self._sequence + 1) & 0xFFFF_FFFF
         try:
-            self._socket.send(encode(RTM_GETROUTE, NLM_F_REQUEST, self._sequence, _request(question, index)))
-            return self._answer(question, self._socket.recv(_ANSWER_BYTES))
+            return self._answer(question, self._socket.ask(_request(question, index)))
         except (OSError, DecodeError):
             return RouteAnswer()
 
-    def _answer(self, question: RouteQuestion, datagram: bytes) -> RouteAnswer:
-        for message in split(datagram):
-            if message.sequence != self._sequence:
-                continue
-            if message.kind == RTM_NEWROUTE:
-                found = attributes(message.body, compact.ROUTE.size)
-                device = self._tables.devices().get(_number(found.get(_RTA_OIF)), "")
-                table = _number(found.get(_RTA_TABLE))
-                return RouteAnswer(device=device, rule=self._decides(question, table) if table else "")
-            if message.kind == NLMSG_ERROR and len(message.body) >= _ERROR.size:
-                number = -_ERROR.unpack_from(message.body)[0]
-                return RouteAnswer(errno=number, rule=self._decides(question, 0))
-        return RouteAnswer()
+    def _answer(self, question: RouteQuestion, answer: Answer | None) -> RouteAnswer:
+        if answer is None:
+            return RouteAnswer()
+        if answer.errno:
+            return RouteAnswer(errno=answer.errno, rule=self._decides(question, 0))
+        device = self._tables.devices().get(_number(answer.attributes.get(_RTA_OIF)), "")
+        table = _number(answer.attributes.get(_RTA_TABLE))
+        return RouteAnswer(device=device, rule=self._decides(question, table) if table else "")
 
     def _decides(self, question: RouteQuestion, table: int) -> str:
         """The rule that leads to a table, or for table 0 the first that leads anywhere; empty for those all have."""
@@ -137,8 +116,7 @@ class RouteLookup:
 
 
 def _request(question: RouteQuestion, index: int) -> bytes:
-    body = compact.ROUTE.pack(socket.AF_INET, 32, 32, 0, 0, 0, 0, 0, RTM_F_LOOKUP_TABLE)
-    body += encode_attribute(_RTA_DST, socket.inet_aton(question.destination))
+    body = request_for(socket.inet_aton(question.destination), src_len=32, flags=RTM_F_LOOKUP_TABLE)
     body += encode_attribute(_RTA_SRC, socket.inet_aton(question.source))
     return body + (encode_attribute(_RTA_IIF, _U32.pack(index)) if index else b"")
 
