@@ -116,6 +116,14 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
     add: tuple[Rule, ...] = ()
     delete: tuple[Rule, ...] = ()
 
+    @classmethod
+    def between(cls, had: tuple[Rule, ...], wanted: tuple[Rule, ...]) -> Switch:
+        """The change from some rules to others; those in both stay as they are."""
+        return cls(
+            add=tuple(rule for rule in wanted if rule not in had),
+            delete=tuple(rule for rule in had if rule not in wanted),
+        )
+
     def inverse(self) -> Switch:
         """The change that undoes this one."""
         return Switch(add=self.delete, delete=self.add)

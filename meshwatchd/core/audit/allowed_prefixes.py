@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from ipaddress import ip_network
 
+from meshwatchd.core.audit.expected_entries import home_of
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
@@ -28,7 +29,7 @@ def missing_prefixes(state: WireGuardState, mesh: MeshSettings, node: str) -> It
         node: this node.
     """
     holders = {prefix: peer for peer in state.peers for prefix in peer.allowed_ips}
-    home = next((each.location for each in mesh.node if each.name == node), None)
+    home = home_of(node, mesh)
     for other in mesh.node:
         # Where the overlay stands on the tunnel a node goes by its tunnel address, and pods travel inside of VXLAN.
         if other.location == home or other.wireguard_ip == other.node_ip:

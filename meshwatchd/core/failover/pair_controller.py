@@ -155,11 +155,7 @@ class Conductor:
         if self.parting is not None:
             self.parting.restart(now)
             return Switch()
-        had, needs = planned.override(left), planner.override(active)
-        return Switch(
-            add=tuple(rule for rule in needs if rule not in had),
-            delete=tuple(rule for rule in had if rule not in needs),
-        )
+        return Switch.between(planned.override(left), planner.override(active))
 
     def _forgive(self, now: int) -> None:
         """Drop doubt that arose while the mesh's own agents rewrote it: slow sessions would keep it for a minute."""

@@ -116,11 +116,7 @@ class Parting:
         yield PlanRefused(pair=self._context.watch.index, reason=error)
 
     def _switch(self, target: Path) -> Switch:
-        wanted = self._context.planner.override(target)
-        return Switch(
-            add=tuple(rule for rule in wanted if rule not in self.legacy.rules),
-            delete=tuple(rule for rule in self.legacy.rules if rule not in wanted),
-        )
+        return Switch.between(self.legacy.rules, self._context.planner.override(target))
 
     def _find(self, now: int) -> Path | None:
         paths = self._context.watch.paths

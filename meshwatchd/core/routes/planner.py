@@ -63,9 +63,9 @@ class Planner:
         self.local = topology.local
         self.paths = topology.local_paths()
         self._by_number: dict[int, Path] = {path.number: path for path in self.paths}
-        pairs = sorted({path.pair for path in self.paths})
-        self._slots = {path.number: pairs.index(path.pair) * RANKS_PER_PAIR + path.rank for path in self.paths}
-        self._pair_slots = {pair: slot % PAIR_PRIORITIES for slot, pair in enumerate(pairs)}
+        places = {pair: place for place, pair in enumerate(sorted({path.pair for path in self.paths}))}
+        self._slots = {path.number: places[path.pair] * RANKS_PER_PAIR + path.rank for path in self.paths}
+        self._pair_slots = {pair: place % PAIR_PRIORITIES for pair, place in places.items()}
 
     def path(self, number: int) -> Path:
         """The path of that number that ends here."""
@@ -99,9 +99,9 @@ class Planner:
         devices = (self._device(path),) if self._has_link(path) else ()
         return devices, (self._table(path),) if self.routes(path) else ()
 
-    def place_of(self, path: Path) -> tuple[int, str, int]:
-        """What a path's number, link and table are called here: the same place in two meshes is the same path."""
-        return path.number, "" if path.is_primary else self._device(path), self._table(path)
+    def place_of(self, path: Path) -> tuple[int, int]:
+        """A path's number, by which its link is called, and its table: the same in two meshes is the same path."""
+        return path.number, self._table(path)
 
     def routes(self, path: Path) -> tuple[Route, ...]:
         """The routes of a path's table on this node; none for the mesh's own path and on a leader that it bypasses."""
