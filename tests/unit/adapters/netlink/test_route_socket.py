@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import socket
+import struct
 
 import pytest
 
 from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.adapters.netlink.route_socket import RouteSocket, request_for
 
-RTA_OIF = 4
+RTA_IIF, RTA_OIF = 3, 4
 
 
 @pytest.fixture
@@ -27,14 +28,13 @@ def test_the_kernel_names_the_device(asking, _turn):
     answer = asking.ask(request_for(socket.inet_aton("127.0.0.1")))
 
     assert answer is not None
-    assert (0, (1).to_bytes(4, "little")) == (answer.errno, answer.attributes[RTA_OIF])
+    assert (0, struct.pack("=I", 1)) == (answer.errno, answer.attributes[RTA_OIF])
 
 
 def test_an_error_is_an_answer(asking):
     """A device that does not exist."""
-    answer = asking.ask(
-        request_for(socket.inet_aton("127.0.0.1")) + encode_attribute(3, (2**31 - 1).to_bytes(4, "little"))
-    )
+    nowhere = encode_attribute(RTA_IIF, struct.pack("=I", 2**31 - 1))
+    answer = asking.ask(request_for(socket.inet_aton("127.0.0.1")) + nowhere)
 
     assert answer is not None
     assert errno.ENODEV == answer.errno
