@@ -5,13 +5,12 @@ Versioned, replaced as a whole, and moved aside when it makes no sense: hellos w
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
+from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.ids import LocationName, NodeName
 
@@ -64,63 +63,19 @@ class Loaded(NamedTuple):
     problem: str = ""
 
 
-class _Version(msgspec.Struct, frozen=True):
-    version: int
+def _file(folder: Path) -> VersionedFile[Kept]:
+    return VersionedFile(folder / FILE_NAME, Kept, version=VERSION, max_bytes=MAX_BYTES, mode=0o600)
 
 
 def save(folder: Path, kept: Kept) -> str:
     """Replace the file; returns why it could not be done, or nothing."""
-    path = folder / FILE_NAME
-    draft = path.with_suffix(".new")
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        return f"{path}: {error.strerror or error}; what is known of the mesh is forgotten at the next restart"
-    return ""
+    return _file(folder).save(kept, "what is known of the mesh is forgotten at the next restart")
 
 
 def load(folder: Path, node: str) -> Loaded:
     """What an earlier process of this node has left."""
-    path = folder / FILE_NAME
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return Loaded(None)
-    except OSError as error:
-        return Loaded(None, f"{path}: {error.strerror or error}")
-    read = _decode(content)
-    if isinstance(read, str):
-        return Loaded(None, _quarantine(path, read))
-    if read.node != node:
-        return Loaded(None, f"{path} is of node {read.node}, and this is {node}; started without it")
-    return Loaded(read)
-
-
-def _decode(content: bytes) -> Kept | str:
-    if len(content) > MAX_BYTES:
-        return f"larger than {MAX_BYTES} bytes"
-    try:
-        version = msgspec.json.decode(content, type=_Version).version
-        if version != VERSION:
-            return f"version {version}, and this is a daemon for version {VERSION}"
-        return msgspec.json.decode(content, type=Kept)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return f"not understood ({error})"
-
-
-def _quarantine(path: Path, why: str) -> str:
-    aside = path.with_suffix(".corrupt")
-    try:
-        path.replace(aside)
-    except OSError as error:
-        return f"{path}: {why}, and it cannot be moved aside: {error.strerror or error}"
-    return f"{path}: {why}; moved aside as {aside.name}, started without it"
+    kept, problem = _file(folder).load()
+    if kept is not None and kept.node != node:
+        path = folder / FILE_NAME
+        return Loaded(None, f"{path} is of node {kept.node}, and this is {node}; started without it")
+    return Loaded(kept, problem)

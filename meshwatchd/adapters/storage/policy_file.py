@@ -6,8 +6,6 @@ is corrupt, too large, or of another version is moved aside for whoever wants to
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.model.policy_state import PolicyState
 
 VERSION = 1
@@ -41,10 +40,6 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     state: PolicyState
 
 
-class _Version(msgspec.Struct, frozen=True):
-    version: int
-
-
 class Loaded(NamedTuple):
     """What was found; `problem` says why there is no state although there was a file."""
 
@@ -69,7 +64,7 @@ class StateFile:
         wall_ns: Callable[[], int] = time.time_ns,
         boot: str | None = None,
     ) -> None:
-        self._path = folder / FILE_NAME
+        self._file = VersionedFile(folder / FILE_NAME, _Stored, version=VERSION, max_bytes=MAX_BYTES, mode=0o640)
         self._monotonic_ns, self._wall_ns = monotonic_ns, wall_ns
         self._boot = read_boot() if boot is None else boot
 
@@ -82,39 +77,19 @@ class StateFile:
             monotonic_ns=self._monotonic_ns(),
             state=state,
         )
-        beside = self._path.with_suffix(".new")
-        try:
-            self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(stored))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            return f"{self._path}: {error.strerror or error}; moves and orders are forgotten at the next restart"
-        return ""
+        return self._file.save(stored, "moves and orders are forgotten at the next restart")
 
     def load(self) -> Loaded:
         """What an earlier process has left, its instants as of this boot's clock."""
-        try:
-            with self._path.open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
-        except FileNotFoundError:
-            return Loaded(None)
-        except OSError as error:
-            return Loaded(None, f"{self._path}: {error.strerror or error}")
-        stored = _decode(content)
-        if isinstance(stored, str):
-            return Loaded(None, self._quarantine(stored))
+        stored, problem = self._file.load()
+        if stored is None:
+            return Loaded(None, problem)
         state = stored.state.shifted(self._shift_ns(stored))
         try:
             msgspec.msgpack.encode(state)
         except OverflowError as error:
             # JSON has numbers of any length, and the engine could not be told of them.
-            return Loaded(None, self._quarantine(f"not understood ({error})"))
+            return Loaded(None, self._file.quarantine(f"not understood ({error})").problem)
         return Loaded(state)
 
     def _shift_ns(self, stored: _Stored) -> int:
@@ -123,27 +98,6 @@ class StateFile:
             return 0
         elapsed_ns = max(0, self._wall_ns() - stored.wall_ns)
         return self._monotonic_ns() - elapsed_ns - stored.monotonic_ns
-
-    def _quarantine(self, why: str) -> str:
-        aside = self._path.with_suffix(".corrupt")
-        try:
-            self._path.replace(aside)
-        except OSError as error:
-            return f"{self._path}: {why}, and it cannot be moved aside: {error.strerror or error}"
-        return f"{self._path}: {why}; moved aside as {aside.name}, started without it"
-
-
-def _decode(content: bytes) -> _Stored | str:
-    """The file's content, or what is wrong with it."""
-    if len(content) > MAX_BYTES:
-        return f"larger than {MAX_BYTES} bytes"
-    try:
-        version = msgspec.json.decode(content, type=_Version).version
-        if version != VERSION:
-            return f"version {version}, and this is a daemon for version {VERSION}"
-        return msgspec.json.decode(content, type=_Stored)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return f"not understood ({error})"
 
 
 def read_boot() -> str:
