@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, NOTICE_REPEATS, MoveState
 from meshwatchd.core.failover.switchover import DOUBT_ATTEMPTS, VERIFY_ATTEMPTS, VERIFY_NS
 from meshwatchd.model.events import CoordinationKind, ObjectLost, Reason, SwitchApplied, SwitchFailed
@@ -197,6 +199,15 @@ def test_a_way_home_that_does_not_reach_a_node_is_undone():
     since = bench.now
     bench.run(4 * SECOND)
     assert [] == [m for m in bench.spoken(CoordinationKind.PROPOSE, since=since) if m.rank == 0], "for the hold-down"
+
+
+@pytest.mark.parametrize(("lost", "level"), [({"a3"}, 1), (set(), 0)], ids=["undone", "kept"])
+def test_a_way_home_that_is_undone_counts_as_a_failover(lost, level):
+    """The hold-down doubles with each, or a home that never reaches a node would be tried again and again."""
+    bench = _home_that_reaches_few(lost)
+    record = bench.conductor.context.damper.export("onprem", bench.now, is_pinned=False)
+
+    assert level == record.level
 
 
 def test_a_way_home_that_reaches_every_node_is_kept():
