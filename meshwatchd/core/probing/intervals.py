@@ -49,7 +49,7 @@ CONTROL_FACTOR = 2
 PORT_SLACK = 8
 """Fresh sessions are slower than their rounds by one part in so many, so that a lead gained by retries shrinks."""
 
-SPARE_NS = 15 * SECOND
+SPARE_NS = 5 * SECOND
 """Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
 has other leaders."""
 
