@@ -8,11 +8,13 @@ Rounds of each kind, as Kilo's agents do them:
     restart       a member's agent starts again, and a leader's: 0.2 s in which it believes to be alone
 
 `without` are the rounds of the bare mesh, `with` those of the same mesh with six daemons that are told nothing but the
-mesh key's path and the mode. `gap_ms` is how long no new flow between members of the two locations succeeded after a
-change, `lost` how many flows were lost: with daemons neither may be more. How soon they followed is the time from
-before the first command to the instant at which the engine of the last node has taken over. Between rounds the mesh is
-left alone until a daemon's patience with an agent at work is whole again. What was accused and who moved is counted for
-six seconds after each change. The figures are printed as JSON.
+mesh key's path and the mode. `observing` are the same six daemons that may move nothing: six nodes share this machine's
+cores, so the agents played here are slower beside daemons than on machines of their own, and only what daemons decide
+differs between `observing` and `with`. `gap_ms` is how long no new flow between members of the two locations succeeded
+after a change, `lost` how many flows were lost: with daemons that act neither may be more. How soon they followed is
+the time from before the first command to the instant at which the engine of the last node has taken over. Between
+rounds the mesh is left alone until a daemon's patience with an agent at work is whole again. What was accused and who
+moved is counted for six seconds after each change. The figures are printed as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from netnslab.daemons import Daemons
+from netnslab.daemons import Daemons, Settings
 from netnslab.kilo_agents import KiloAgents, Rewriting
 from netnslab.lab import Lab
 from netnslab.leader_changes import accusations, follow, moves
@@ -47,6 +49,9 @@ CALM_NS = 10 * SECOND
 AFTERWARDS_NS = 6 * SECOND
 
 FORMER, LEADER = "b1", "b2"
+
+SIDES: Mapping[str, Settings | None] = {"without": None, "observing": {"daemon": {"mode": "observe"}}, "with": {}}
+"""What the daemons are told beside the minimal configuration; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +175,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=5, metavar="N", help="rounds of each kind")
     parser.add_argument("--only", choices=kinds, action="append", help="this kind; may be given more than once")
+    parser.add_argument("--side", choices=tuple(SIDES), action="append", help="this one; may be given more than once")
     parser.add_argument("--topology", default="kilo-flannel", help="whose locations Kilo joins")
     options = parser.parse_args(arguments)
-    found: dict[str, dict[str, list[Change]]] = {"without": {}, "with": {}}
+    sides = options.side or SIDES
+    found: dict[str, dict[str, list[Change]]] = {side: {} for side in sides}
     try:
         for side, changes in found.items():
             with (
@@ -181,8 +188,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 ExitStack() as stack,
                 Traffic(lab, Path(scratch)) as traffic,
             ):
-                watching = Daemons(lab, Path(scratch), config="minimal") if side == "with" else None
-                daemons = None if watching is None else stack.enter_context(watching)
+                settings = SIDES[side]
+                daemons = None
+                if settings is not None:
+                    daemons = stack.enter_context(Daemons(lab, Path(scratch), config="minimal", settings=settings))
                 rounds = Rounds(lab, traffic, daemons)
                 for kind in options.only or kinds:
                     for _ in range(options.trials):
