@@ -113,6 +113,8 @@ class CanaryProber:
     def _connect(self, question: _Question) -> None:
         if question.kind is CanaryKind.BULK:
             bulk.prepare(question.socket)
+        if question.plan.source:
+            question.socket.bind((question.plan.source, 0))
         result = question.socket.connect_ex((question.plan.destination, question.plan.port))
         if result == errno.EINPROGRESS:
             self._poller.set_writing(question.socket.fileno(), is_wanted=True)

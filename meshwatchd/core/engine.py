@@ -240,7 +240,7 @@ class Engine:
             self.state.schedule.answered(session)
         if before is SessionState.DOWN:
             self.state.schedule.look_closely(session, now)
-        is_word = session.plan.layer not in (Layer.SELF, Layer.POD)
+        is_word = session.plan.layer is not Layer.SELF and session.plan.canary is None
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         if session.state is not before:
             outputs.append(_changed(session))

@@ -22,6 +22,7 @@ class FaultCode(StrEnum):
     RELAY_NOT_FORWARDING = "relay-not-forwarding"
     NODE_UNREACHABLE = "node-unreachable"
     ADDRESS_FAMILY_BROKEN = "address-family-broken"
+    POD_NETWORK_BROKEN = "pod-network-broken"
     POD_UNREACHABLE = "pod-unreachable"
     KEY_MISMATCH = "key-mismatch"
     STANDBY_DOWN = "standby-down"

@@ -38,6 +38,7 @@ class Layer(IntEnum):
     RELAY = 5
     EFFECTIVE = 6
     POD = 7
+    POD_NETWORK = 8
 
 
 class FlowClass(StrEnum):

@@ -43,7 +43,7 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
         port: destination port.
         device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
         device_index: what that device was known by when this was planned: another index is another device.
-        canary: what a session of Layer.POD asks, None for all others.
+        canary: what a session of Layer.POD asks, and one of Layer.POD_NETWORK by TCP; None for all others.
     """
 
     session: SessionId
@@ -65,8 +65,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_advisory(self) -> bool:
-        """Whether it may warn only: canaries are not the mesh, and no route of ours is IPv6."""
-        return self.canary is not None or self.is_ip6
+        """Whether it may warn only: no canary and no pod judges a path, and no route of ours is IPv6."""
+        return self.canary is not None or self.is_ip6 or self.layer is Layer.POD_NETWORK
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):

@@ -77,6 +77,13 @@ PATH_FAULTS = (
         remedy="look at IPv6 addresses, neighbours, routes and ip6tables; nothing is moved, standby routes are IPv4",
     ),
     Fault(
+        code=FaultCode.POD_NETWORK_BROKEN,
+        layer=Layer.POD_NETWORK,
+        severity=Severity.WARNING,
+        title="the addresses of a node's pods are cut off while the node itself answers",
+        remedy="look at policy rules, AllowedIPs and filters that tell packets to those pods from packets to the node",
+    ),
+    Fault(
         code=FaultCode.POD_UNREACHABLE,
         layer=Layer.POD,
         severity=Severity.WARNING,

@@ -96,7 +96,7 @@ class Bench:
             history = self._history(injected_ns)
             healed_ns = _heal(fault)
         peer = fault.peer if isinstance(fault, StateFault) else ""
-        places = places_of(expected.fault, victim=_struck(fault), peer=peer, topology=self._lab.topology)
+        places = places_of(trial.fault, victim=_struck(fault), peer=peer, topology=self._lab.topology)
         return judge(
             topology=trial.topology,
             expected=expected.fault,
@@ -107,7 +107,7 @@ class Bench:
             standing=standing,
             calm_ms=self._calm_after(healed_ns),
             companions=companions_of(
-                expected.fault,
+                trial.fault,
                 victim=_struck(fault),
                 peer=peer,
                 culprit=expected.node,

@@ -39,11 +39,15 @@ QUICK: Settings = MappingProxyType(
 # Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby,
 # and wg0's 1420 bytes with all that WireGuard adds fit into 1500: nothing of the mesh is ever cut in pieces there.
 # A path MTU is learned on the underlay, which only probes of the same location measure. Pods over wg0 travel inside of
-# VXLAN, and AllowedIPs hold none of their prefixes.
+# VXLAN, and AllowedIPs hold none of their prefixes; nobody relays, and what loses all that goes between addresses among
+# pods is a black hole of the overlay.
 _ELSEWHERE = MappingProxyType(
     {
         "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing"},
-        "flannel-wg": {"standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"},
+        "flannel-wg": {
+            *("standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"),
+            *("pod-network-broken", "pod-network-broken-output", "pod-network-broken-relay", "pod-network-broken-way"),
+        },
     }
 )
 
@@ -92,6 +96,9 @@ SILENCES = ("wireguard-no-handshake", "wireguard-no-data")
 ON_THE_WAY = (*SILENCES, "one-way-break")
 """What a filter between two nodes does: it is at neither, and each end knows of the other only."""
 
+NOT_RELAYED = "pod-network-broken-way"
+"""A relay loses the pods of one node. The nodes behind it miss that one; that one misses them, and not the relay."""
+
 ON_THE_ONLY_WAY = ("wireguard-blocked", "mtu-black-hole", "standby-mtu-smaller")
 """What happens to all of a node's tunnels: a leader of two locations has one, and cannot tell it from the other end's.
 
@@ -104,6 +111,8 @@ COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         **dict.fromkeys((*OF_ONE_PEER, "pod-route-escaped"), (("others", "overlay-black-hole"),)),
         **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
         "probes-only": (("others", "pod-unreachable"),),
+        "pod-network-broken": (("others", "pod-unreachable"),),
+        "pod-network-broken-tcp": (("others", "pod-unreachable"), ("victim", "probes-only")),
         "conntrack-full": (("others", "overlay-new-flows"),),
     }
 )
@@ -113,7 +122,8 @@ them the cause.
 The dead leader hears nobody. Whose own entries are well knows that nothing comes back through the victim's overlay, and
 not why: entries of one peer are told to nobody. Whoever is at the other end of a broken tunnel hears nothing of it
 there, and where the table of connections is full a hello may be one of the new flows that are dropped. The pods behind
-a middlebox are silent, and where it stands only the node behind it can tell.
+a middlebox are silent, and where it stands only the node behind it can tell. Canaries are asked more often than the
+addresses among pods, and where all of them are TCP's a loss of TCP looks like a middlebox to the node it happens at.
 """
 
 
@@ -156,6 +166,8 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
     both ends.
     """
     is_flat = fabric_of(topology).carries_overlay
+    if fault == NOT_RELAYED:
+        return frozenset((node, victim if node == peer else peer) for node in topology.nodes)
     if fault == MOVED:
         return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
     if fault not in ON_THE_WAY and (is_flat or fault not in ON_THE_ONLY_WAY):

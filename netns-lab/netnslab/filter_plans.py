@@ -9,12 +9,14 @@ further out all is encrypted. Under Kilo the overlay crosses the switch in clear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from netnslab.errors import LabError
 from netnslab.fabric import fabric_of
 from netnslab.fault_plans import VXLAN_PORT
+from netnslab.flannel import pod_network_of
 from netnslab.ownership import Step
 from netnslab.site import WAN
 from netnslab.state_plans import Change, Scene
@@ -123,6 +125,22 @@ def kubelet_unreachable(scene: Scene) -> Change:
     )
 
 
+HOST_HOOKS = ("input", "forward", "output")
+
+
+def pod_network_broken(scene: Scene, *, what: str = "", hooks: tuple[str, ...] = HOST_HOOKS) -> Change:
+    """A firewall that knows the nodes' network and not the pods': what goes from pods to pods is dropped here."""
+    network = pod_network_of(scene.lab.topology)
+    rule = _drop(f"ip saddr {network} ip daddr {network}{what}")
+    return _node_filter(scene, "pod_network_broken", {name: _hook(name) for name in hooks}, [(n, rule) for n in hooks])
+
+
+def pods_not_relayed(scene: Scene) -> Change:
+    """An old rule in the forward chain of a leader: the pods of one node of the other location, and no others."""
+    rules = [("forward", _drop(f"ip {way} {scene.peer.pod_cidr}")) for way in ("saddr", "daddr")]
+    return _node_filter(scene, "pods_not_relayed", {"forward": _hook("forward")}, rules)
+
+
 def probe_port_blocked(scene: Scene) -> Change:
     """A firewall on the victim closes the ports of its reflectors; traffic is well."""
     return _node_filter(
@@ -164,6 +182,11 @@ FILTER_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "wireguard-no-handshake": wireguard_no_handshake,
         "wireguard-no-data": wireguard_no_data,
         "kubelet-unreachable": kubelet_unreachable,
+        "pod-network-broken": pod_network_broken,
+        "pod-network-broken-tcp": partial(pod_network_broken, what=" meta l4proto tcp"),
+        "pod-network-broken-output": partial(pod_network_broken, hooks=("output",)),
+        "pod-network-broken-relay": partial(pod_network_broken, hooks=("forward",)),
+        "pod-network-broken-way": pods_not_relayed,
         "probe-port-blocked": probe_port_blocked,
         "conntrack-full": conntrack_full,
         "conntrack-invalid": conntrack_invalid,
@@ -202,11 +225,11 @@ def _switch_filter(scene: Scene, name: str, *, from_node: tuple[str, ...], to_no
     return _filter(WAN, f"netdev fault_{name}_{scene.victim.name}", chains, rules)
 
 
-def _node_filter(scene: Scene, name: str, chains: Mapping[str, str], rules: tuple[tuple[str, str], ...]) -> Change:
+def _node_filter(scene: Scene, name: str, chains: Mapping[str, str], rules: Iterable[tuple[str, str]]) -> Change:
     return _filter(scene.victim.name, f"ip fault_{name}", chains, rules)
 
 
-def _filter(place: str, table: str, chains: Mapping[str, str], rules: tuple[tuple[str, str], ...]) -> Change:
+def _filter(place: str, table: str, chains: Mapping[str, str], rules: Iterable[tuple[str, str]]) -> Change:
     """One table with all rules, in one transaction; it is undone by its removal."""
     text = [f"table {table} {{", "  counter dropped { }"]
     text += [f"  chain {chain} {{ {hook} }}" for chain, hook in chains.items()]

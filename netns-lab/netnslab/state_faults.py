@@ -33,7 +33,13 @@ from netnslab.topology import Topology
 CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType({**STATE_PLANS, **FILTER_PLANS})
 """Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
 
-FORMS: Mapping[str, str] = MappingProxyType({"overlay-mismatch-vni": "overlay-mismatch"})
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "overlay-mismatch-vni": "overlay-mismatch",
+        **{f"pod-route-diverted-{form}": "pod-route-diverted" for form in ("unreachable", "bridge", "address")},
+        **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "output", "relay", "way")},
+    }
+)
 """The code that a further form of a fault deserves."""
 
 _LAYERS = MappingProxyType(
@@ -49,6 +55,7 @@ _LAYERS = MappingProxyType(
             "probe-port-blocked",
             "probes-only",
         ),
+        "pod_network": ("pod-network-broken",),
         "wireguard": ("allowed-ips-stolen", "allowed-ips-missing", "keepalive-missing"),
     }
 )
@@ -147,7 +154,7 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
     return last.leader, member if kind in _OF_LEADERS else first.leader
 
 
-_OF_PODS = frozenset(("allowed-ips-missing", "pod-route-diverted"))
+_OF_PODS = frozenset(("allowed-ips-missing", "pod-route-diverted", "pod-network-broken-way"))
 _OF_MEMBERS = frozenset(
     (
         *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "mtu-misconfigured"),
@@ -162,6 +169,8 @@ _OF_MEMBERS = frozenset(
         "overlay-mismatch",
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
         "conntrack-invalid",
+        *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-output"),
+        *("pod-route-diverted-unreachable", "pod-route-diverted-bridge", "pod-route-diverted-address"),
     )
 )
 _OF_LEADERS = frozenset(
@@ -181,7 +190,7 @@ def heal_record(lab: Lab, record: FaultRecord) -> None:
 
 def _layer_of(kind: str) -> str:
     for layer, kinds in _LAYERS.items():
-        if kind in kinds:
+        if FORMS.get(kind, kind) in kinds:
             return layer
     return "wireguard" if kind.startswith("wireguard") else "overlay"
 

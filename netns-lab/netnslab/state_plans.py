@@ -20,6 +20,7 @@ from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.overlays import overlay_of
 from netnslab.ownership import Step
+from netnslab.pods import BRIDGE
 from netnslab.site import WAN
 from netnslab.topology import Node
 from netnslab.wireguard import generate_keys
@@ -309,6 +310,32 @@ def pod_route_diverted(scene: Scene) -> Change:
     )
 
 
+def pod_route_unreachable(scene: Scene) -> Change:
+    """Somebody has taken the pods of the victim out of service, before the route of its bridge."""
+    route = f"unreachable {scene.victim.pod_cidr}"
+    return Change(
+        do=(scene.step("ip", f"route prepend {route}"),),
+        undo=(scene.step("ip", f"route del {route}"),),
+    )
+
+
+def pod_bridge_down(scene: Scene) -> Change:
+    """`ip link set cni0 down`: its connected route goes, and pods with it; the address stays and answers."""
+    return Change(
+        do=(scene.step("ip", f"link set {BRIDGE} down"),),
+        undo=(scene.step("ip", f"link set {BRIDGE} up"),),
+    )
+
+
+def pod_bridge_without_address(scene: Scene) -> Change:
+    """A script that tidies addresses up: the gateway of the pods is gone, and the route to them."""
+    address = f"{scene.victim.pod_gateway_ip}/{scene.victim.pod_cidr.partition('/')[2]} dev {BRIDGE}"
+    return Change(
+        do=(scene.step("ip", f"address del {address}"),),
+        undo=(scene.step("ip", f"address add {address}"),),
+    )
+
+
 def wireguard_endpoint_moved(scene: Scene) -> Change:
     """Both ends have moved at once: each calls the other where it was, and hears nothing to learn from.
 
@@ -386,6 +413,9 @@ STATE_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "allowed-ips-stolen": allowed_ips_stolen,
         "allowed-ips-missing": allowed_ips_missing,
         "pod-route-diverted": pod_route_diverted,
+        "pod-route-diverted-unreachable": pod_route_unreachable,
+        "pod-route-diverted-bridge": pod_bridge_down,
+        "pod-route-diverted-address": pod_bridge_without_address,
         "wireguard-endpoint-moved": wireguard_endpoint_moved,
         "keepalive-missing": keepalive_missing,
         "rp-filter-strict": rp_filter_strict,

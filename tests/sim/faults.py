@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.settings import SECOND
 
-Kind = Literal["loop", "underlay", "overlay", "ipip", "tunnel", "forward", "pod"]
+Kind = Literal["loop", "underlay", "overlay", "ipip", "tunnel", "forward", "pod", "pods", "pods-forward"]
 
 Ends = tuple[tuple[str, int], tuple[str, int]]
 """The two (address, port) pairs of a packet."""
@@ -84,7 +84,7 @@ def dead(node: str) -> Fault:
 
 def deaf(node: str) -> Fault:
     """The node hears nothing, itself included."""
-    return lambda leg, _flow, _rng: leg.target == node and leg.kind != "forward"
+    return lambda leg, _flow, _rng: leg.target == node and leg.kind not in {"forward", "pods-forward"}
 
 
 def ipip_black_hole(node: str) -> Fault:
@@ -102,6 +102,20 @@ def pod_dead(node: str) -> Fault:
     return lambda leg, _flow, _rng: leg.kind == "pod" and leg.target == node
 
 
+def pods_cut(node: str, *, is_tcp_only: bool = False) -> Fault:
+    """A filter on the node drops what comes from its pods' addresses or goes there; its own address is spared."""
+    return lambda leg, flow, _rng: (
+        leg.kind == "pods" and leg.source == node and (flow is FlowClass.FRESH or not is_tcp_only)
+    )
+
+
+def pods_not_forwarded(node: str, *ends: str) -> Fault:
+    """The node forwards nothing between addresses among pods; with ends, nothing to or from those nodes' pods."""
+    return lambda leg, _flow, _rng: (
+        leg.kind == "pods-forward" and leg.source == node and (not ends or leg.target in ends)
+    )
+
+
 def tunnel_blocked(one: str, other: str) -> Fault:
     """The WireGuard port between two relays is blocked."""
     return lambda leg, _flow, _rng: leg.kind == "tunnel" and {leg.source, leg.target} == {one, other}
@@ -114,7 +128,7 @@ def one_way_tunnel(source: str, target: str) -> Fault:
 
 def random_loss(ratio: float) -> Fault:
     """Every packet may be lost on every leg that is a wire; IPIP is a wrapping of what the overlay carries."""
-    return lambda leg, _flow, rng: leg.kind not in {"forward", "loop", "ipip"} and rng.random() < ratio
+    return lambda leg, _flow, rng: leg.kind in {"underlay", "overlay", "tunnel", "pod"} and rng.random() < ratio
 
 
 class Slow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer, LocationName
@@ -33,6 +33,8 @@ def way_of(walk: Walk, source: str, plan: SessionPlan) -> Way:
         there = tuple(leg._replace(is_ip6=True) for leg in there)
     if plan.layer is Layer.EFFECTIVE:
         back = walk(plan.peer, source, None)
+    elif plan.layer is Layer.POD_NETWORK:
+        back = tuple(_of_pods(walk(plan.peer, source, None), plan.peer, source))
     else:
         back = tuple(leg._replace(source=leg.target, target=leg.source) for leg in reversed(there))
     return Way(there, back, _delay_ns(there), _delay_ns(back))
@@ -47,10 +49,12 @@ def legs_of(walk: Walk, source: str, plan: SessionPlan | SizePlan) -> tuple[Leg,
             return (Leg("overlay", source, plan.peer), Leg("ipip", source, plan.peer))
         case Layer.POD:
             return (*walk(source, plan.peer, None), Leg("pod", plan.peer, plan.peer))
+        case Layer.POD_NETWORK:
+            return tuple(_of_pods(walk(source, plan.peer, None), source, plan.peer))
         case Layer.UNDERLAY:
             return (Leg("underlay", source, plan.peer),)
         case Layer.OVERLAY:
-            return (Leg("overlay", source, plan.peer),)
+            return tuple(_of_pods((Leg("overlay", source, plan.peer),), source, plan.peer))
         case Layer.WIREGUARD:
             return (Leg("tunnel", source, plan.peer),)
         case Layer.EFFECTIVE:
@@ -59,8 +63,22 @@ def legs_of(walk: Walk, source: str, plan: SessionPlan | SizePlan) -> tuple[Leg,
             return walk(source, plan.peer, plan.path)
 
 
+def _of_pods(way: tuple[Leg, ...], source: str, target: str) -> Iterator[Leg]:
+    """The same way, by addresses among pods at both ends, which each hop may tell from those of nodes."""
+    if way and way[-1] is LOOP:
+        yield from way
+        return
+    yield Leg("pods", source, source)
+    for leg in way:
+        yield leg
+        if leg.kind == "forward":
+            yield from (Leg("pods-forward", leg.source, end) for end in (source, target))
+    yield Leg("pods", target, target)
+
+
 def _delay_ns(legs: tuple[Leg, ...]) -> int:
-    return sum(TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS for leg in legs)
+    wires = (leg for leg in legs if leg.kind not in {"pods", "pods-forward"})
+    return sum(TUNNEL_NS if leg.kind == "tunnel" else WIRE_NS for leg in wires)
 
 
 class Routes:

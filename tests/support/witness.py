@@ -60,6 +60,42 @@ def pods_alone_are_cut(lab: Lab, victim: str, peer: str) -> None:
     assert pings(lab.node(victim), address)
 
 
+def pods_of_the_victim_are_cut(lab: Lab, victim: str, peer: str) -> None:
+    """The victim's pod is answered by no pod, and the victim is by the peer."""
+    assert is_cut(lab, victim, peer)
+    assert is_cut(lab, peer, victim)
+    node = lab.topology.nodes[peer]
+    address = wg_quick.address(node) if fabric_of(lab.topology).carries_overlay else node.node_ip
+    assert pings(lab.node(victim), address)
+
+
+def tcp_of_pods_is_lost(lab: Lab, victim: str, peer: str) -> None:
+    """Datagrams between pods pass, no connection comes about."""
+    assert reaches(lab, victim, peer)
+    assert not exchanges(lab, victim, peer)
+
+
+def only_the_nodes_own_address_is_cut(lab: Lab, victim: str, peer: str) -> None:
+    """Its pods are reached; what it sends itself from its address among them is lost."""
+    assert reaches(lab, victim, peer)
+    assert not pings(lab.node(peer), lab.topology.nodes[victim].overlay_ip)
+
+
+def pods_are_not_relayed(lab: Lab, victim: str, peer: str) -> None:
+    """The peer's pods are cut off from those behind the victim, which the peer's own neighbours reach."""
+    behind = lab.topology.neighbours(victim)[-1].name
+    assert is_cut(lab, behind, peer)
+    assert reaches(lab, third(lab, peer), peer)
+
+
+def no_pods_are_relayed(lab: Lab, victim: str, peer: str) -> None:
+    """Those behind the victim reach each other alone."""
+    here = [node.name for node in lab.topology.neighbours(victim)]
+    assert is_cut(lab, here[0], lab.topology.remote_locations(victim)[0].leader)
+    assert reaches(lab, here[0], here[1])
+    assert pings(lab.node(here[0]), lab.topology.nodes[peer].node_ip)
+
+
 def victim_is_cut(lab: Lab, victim: str, peer: str) -> None:
     """The victim's pod reaches nobody, the others each other."""
     assert is_cut(lab, victim, peer)
@@ -321,6 +357,14 @@ WITNESSES: Mapping[str, Witness] = {
     "allowed-ips-stolen": pair_is_cut,
     "allowed-ips-missing": pods_alone_are_cut,
     "pod-route-diverted": pods_alone_are_cut,
+    "pod-route-diverted-unreachable": pods_of_the_victim_are_cut,
+    "pod-route-diverted-bridge": pods_of_the_victim_are_cut,
+    "pod-route-diverted-address": pods_of_the_victim_are_cut,
+    "pod-network-broken": pods_of_the_victim_are_cut,
+    "pod-network-broken-tcp": tcp_of_pods_is_lost,
+    "pod-network-broken-output": only_the_nodes_own_address_is_cut,
+    "pod-network-broken-relay": no_pods_are_relayed,
+    "pod-network-broken-way": pods_are_not_relayed,
     "wireguard-endpoint-moved": pair_is_cut,
     "keepalive-missing": nobody_gets_in_until_called,
     "rp-filter-strict": asymmetric_packets_are_dropped,

@@ -165,7 +165,8 @@ error ExpectedMore ()
 # Instants are nanoseconds of CLOCK_MONOTONIC, durations are nanoseconds.
 interface io.meshwatch.Control
 
-# One probe session. Layers: 0 self, 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective, 7 pod.
+# One probe session. Layers: 0 self, 1 underlay, 2 wireguard, 3 ipip, 4 overlay, 5 relay, 6 effective, 7 pod,
+# 8 pod_network.
 type Session (
   peer: string,
   layer: int,

@@ -41,6 +41,7 @@ _EXPLAINABLE = frozenset(
     }
 )
 
+_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 POD_CAUSES = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
 """What loses the packets of one node's pods and no others."""
 
@@ -187,8 +188,9 @@ class FindingBook:
         if is_own_reflector and finding.code is FaultCode.CONNTRACK_FULL:
             # What it sends to itself is a new flow as well.
             return finding.culprit == self._node
-        if finding.code in POD_CAUSES and verdict.fault is FaultCode.POD_UNREACHABLE:
-            return verdict.culprit == finding.peer
+        if finding.code in POD_CAUSES and verdict.fault in _PODS_LOST:
+            # Where all others' pods are out of reach the probes name nobody, or this node.
+            return verdict.culprit in ("", finding.peer, finding.culprit)
         if finding.code is FaultCode.ALLOWED_IPS_MISSING:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False

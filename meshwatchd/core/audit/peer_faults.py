@@ -32,6 +32,7 @@ _OVERLAY_LOST = frozenset(
     (
         *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING),
         *(FaultCode.NODE_UNREACHABLE, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN),
+        FaultCode.POD_NETWORK_BROKEN,
     )
 )
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
@@ -39,7 +40,7 @@ _ALL_LOST = _OVERLAY_LOST | _TUNNEL_LOST | {FaultCode.LEADER_DEAD}
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
-_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE,))
+_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
@@ -67,6 +68,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.ONE_WAY_BREAK: _TUNNEL_LOST,
         FaultCode.MTU_MISCONFIGURED: _TOO_BIG,
         FaultCode.PROBE_PORT_BLOCKED: frozenset((FaultCode.NODE_UNREACHABLE,)),
+        FaultCode.POD_NETWORK_BROKEN: frozenset((FaultCode.POD_NETWORK_BROKEN,)),
         FaultCode.PROBES_ONLY: frozenset((FaultCode.PROBES_ONLY, FaultCode.POD_UNREACHABLE)),
         FaultCode.NEIGHBOUR_MISSING: _CUT_OFF,
         FaultCode.NEIGHBOUR_WRONG_MAC: _CUT_OFF,
@@ -117,6 +119,8 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
     for pair in status.pairs:
         fault, culprit = pair.verdict.fault, pair.verdict.culprit
         is_seen_here = fault in _OF_LEADERS and status.role == "leader" and bool(culprit)
+        # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
+        is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit not in ("", status.node))
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
@@ -192,6 +196,11 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
         # No pod of the other location answers a member: it may be either relay, and a leader has told which.
         return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
+    if verdict.fault is FaultCode.POD_NETWORK_BROKEN and not verdict.culprit:
+        # No pod of the other location answers: its end or this one, which another node may have told apart.
+        return told.fault is verdict.fault or (told.fault in _OF_PODS and told.culprit in relays)
+    if told.fault is FaultCode.POD_NETWORK_BROKEN:
+        return False
     if _is_own_tunnels_size(told, verdict):
         return True
     if verdict.fault not in EXPLAINS[told.fault]:
@@ -200,7 +209,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
     is_of_tunnel = EXPLAINS[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
-    is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault is FaultCode.POD_UNREACHABLE
+    is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods
 
 
@@ -212,10 +221,10 @@ def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
 
 
 def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
-    """Of itself a node hears only what it cannot find in its own kernel: that others know another MAC of it.
+    """Of itself a node hears only what it cannot find in its own kernel: another MAC that others know, pods cut off.
 
     An entry of the leader is why other locations hear nothing. Neighbours are answered without it.
     """
     if is_neighbour and told.fault in _OF_ONE_PEER:
         return False
-    return told.culprit != node or told.fault == FaultCode.VTEP_MAC_CHANGED
+    return told.culprit != node or told.fault in (FaultCode.VTEP_MAC_CHANGED, FaultCode.POD_NETWORK_BROKEN)

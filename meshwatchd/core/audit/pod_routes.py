@@ -6,10 +6,11 @@ decides otherwise for some packets, while the nodes' own addresses, which probes
     sent here      from this node's address among its pods, to an address among another's
     from a pod     the same, coming in by the bridge of this node's pods
     relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
+    to own pods    from this node's address among its pods to another one there, by the bridge that once led there
 
 Only the kernel knows what comes of rules and tables together, so it is asked. All questions are asked when a rule or a
 route has changed and every REST_NS besides, ROUND of them every PAUSE_NS at most: whatever storm of changes there is, a
-node asks 1 920 times a minute at most, and a leader of six nodes at rest 32 times.
+node asks 1 920 times a minute at most, and a leader of six nodes at rest 34 times.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class PodRouteAudit:
         self._questions: tuple[PodQuestion, ...] = ()
         self._wrong: dict[RouteQuestion, RouteAnswer] = {}
         self._seen: tuple[Snapshot, MeshSettings, bool] | None = None
+        # A node without pods may have no bridge, and one that had a bridge misses it.
+        self._bridge: tuple[Link, str] | None = None
         self._version: object = None
         self._next, self._left = 0, 0
         self._round_at, self._all_at = 0, 0
@@ -105,13 +108,26 @@ class PodRouteAudit:
         if self._seen is not None and all(one is other for one, other in zip(seen, self._seen, strict=True)):
             return False
         self._seen = seen
-        found = tuple(questions(view, self._prefix, is_forwarding=is_forwarding))
+        found = (*questions(view, self._prefix, is_forwarding=is_forwarding), *self._to_own_pods(view))
         if found == self._questions:
             return False
         self._questions = found
         known = {each.question for each in found}
         self._wrong = {question: answer for question, answer in self._wrong.items() if question in known}
         return True
+
+    def _to_own_pods(self, view: View) -> Iterator[PodQuestion]:
+        local = _local(view)
+        holder = _holder(view, local)
+        if local is None or holder is None:
+            return
+        bridge, place = _bridge(view, local), f"{local.pod_cidr} beside {holder.name}"
+        if bridge is not None:
+            self._bridge = bridge, place
+        if self._bridge is not None and self._bridge[1] == place:
+            known = self._bridge[0]
+            question = RouteQuestion(source=local.overlay_ip, destination=_pod_address(local, known))
+            yield PodQuestion(peer=local, devices=frozenset((known.name,)), question=question)
 
     def _ask_round(self) -> None:
         count = min(ROUND, self._left)
@@ -139,7 +155,7 @@ def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
 
 def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterator[PodQuestion]:
     """What is to be asked on this node; nothing where it has no address among its pods."""
-    local = next((each for each in view.mesh.node if each.name == view.node), None)
+    local = _local(view)
     holder = _holder(view, local)
     if local is None or holder is None:
         return
@@ -175,6 +191,10 @@ def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]
         back = RouteQuestion(source=there, destination=here, iif=tunnel.name)
         yield PodQuestion(peer=other, devices=devices, question=out)
         yield PodQuestion(peer=member, devices=devices, question=back)
+
+
+def _local(view: View) -> Node | None:
+    return next((each for each in view.mesh.node if each.name == view.node), None)
 
 
 def _holder(view: View, local: Node | None) -> Link | None:
@@ -232,7 +252,10 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
     routes = (each for each in snapshot.device_routes if each.dst == peer.pod_cidr and each.table == MAIN_TABLE)
     wanted = next((each.dev for each in routes if each.dev in asked.devices), "")
     as_routed = f"the mesh routes {peer.pod_cidr} of {peer.name} into {wanted}"
-    if not wanted:
+    if peer.name == view.node:
+        (wanted,) = asked.devices
+        as_routed = f"this node's own pods in {peer.pod_cidr} are behind {wanted}: look at its state and its address"
+    elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
     return AuditFinding(
         code=FaultCode.POD_ROUTE_DIVERTED,

@@ -55,7 +55,7 @@ def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
-    if fault is FaultCode.NODE_UNREACHABLE:
+    if fault in (FaultCode.NODE_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN):
         return culprit == node
     harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, FaultCode.OFFLOAD_FAULT
     return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)

@@ -35,6 +35,25 @@ class BulkPlaces(msgspec.Struct, frozen=True, kw_only=True):
     awaited: tuple[tuple[str, str], ...] = ()
 
 
+class PodNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """What addresses among pods answer to this node's own; empty while those of the other location answer.
+
+    Attributes:
+        silent: nodes of the other location that answered before and do not any more, while their own addresses do.
+        is_tcp_only: they answer UDP.
+        answering: the other location's that answer.
+        silent_elsewhere, answering_elsewhere: the same of all other locations, this node's own among them.
+        is_complete: none of those that answer has begun to miss answers as well.
+    """
+
+    silent: tuple[str, ...] = ()
+    is_tcp_only: bool = False
+    answering: tuple[str, ...] = ()
+    silent_elsewhere: tuple[str, ...] = ()
+    answering_elsewhere: tuple[str, ...] = ()
+    is_complete: bool = True
+
+
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
     """What a node knows beside one pair, where the overlay stands on the tunnel; elsewhere nothing.
 
@@ -91,6 +110,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
         bulk: the canaries in bulk.
+        pod_network: what addresses among pods answer.
         log_likelihood: of the primary path's test.
         beside: what other pairs and the world outside of the tunnel tell.
         sizes: what the measured sizes say; None where all are as they should be.
@@ -134,5 +154,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     answering_canaries: tuple[str, ...] = ()
     answering_nodes: tuple[str, ...] = ()
     bulk: BulkPlaces = BulkPlaces()
+    pod_network: PodNetwork = PodNetwork()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None

@@ -10,6 +10,7 @@ from meshwatchd.core.diagnosis.advisory_probes import SideIssues
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
+from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
@@ -101,6 +102,8 @@ class PairWatch:
             key: times for key, times in ({} if before is None else before.heard).items() if key[0] in known
         }
         self.accused_since: int = 0 if before is None else before.accused_since
+        pods_before = None if before is None else before.pods
+        self.pods: PodNetworkWatch = PodNetworkWatch(schedule, self._members, (*self.fresh, *self.pinned), pods_before)
 
     def judged(self) -> dict[PathKey, Group]:
         """What is known of each path, by what makes a path the same in another mesh."""
@@ -114,7 +117,7 @@ class PairWatch:
         self._judges: dict[SessionId, Group] = {}
         self.loop = schedule.select(layer=Layer.SELF)
         # Neither this node's own voice nor a canary's, which may be anybody's.
-        self._others = tuple(s for s in schedule.sessions if s.plan.layer not in (Layer.SELF, Layer.POD))
+        self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF and s.plan.canary is None)
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
             beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
@@ -229,7 +232,7 @@ class PairWatch:
         since = primary.suspect_since or primary.down_since
         said = partial(self._said, views, suspected=since, now=now)
         since = max(since, now - RECENT_NS) if since else 0
-        members_ipip = self._note_members_ipip(views, now)
+        silent = self._silent_nodes(views, now)
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -244,7 +247,7 @@ class PairWatch:
             overlay_pinned=leg(self.overlay_pinned, since),
             own_loop=leg(self.loop, since),
             ipip=leg(self.ipip, since),
-            members_ipip=members_ipip,
+            members_ipip=self._note_members_ipip(views, now),
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
             members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
@@ -258,13 +261,14 @@ class PairWatch:
             is_unproven=is_settled and not primary.is_proven,
             is_standby_missing=is_standby_missing,
             has_good_standby=has_good_standby,
-            silent_nodes=self._silent_nodes(views, now),
+            silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_kubelets=self.side.silent_kubelets(),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
             bulk=self.side.bulk(),
+            pod_network=self.pods.look(now, is_unwell=primary.is_down or bool(silent) or self._carries(active).is_down),
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
@@ -468,11 +472,8 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
     """
     if not since:
         return _standing(sessions)
-    hits = misses = 0
-    for session in sessions:
-        if session.is_proven:
-            won, lost = session.since(since)
-            hits, misses = hits + won, misses + lost
+    outcomes = [session.since(since) for session in sessions if session.is_proven]
+    hits, misses = sum(won for won, _ in outcomes), sum(lost for _, lost in outcomes)
     if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
         return Leg.ALIVE
     if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:

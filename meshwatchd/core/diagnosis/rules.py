@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from meshwatchd.core.diagnosis import pod_network
 from meshwatchd.core.diagnosis.evidence import KUBELET_PORT, Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import (
     deaf_end,
@@ -396,6 +397,12 @@ TABLE: tuple[Rule, ...] = (
             f"all canaries are silent: {', '.join(name for name, _ in (*e.silent_canaries, *e.beside.silent))}",
             "the probes of every layer between the same nodes are answered",
         ),
+    ),
+    Rule(
+        fault=FaultCode.POD_NETWORK_BROKEN,
+        matches=lambda e: bool(e.pod_network.silent) and e.pod_network.is_complete and e.path is Leg.ALIVE,
+        culprit=pod_network.culprit,
+        because=pod_network.because,
     ),
     Rule(
         fault=FaultCode.KUBELET_UNREACHABLE,

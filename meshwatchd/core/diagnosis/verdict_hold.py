@@ -32,6 +32,7 @@ _SIDE_ISSUES = frozenset(
         FaultCode.NODE_UNREACHABLE,
         FaultCode.KEY_MISMATCH,
         FaultCode.ADDRESS_FAMILY_BROKEN,
+        FaultCode.POD_NETWORK_BROKEN,
         FaultCode.POD_UNREACHABLE,
         FaultCode.KUBELET_UNREACHABLE,
         FaultCode.PROBES_ONLY,

@@ -13,7 +13,7 @@ from meshwatchd.core.probing.intervals import Rate
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.faults import Severity, Verdict
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import Canary
 from meshwatchd.model.status import (
     UNWATCHED,
@@ -51,7 +51,7 @@ def build_status(state: EngineState, now: int, counters: Mapping[str, int], *, r
         is_ready=bool(conductors) and all(conductor.is_ready for conductor in conductors),
         severity=worst,
         pairs=pairs,
-        sessions=tuple(_session(session) for session in state.schedule.sessions if session.plan.canary is None),
+        sessions=tuple(_session(each) for each in state.schedule.sessions if each.plan.layer is not Layer.POD),
         canaries=tuple(
             _canary(session, session.plan.canary, conductor.verdicts.current)
             for conductor in conductors

@@ -53,6 +53,10 @@ SPARE_NS = 5 * SECOND
 """Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
 has other leaders."""
 
+POD_NETWORK_NS, POD_NETWORK_TCP_NS = 2 * SECOND, 10 * SECOND
+"""From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
+first miss has all of them watched closely, as those of any segment."""
+
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
 
@@ -137,6 +141,8 @@ class Rates:
         """The interval without the packet budget."""
         if kind.interval_ns:
             return kind.interval_ns
+        if kind.layer is Layer.POD_NETWORK:
+            return POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS
         timers, is_used = self.timers, _is_used(kind, used)
         if kind.is_spare and not is_used:
             return SPARE_NS

@@ -458,10 +458,10 @@ class Schedule:
             # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
             known = self._known if plan.layer is Layer.RELAY else self._known[:1]
             return KnownPorts(known, self.timers.interval_ns)
-        address = plan.source, plan.destination, plan.port
+        # A canary's socket would keep a port from all others, which share it.
+        is_apart = plan.canary is not None
+        address = "" if is_apart else plan.source, plan.destination, plan.port
         if address not in ports:
-            # A canary's socket would keep a port from all others, which share it.
-            is_apart = plan.canary is not None
             ports[address] = self._fresh_ports.get(address) or FreshPorts(*self._walks, now, is_apart=is_apart)
         return ports[address]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address, ip_network
 from types import MappingProxyType
 
 import msgspec
@@ -64,7 +65,8 @@ def lay_out(
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
-    return (*own, *_canary_plans(planner, first=len(own)))
+    beyond = (*own, *_pod_network_plans(planner, first=len(own)))
+    return (*beyond, *_canary_plans(planner, first=len(beyond)))
 
 
 def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
@@ -116,7 +118,7 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         is_relay,
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
-        interval_ns=0 if plan.canary is None else parse_duration(plan.canary.interval),
+        interval_ns=parse_duration(plan.canary.interval) if plan.canary and plan.layer is Layer.POD else 0,
     )
 
 
@@ -256,6 +258,54 @@ def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[
         if topology.is_relay(path):
             peer = topology.mesh.node(path.relay_in(path.other_location(local.location)))
             yield peer, Layer.WIREGUARD, path.number, (local.wireguard_ip6, peer.wireguard_ip6), port
+
+
+def _pod_network_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
+    """From this node's address among its pods to those of others: an established flow, and one SYN after the other.
+
+    The port of our reflectors is nobody's in TCP: its refusal proves the way there and back. Where the overlay stands
+    on the tunnel the paths themselves are probed between these addresses, and so is the overlay to neighbours: there
+    only the SYN is new.
+    """
+    local, topology = planner.topology.local, planner.topology
+    if not _has_pod_address(local):
+        return
+    port = planner.settings.probe.port
+    peers = [node for node in _watched_everywhere(planner) if _has_pod_address(node)]
+    beyond = [] if topology.is_overlay_direct else [node for node in peers if node.location != local.location]
+    asked: list[tuple[Node, Canary | None]] = [(node, None) for node in beyond]
+    asked += [(node, _syn(node, port)) for node in peers]
+    for session, (node, canary) in enumerate(asked, first):
+        yield SessionPlan(
+            session=SessionId(session),
+            peer=node.name,
+            layer=Layer.POD_NETWORK,
+            path=NO_PATH,
+            flow=FlowClass.PINNED if canary is None else FlowClass.FRESH,
+            source=local.overlay_ip,
+            destination=node.overlay_ip,
+            port=port,
+            canary=canary,
+        )
+
+
+def _watched_everywhere(planner: Planner) -> Iterator[Node]:
+    mesh, local = planner.topology.mesh, planner.topology.local
+    for location in mesh.locations:
+        chosen = watched(mesh, local.name, location.name)
+        yield from (node for node in mesh.members(location.name) if node.name in chosen)
+
+
+def _has_pod_address(node: Node) -> bool:
+    """Whether a node's overlay address is among its pods': flannel.1's and cilium_host's are."""
+    try:
+        return ip_address(node.overlay_ip) in ip_network(node.pod_cidr, strict=False)
+    except ValueError:
+        return False
+
+
+def _syn(node: Node, port: int) -> Canary:
+    return Canary(name=f"tcp-{node.name}", address=node.overlay_ip, port=port, node=node.name, kind=CanaryKind.TCP)
 
 
 def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:

@@ -37,7 +37,7 @@ class _Asker:
         self.events: list[ReplyReceived | SendFailed] = []
         self.prober = CanaryProber(poller=self.poller, counters=self.counters, emit=self.events.append)
 
-    def ask(self, address, *, kind=CanaryKind.UDP, expect=CanaryExpect.ANSWER, seq=5, source_port=0):
+    def ask(self, address, *, kind=CanaryKind.UDP, expect=CanaryExpect.ANSWER, seq=5, source_port=0, source=""):
         host, port, *_ = address
         canary = Canary(name="web", address=host, port=port, node=NodeName("b3"), kind=kind, expect=expect)
         plan = SessionPlan(
@@ -46,7 +46,7 @@ class _Asker:
             layer=Layer.POD,
             path=0xFFFF,
             flow=FlowClass.FRESH,
-            source="",
+            source=source,
             destination=host,
             port=port,
             canary=canary,
@@ -152,6 +152,25 @@ def test_a_refused_connection_answers_unless_the_service_is_wanted(family):
 
         assert isinstance(event, SendFailed)
         assert (SESSION, 5, errno.ECONNREFUSED) == (event.session, event.seq, event.errno)
+
+
+def test_a_connection_leaves_from_the_address_that_the_plan_wants():
+    """What is probed is the way between two addresses; without one the routes choose."""
+    with _asker() as asker, socket.create_server(("127.0.0.1", 0)) as server:
+        asker.ask(server.getsockname(), kind=CanaryKind.TCP, source="127.0.0.9")
+        assert isinstance(asker.outcome(), ReplyReceived)
+        accepted, peer = server.accept()
+        accepted.close()
+
+    assert "127.0.0.9" == peer[0]
+
+
+def test_an_address_that_is_not_there_any_more_is_reported():
+    """The device that had it is gone: the question never left."""
+    with _asker() as asker:
+        asker.ask(("127.0.0.1", 9), kind=CanaryKind.TCP, source="192.0.2.7")
+
+        assert errno.EADDRNOTAVAIL == asker.outcome().errno
 
 
 @FAMILIES

@@ -373,6 +373,10 @@ def test_a_rule_that_diverts_pods_diverts_probes_of_the_overlay_too():
     [
         (FaultCode.POD_UNREACHABLE, "a2", FaultCode.ALLOWED_IPS_MISSING),
         (FaultCode.POD_UNREACHABLE, "a3", FaultCode.POD_UNREACHABLE),
+        (FaultCode.POD_NETWORK_BROKEN, "a2", FaultCode.ALLOWED_IPS_MISSING),
+        (FaultCode.POD_NETWORK_BROKEN, "", FaultCode.ALLOWED_IPS_MISSING),
+        (FaultCode.POD_NETWORK_BROKEN, "b3", FaultCode.ALLOWED_IPS_MISSING),
+        (FaultCode.POD_NETWORK_BROKEN, "a3", FaultCode.POD_NETWORK_BROKEN),
         (FaultCode.NODE_UNREACHABLE, "a2", FaultCode.NODE_UNREACHABLE),
         (FaultCode.WIREGUARD_BLOCKED, "a1", FaultCode.WIREGUARD_BLOCKED),
     ],

@@ -128,6 +128,9 @@ def test_a_device_that_does_not_fit_is_why_probes_blame_its_node():
         ("b3", _verdict(FaultCode.PROBES_ONLY, "b3"), (_told(FaultCode.PROBES_ONLY, "b3"),)),
         ("b1", _verdict(FaultCode.PROBES_ONLY, "a1"), (_told(FaultCode.PROBES_ONLY, "a1"),)),
         ("b1", _verdict(FaultCode.PROBES_ONLY, ""), ()),
+        ("b3", _verdict(FaultCode.POD_NETWORK_BROKEN, "a3"), (_told(FaultCode.POD_NETWORK_BROKEN, "a3"),)),
+        ("b3", _verdict(FaultCode.POD_NETWORK_BROKEN, "b3"), ()),
+        ("b3", _verdict(FaultCode.POD_NETWORK_BROKEN, ""), ()),
         ("b3", _verdict(FaultCode.PROBES_ONLY, "a1"), ()),
         ("b3", _verdict(FaultCode.ONE_WAY_BREAK, "a1"), ()),
         ("b3", _verdict(FaultCode.MTU_MISCONFIGURED, "b2"), ()),
@@ -247,6 +250,36 @@ def test_a_leader_tells_members_which_relay_passes_probes_only(blamed, relays, c
     explained = explain(_verdict(FaultCode.PROBES_ONLY, blamed), (word,), tuple(map(NodeName, relays)))
 
     assert (FaultCode.PROBES_ONLY, culprit) == (explained.fault, explained.culprit)
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "expected"),
+    [
+        # b3 misses all pods of the other location; a1 misses those of b3 alone, or those behind b1.
+        (("pod-network-broken", "b3"), "", ("pod-network-broken", "b3")),
+        (("pod-network-broken", "b1"), "", ("pod-network-broken", "b1")),
+        # The far relay has found why in its own kernel; somebody who relays nothing here is not the cause.
+        (("allowed-ips-missing", "a1"), "", ("allowed-ips-missing", "a1")),
+        (("pod-route-diverted", "c9"), "", ("pod-network-broken", "")),
+        # A name that this node's own probes found is not replaced by another's.
+        (("pod-network-broken", "b1"), "a2", ("pod-network-broken", "a2")),
+        (("pod-route-diverted", "a2"), "a2", ("pod-route-diverted", "a2")),
+    ],
+)
+def test_who_misses_all_pods_of_a_location_believes_who_sees_more(told, verdict, expected):
+    """Either end may be at fault: a node that misses some only tells them apart."""
+    word = _word(fault=told[0], culprit=told[1], source="a1")
+    silent = _verdict(FaultCode.POD_NETWORK_BROKEN, verdict)
+    explained = explain(silent, (word,), (NodeName("a1"), NodeName("b1")))
+
+    assert expected == (explained.fault, explained.culprit)
+
+
+def test_a_node_hears_that_its_own_pods_are_cut_off():
+    """No look at its own kernel may tell: a filter loses them."""
+    mesh = _mesh(a1=(_told(FaultCode.POD_NETWORK_BROKEN, "b3"),))
+
+    assert [("pod-network-broken", "b3")] == [(each.fault, each.culprit) for each in believe(mesh, "b3")]
 
 
 def test_a_members_own_leader_knows_what_ails_its_tunnel():

@@ -64,7 +64,9 @@ class Kernel:
     def ask(self, question):
         """By the third octet of the destination: "net5"."""
         self.asked.append(question)
-        return self.wrong.get(f"net{question.destination.split('.')[2]}", RouteAnswer(device="flannel.1"))
+        net = question.destination.split(".")[2]
+        is_own = question.source.split(".")[2] == net
+        return self.wrong.get(f"net{net}", RouteAnswer(device="cni0" if is_own else "flannel.1"))
 
 
 def _found(kernel, view=None, now=SECOND):
@@ -134,6 +136,43 @@ def test_packets_that_go_nowhere_are_named_with_the_rule(number):
     assert found.because[0].startswith("packets from 10.244.1.0 to 10.244.5.0 go nowhere")
     assert f"ip rule {rule} decides" in found.because
     assert "the mesh routes 10.244.5.0/24 of b2 into kilo0" in found.because
+
+
+@pytest.mark.parametrize(
+    "answer", [RouteAnswer(device="eth0"), RouteAnswer(errno=EHOSTUNREACH), RouteAnswer(errno=EINVAL)]
+)
+def test_a_bridge_of_pods_that_is_down_is_missed(answer):
+    """`ip link set cni0 down`, or its address deleted: the node's address on flannel.1 answers every probe."""
+    kernel = Kernel(net3=RouteAnswer(device="cni0"))
+    audit = PodRouteAudit("mw", kernel.ask)
+    assert [] == [*audit.look(_view("a3"), 1, SECOND, is_forwarding=True)]
+
+    kernel.wrong["net3"] = answer
+    (found,) = audit.look(_view("a3", bridge=False), 2, 3 * SECOND, is_forwarding=True)
+
+    assert (FaultCode.POD_ROUTE_DIVERTED, "cni0", "10.244.3.0/24") == found.name
+    assert ("a3", "a3") == (found.peer, found.culprit)
+    assert "are behind cni0" in found.because[-1]
+
+
+def test_a_bridge_that_was_never_there_is_not_missed():
+    """A node without pods has none, whatever becomes of packets to them."""
+    assert () == _found(Kernel(net3=RouteAnswer(device="eth0")), _view("a3", bridge=False))
+
+
+def test_a_bridge_of_another_pod_network_is_not_missed():
+    """Another CNI has taken the node over: its address among its pods is on another device."""
+    kernel = Kernel(net3=RouteAnswer(device="cni0"))
+    audit = PodRouteAudit("mw", kernel.ask)
+    assert () == tuple(audit.look(_view("a3"), 1, SECOND, is_forwarding=True))
+    kernel.wrong["net3"] = RouteAnswer(device="cilium_host")
+    seen = _view("a3", bridge=False).snapshot
+    links = tuple(
+        msgspec.structs.replace(link, name="cilium_host") if link.name == "flannel.1" else link for link in seen.links
+    )
+    view = View(snapshot=msgspec.structs.replace(seen, links=links), mesh=MESH, node="a3", hellos={}, good=None)
+
+    assert [] == [each for each in audit.look(view, 2, 3 * SECOND, is_forwarding=True) if each.peer == "a3"]
 
 
 def test_packets_that_leave_by_a_stranger_are_named():
@@ -207,9 +246,9 @@ def test_the_kernel_is_asked_when_something_has_changed_and_seldom_besides():
         list(audit.look(view, version, seconds * SECOND, is_forwarding=True))
         return len(kernel.asked) - before
 
-    assert [10, 0, 0] == [asked_at(seconds) for seconds in (1, 2, 20)]
-    assert [10, 0] == [asked_at(seconds, version=2) for seconds in (21, 22)]
-    assert 10 == asked_at(21 + REST_NS // SECOND, version=2)
+    assert [11, 0, 0] == [asked_at(seconds) for seconds in (1, 2, 20)]
+    assert [11, 0] == [asked_at(seconds, version=2) for seconds in (21, 22)]
+    assert 11 == asked_at(21 + REST_NS // SECOND, version=2)
 
 
 def test_a_storm_of_changes_does_not_make_it_ask_more():
@@ -219,9 +258,9 @@ def test_a_storm_of_changes_does_not_make_it_ask_more():
     for step in range(600):
         list(audit.look(view, step, step * SECOND // 10, is_forwarding=True))
     rounds = 60 * SECOND // PAUSE_NS
-    assert rounds * 10 == len(kernel.asked)
+    assert rounds * 11 == len(kernel.asked)
     list(audit.look(view, 599, 60 * SECOND, is_forwarding=True))
-    assert (rounds + 1) * 10 == len(kernel.asked)
+    assert (rounds + 1) * 11 == len(kernel.asked)
 
 
 def test_a_large_mesh_is_asked_for_in_rounds_from_where_the_last_one_ended():
@@ -245,7 +284,7 @@ def test_a_large_mesh_is_asked_for_in_rounds_from_where_the_last_one_ended():
         before = len(kernel.asked)
         found = tuple(audit.look(view, step, step * PAUSE_NS, is_forwarding=True))
         assert ROUND == len(kernel.asked) - before
-    assert {each.pod_cidr for each in others} == {
+    assert {each.pod_cidr for each in (own, *others)} == {
         f"{question.destination.rpartition('.')[0]}.0/24" for question in kernel.asked
     }
     assert MAX_FOUND == len(found)

@@ -208,7 +208,7 @@ def test_a_relay_that_loses_full_segments_is_not_taken_for_the_first_node_behind
 def test_a_service_that_is_gone_is_no_broken_offload():
     """It accepts no connections either, so that the pod is told of, and nothing else on the way to it."""
     bench = _ready("b3", with_canaries(settings_for("b3"), *BULK))
-    bench.silent = lambda plan: plan.canary is not None and plan.peer == "a3"
+    bench.silent = lambda plan: plan.layer is Layer.POD and plan.peer == "a3"
     bench.run(30 * SECOND)
 
     assert (FaultCode.POD_UNREACHABLE, Layer.POD, "a3", Severity.WARNING) == _named(bench)

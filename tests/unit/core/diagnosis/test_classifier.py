@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
-from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces
+from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork
 from meshwatchd.core.diagnosis.rules import TABLE
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
@@ -160,6 +160,11 @@ CASES = [
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
     ("all canaries are silent", replace(HEALTHY, silent_canaries=(("web", "a3"), ("dns", "a2"))), ""),
+    (
+        "only pods of one node are cut off",
+        replace(HEALTHY, pod_network=PodNetwork(silent=("a3",), answering=("a1", "a2"))),
+        "a3",
+    ),
     ("only a kubelet is silent", replace(HEALTHY, silent_kubelets=(("kubelet", "a3"),)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
     ("a standby is silent", replace(HEALTHY, is_standby_missing=True), ""),

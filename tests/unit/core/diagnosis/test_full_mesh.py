@@ -53,7 +53,7 @@ def test_a_canary_outside_of_the_mesh_is_known_by_its_address():
     """Neither an address of a node nor one of its pods; nobody knows where an IPv6 address is."""
     bench = _bench(*CANARIES)
     surroundings = bench.engine.state.conductors[0].watch._surroundings
-    plans = {plan.canary.name: plan for plan in bench.plans.values() if plan.canary is not None}
+    plans = {plan.canary.name: plan for plan in bench.plans.values() if plan.canary in CANARIES}
 
     assert {"host-n2", "host-n3"} == {name for name, plan in plans.items() if surroundings.is_outside(plan)}
     assert {"pod-n2", "pod-n3"} == {name for name, plan in plans.items() if surroundings.crosses_overlay(plan)}
@@ -138,7 +138,7 @@ def test_whoever_is_asked_seldom_is_not_blamed_when_all_is_well_again():
 def test_a_service_that_is_gone_is_not_waited_for():
     """Its pod died before: of full segments it tells nothing, and the others do."""
     bench = _bench(*BULK)
-    gone = bench.silent = lambda plan: plan.canary is not None and plan.canary.node == "n3"
+    gone = bench.silent = lambda plan: plan.layer is Layer.POD and plan.peer == "n3"
     bench.run(20 * SECOND)
     bench.silent = lambda plan: gone(plan) or _in_bulk("n2")(plan)
     bench.run(30 * SECOND)

@@ -114,7 +114,7 @@ def test_the_link_between_the_leaders_is_asked_when_no_other_standby_answers():
 
     assert {1, 2, 3} == over()
     bench.silent = lambda plan: plan.path in (1, 2, 3)
-    bench.run(3 * SECOND)
+    bench.run(4 * SECOND)
     assert {1, 2, 3, 4} == over()
     bench.silent = lambda plan: plan.path in (1, 2)
     bench.run(3 * SECOND)

@@ -10,6 +10,8 @@ from meshwatchd.core.probing.intervals import (
     EFFECTIVE_PART,
     MOST_STRETCH,
     OUTER_PORTS,
+    POD_NETWORK_NS,
+    POD_NETWORK_TCP_NS,
     SLOW_NS,
     SPARE_NS,
     STANDBY_PART,
@@ -60,6 +62,18 @@ def test_an_engine_without_sessions_may_be_overloaded():
     rates.slowdown = 1.5
 
     assert [] == rates.plan([], USED)
+
+
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_the_pod_network_is_probed_seldom(profile):
+    """Whatever the profile: a packet every two seconds, a SYN every ten; the first to give where packets are short."""
+    probe = ProbeSettings(profile=profile)
+    known, syn = (Kind(Layer.POD_NETWORK, 0xFFFF, flow, is_advisory=True) for flow in (KNOWN, FRESH))
+
+    assert (2 * SECOND, 10 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS)
+    assert POD_NETWORK_NS == _interval_ns(known, probe)
+    assert POD_NETWORK_TCP_NS == _interval_ns(syn, probe)
+    assert POD_NETWORK_TCP_NS < _interval_ns(syn, ProbeSettings(packets_per_second=10), count=1000)
 
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))

@@ -112,7 +112,7 @@ def test_numbers_are_unique_and_count_up(name):
     plans = lay_out(planner_of(name), has_standby=True)
 
     assert list(range(len(plans))) == [plan.session for plan in plans]
-    assert len(plans) == len({(plan.flow, plan.source, plan.destination, plan.port) for plan in plans})
+    assert len(plans) == len({(p.canary is None, p.flow, p.source, p.destination, p.port) for p in plans})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -158,7 +158,7 @@ def test_layers_with_ip6_at_both_ends_have_a_twin():
     addresses = {"node_ip6": "fd00:2::{}", "overlay_ip6": "fd00:244::{}", "wireguard_ip6": "fd00:4::{}"}
     plans = _extended("b1", node=lambda n: {} if n == 6 else {k: v.format(n) for k, v in addresses.items()})
     twins = [plan for plan in plans if plan.is_ip6]
-    lone = [plan for plan in plans if not plan.is_ip6]
+    lone = [plan for plan in plans if not plan.is_ip6 and plan.layer is not Layer.POD_NETWORK]
 
     assert {(Layer.UNDERLAY, "b2"), (Layer.OVERLAY, "b2"), (Layer.WIREGUARD, "a1")} | {
         (Layer.RELAY, name) for name in ("a1", "a2", "a3")
@@ -203,6 +203,45 @@ def test_a_canary_in_bulk_is_asked_twice():
     assert (bulk.peer, bulk.destination, bulk.port) == (small.peer, small.destination, small.port)
 
 
+@pytest.mark.parametrize(("name", "near", "far"), [("a3", "a1 a2", "b1 b2 b3"), ("b1", "b2 b3", "a1 a2 a3")])
+def test_the_pod_network_is_probed_between_addresses_among_pods(name, near, far):
+    """UDP to the other location, since the overlay to neighbours is probed so; a SYN to the reflector's port of all."""
+    own = next(node for node in topology_of(name).mesh.nodes if node.name == name)
+    plans = _plans(name, layer=Layer.POD_NETWORK)
+    udp = [plan for plan in plans if plan.canary is None]
+    tcp = [plan for plan in plans if plan.canary is not None]
+
+    assert far.split() == [plan.peer for plan in udp]
+    assert {*near.split(), *far.split()} == {plan.peer for plan in tcp}
+    assert {own.overlay_ip} == {plan.source for plan in plans}
+    assert {(FlowClass.PINNED, 18618)} == {(plan.flow, plan.port) for plan in udp}
+    assert {(FlowClass.FRESH, 18618)} == {(plan.flow, plan.port) for plan in tcp}
+    assert {(CanaryKind.TCP, CanaryExpect.ANSWER)} == {(p.canary.kind, p.canary.expect) for p in tcp if p.canary}
+    assert all(plan.is_advisory for plan in plans)
+
+
+@pytest.mark.parametrize("missing", ["overlay_ip", "pod_cidr"])
+@pytest.mark.parametrize(("number", "asked"), [(3, 2), (6, 0)])
+def test_a_node_without_an_address_among_its_pods_neither_asks_nor_is_asked(missing, number, asked):
+    """Its overlay's address is of another network, or nobody knows where its pods are."""
+    value = "172.16.0.1" if missing == "overlay_ip" else ""
+    plans = _extended("b3", node=lambda n: {missing: value} if n == number else {})
+
+    udp = [plan for plan in plans if plan.layer is Layer.POD_NETWORK and plan.canary is None]
+    assert asked == len(udp)
+    assert "a3" not in {plan.peer for plan in udp}
+
+
+def test_where_the_overlay_stands_on_the_tunnel_only_tcp_is_new():
+    """The paths themselves are probed between these addresses."""
+    settings = direct_settings("n1")
+    plans = lay_out(Planner(direct_topology("n1"), settings), has_standby=False)
+    found = [plan for plan in plans if plan.layer is Layer.POD_NETWORK]
+
+    assert ["n2", "n3"] == [plan.peer for plan in found]
+    assert all(plan.canary is not None for plan in found)
+
+
 def test_the_schedule_is_told_how_crowded_a_leg_is():
     """Three nodes with three, both ways, share the outer flows of a leg; the underlay has none around it."""
     planner = planner_of("a3")
@@ -210,7 +249,8 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     kinds = kinds_of(planner, plans)
     shares = {plan.layer: kinds[plan.session].share for plan in plans if plan.flow is FlowClass.FRESH}
 
-    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, Layer.UNDERLAY: 0, Layer.SELF: 0} == shares
+    alone = dict.fromkeys((Layer.UNDERLAY, Layer.SELF, Layer.POD_NETWORK), 0)
+    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, **alone} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
     assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
 
