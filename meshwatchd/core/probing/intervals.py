@@ -129,7 +129,7 @@ class Rates:
             budget = min(budget, sum(loads)) / self.slowdown
         stretches = fit(zip(ranks, loads, strict=True), budget)
         return [
-            Rate(kind, count, int(interval_ns * stretches[rank]), stretches[rank])
+            Rate(kind, count, math.ceil(interval_ns * stretches[rank]), stretches[rank])
             for (kind, count), interval_ns, rank in zip(demand, wished, ranks, strict=True)
         ]
 

@@ -64,6 +64,15 @@ def test_an_engine_without_sessions_may_be_overloaded():
     assert [] == rates.plan([], USED)
 
 
+@pytest.mark.parametrize("count", range(400, 440))
+def test_rounding_does_not_exceed_the_packet_budget(count):
+    """An interval that is cut to whole nanoseconds sends a little more than is there."""
+    kinds = [(Kind(Layer.RELAY, 0, KNOWN), count), (Kind(Layer.POD_NETWORK, 9, KNOWN, is_advisory=True), count + 1)]
+    rates = Rates(ProbeSettings(packets_per_second=2000)).plan(kinds, USED)
+
+    assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) <= 2000
+
+
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_pod_network_is_probed_seldom(profile):
     """Whatever the profile: a packet every two seconds, a SYN every ten; the first to give where packets are short."""
