@@ -56,7 +56,8 @@ def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iter
     elif event.is_dry_run:
         yield ReplyOperator(request=event.request, is_accepted=True, text=f"would {words}", operations=operations)
     else:
-        yield from _stand_by(conductor, state.memory.orders, _order(event, conductor, target, now))
+        order = _order(event, conductor, target, now=now, orders=state.memory.orders)
+        yield from _stand_by(conductor, state.memory.orders, order)
         yield from conductor.agreement.propose(target, Reason.OPERATOR, now)
         text = f"asked to {words}; {_until(event, target)}"
         yield ReplyOperator(request=event.request, is_accepted=True, text=text, operations=operations)
@@ -70,7 +71,7 @@ def _stand_by(conductor: Conductor, orders: Orders, order: Order | None) -> Iter
         yield OrderGiven(order=order)
 
 
-def _order(event: OperatorRequested, conductor: Conductor, target: Path, now: int) -> Order | None:
+def _order(event: OperatorRequested, conductor: Conductor, target: Path, *, now: int, orders: Orders) -> Order | None:
     """What stands from here on: a pin, or the confirmation that is waited for."""
     remote, active = conductor.watch.remote, conductor.mover.active
     if event.verb is OperatorVerb.PIN:
@@ -80,6 +81,9 @@ def _order(event: OperatorRequested, conductor: Conductor, target: Path, now: in
         # Only a relay of the path to go back to can ask for it; the way home is open to the relays of what is left.
         is_relay = conductor.context.local_node in active.relays
         lasts_ns, kind, path = event.duration_ns, OrderKind.CONFIRM, active if is_relay else conductor.watch.primary
+        if unconfirmed := orders.about(OrderKind.CONFIRM, remote):
+            # Nobody has confirmed the path in use either: undone, traffic goes back to where it was before both.
+            path = next((each for each in conductor.watch.paths if each.rank == unconfirmed.rank), path)
     else:
         return None
     return Order(

@@ -6,6 +6,7 @@ import pytest
 
 from meshwatchd.model.events import CoordinationKind, OperatorRequested, OperatorVerb, Reason
 from meshwatchd.model.outputs import ApplySwitch, FailoverProposed, ReplyOperator, SendProbe
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, ready
 from tests.support.lab_mesh import settings_for
@@ -57,6 +58,22 @@ def test_failback_is_asked_where_the_override_is():
     assert reply.is_accepted
     assert (ADD.replace("add", "del"),) == reply.operations
     assert 0 == bench.spoken(CoordinationKind.PROPOSE)[0].rank
+
+
+def test_a_second_move_that_nobody_confirms_is_undone_to_where_the_first_began():
+    """Traffic would stay on the first one's path, for good, as if an operator had wanted it there."""
+    bench = ready("a1")
+    orders = bench.engine.state.memory.orders
+    orders.give(
+        Order(
+            kind=OrderKind.CONFIRM, name="", until_ns=bench.now + SECOND, location="cloud", rank=0, reason="", relays=()
+        )
+    )
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    assert _ask(bench, to_rank=4, duration_ns=60 * SECOND).is_accepted
+
+    (standing,) = orders.standing
+    assert (OrderKind.CONFIRM, 0, ()) == (standing.kind, standing.rank, standing.relays)
 
 
 def _quiet(bench):
