@@ -23,6 +23,7 @@ class Turn:
         jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
         close_left: probes for which they are watched more closely.
         is_booked: the node has room for the next one at `at`.
+        is_patient: they keep their pace whatever is missed: they move no traffic, and the node has no packets to spare.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class Turn:
         "grid",
         "interval_ns",
         "is_booked",
+        "is_patient",
         "jitter_ns",
         "kind",
         "position",
@@ -43,7 +45,7 @@ class Turn:
         self.kind, self.sessions = kind, sessions
         self.position = 0
         self.close_left = 0
-        self.is_booked = False
+        self.is_booked = self.is_patient = False
         self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:
@@ -59,7 +61,7 @@ class Turn:
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
-        if interval_ns < self.rest_ns and not self.kind.interval_ns:
+        if interval_ns < self.rest_ns and not self.kind.interval_ns and not self.is_patient:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
 

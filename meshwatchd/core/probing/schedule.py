@@ -206,6 +206,7 @@ class Schedule:
     def _keep_pace(self, now: int) -> None:
         """Give every round the pace that the budgets leave it."""
         for turn, rate in zip(self._turns, self.rates(), strict=True):
+            turn.is_patient = rate.stretch > 1 and rate.kind.layer is Layer.POD_NETWORK
             if rate.interval_ns != turn.rest_ns:
                 is_new = not turn.rest_ns
                 turn.rest_ns = rate.interval_ns

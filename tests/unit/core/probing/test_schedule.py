@@ -378,6 +378,20 @@ def test_a_big_mesh_is_stretched_to_the_packet_budget():
     assert 1 < max(rate.stretch for rate in rates)
 
 
+def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
+    """They move no traffic: in a big mesh they would take the packets of those who have a path to judge."""
+    for packets_per_second, is_closer in ((50, False), (2_000, True)):
+        settings = Settings(probe=ProbeSettings(packets_per_second=packets_per_second))
+        schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
+        plans = lay_out(planner, has_standby=True)
+        schedule.start(plans, START, kinds_of(planner, plans))
+        pods = [plan.session for plan in plans if plan.layer is Layer.POD_NETWORK]
+        sent, _ = _instants(schedule, 2 * SECOND)
+
+        assert pods
+        assert is_closer is (sum(len(sent.get(number, ())) for number in pods) > 5 * len(pods))
+
+
 def test_a_probe_can_carry_a_message():
     """Coordination travels in band."""
     schedule = _schedule()
