@@ -386,10 +386,10 @@ def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
         plans = lay_out(planner, has_standby=True)
         schedule.start(plans, START, kinds_of(planner, plans))
         pods = [plan.session for plan in plans if plan.layer is Layer.POD_NETWORK]
-        sent, _ = _instants(schedule, 2 * SECOND)
+        sent, _ = _instants(schedule, 6 * SECOND)
 
         assert pods
-        assert is_closer is (sum(len(sent.get(number, ())) for number in pods) > 5 * len(pods))
+        assert is_closer is (sum(len(sent.get(number, ())) for number in pods) > 2 * len(pods))
 
 
 def test_a_probe_can_carry_a_message():
