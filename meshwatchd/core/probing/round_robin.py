@@ -60,7 +60,7 @@ class Turn:
         self.jitter_ns = min(interval_ns // 10, self.step_ns)
 
     def watch_closely(self, interval_ns: int) -> None:
-        """For some rounds, where the interval of rest is longer; one that is asked for is kept."""
+        """For some rounds, where the interval of rest is longer; one that is asked for, or of patient ones, is kept."""
         if interval_ns < self.rest_ns and not self.kind.interval_ns and not self.is_patient:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
