@@ -313,5 +313,42 @@ _HOST_FAULTS = (
     ),
 )
 
-DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS)
+_UNDERLAY_FAULTS = (
+    Fault(
+        code=FaultCode.DUPLICATE_ADDRESS,
+        layer=Layer.UNDERLAY,
+        severity=Severity.CRITICAL,
+        title="a node's address is another machine's as well",
+        remedy="take the address from the machine whose MAC the evidence names; arping -D ADDRESS shows whether any is"
+        " left",
+        confirm_ns=1 * _SECOND,
+        about="Each neighbour believes whoever answered ARP last, so the node is dead to some and alive to others, and"
+        " for a while at a time. Two MACs answer ARP probes (RFC 5227), one answers and another is in the neighbour"
+        " table, or a node that answers has its address on a device of this node too. The culprit is the node that the"
+        " mesh knows at that address.",
+    ),
+    Fault(
+        code=FaultCode.MAC_MOVED,
+        layer=Layer.UNDERLAY,
+        severity=Severity.CRITICAL,
+        title="the switch delivers frames for a node's MAC to another port",
+        remedy="look for the MAC in the switch's table (bridge fdb show, show mac address-table): a loop, a cloned"
+        " machine, or a static entry",
+        confirm_ns=1 * _SECOND,
+        about="The node answers ARP probes that everybody hears, and those to its MAC alone are lost, always or now and"
+        " then. From its peers it looks dead.",
+    ),
+    Fault(
+        code=FaultCode.NEIGHBOUR_WRONG,
+        layer=Layer.UNDERLAY,
+        severity=Severity.CRITICAL,
+        title="a permanent neighbour entry of the LAN has a MAC that is not the peer's or the gateway's",
+        remedy="ip neigh del ADDRESS dev DEVICE: ARP finds the right one; then find out who made it permanent",
+        confirm_ns=1 * _SECOND,
+        about="The kernel never asks for the MAC of a permanent entry. The peer, or whatever is behind the gateway,"
+        " hears nothing of this node, and is well towards everybody else.",
+    ),
+)
+
+DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *_UNDERLAY_FAULTS)
 """What the audit finds; the order is that of the codes."""

@@ -72,6 +72,8 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
             address on the leader; empty where nobody relays (full granularity) or nothing tells.
         granularity: "location", "full", "cross"; empty where the notion does not apply.
         node_ip, pod_cidr, overlay_ip, wireguard_ip: as in `topology.Node`; wireguard_ip on leaders only.
+        node_macs: by which this node may answer ARP for node_ip: of the device that has it, then of its other network
+            cards; empty where that device is no Ethernet, and from versions that do not advertise them.
         vtep_mac: of its overlay device, empty without one.
         vtep_port, vtep_vni: the UDP port that its VXLAN device sends to and listens at, and its VNI; 0 where there is
             none, where each packet carries its own, and from nodes of versions that do not tell.
@@ -96,6 +98,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     node_ip6: str = ""
     overlay_ip6: str = ""
     wireguard_ip6: str = ""
+    node_macs: tuple[str, ...] = ()
     vtep_mac: str = ""
     vtep_port: int = 0
     vtep_vni: int = 0

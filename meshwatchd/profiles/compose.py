@@ -107,7 +107,13 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
     at = next((link for link in snapshot.links if node_ip and node_ip in link.addresses), None)
     node_ip6 = view.node_ip6 or (next(iter(at.addresses_v6), "") if at is not None else "")
     return msgspec.structs.replace(
-        view, node_ip=node_ip, node_ip6=node_ip6, public_endpoint=public, leader=leader, why=tuple(why)
+        view,
+        node_ip=node_ip,
+        node_ip6=node_ip6,
+        node_macs=reading.lan_macs(snapshot, at),
+        public_endpoint=public,
+        leader=leader,
+        why=tuple(why),
     )
 
 

@@ -15,6 +15,9 @@ PROTOCOL_KERNEL, PROTOCOL_STATIC = 2, 4
 WIREGUARD_KINDS = ("wireguard", "tun")
 """A tun is WireGuard's where a userspace process answers for it."""
 
+MAX_MACS = 4
+"""Of one node, in its hellos."""
+
 IPIP_DEVICES = ("cilium_tunl", "tunl0")
 """Cilium up to 1.17 renames the kernel's fallback device; Kilo takes whichever there is."""
 
@@ -101,3 +104,21 @@ def hosts_beyond(snapshot: Snapshot) -> frozenset[str]:
 def hosts_in(prefixes: Iterable[str]) -> Iterator[str]:
     """The single addresses among prefixes."""
     return filter(None, map(host_address, prefixes))
+
+
+def lan_macs(snapshot: Snapshot, link: Link | None) -> tuple[str, ...]:
+    """The MACs by which a node may answer ARP for an address of a device, the device's own first; of Ethernet only.
+
+    Linux answers on every network card of a LAN for each address of the host, whichever card has it (arp_ignore 0).
+    """
+    if link is None or not link.lladdr:
+        return ()
+    networks = [str(network) for _, network in networks_of(link)]
+    on_lan = [
+        each.lladdr
+        for each in snapshot.links
+        if each.is_up
+        and each.lladdr.strip("0:")
+        and (not each.kind or any(is_in(address, network) for address in each.addresses for network in networks))
+    ]
+    return tuple(dict.fromkeys((link.lladdr, *on_lan)))[:MAX_MACS]

@@ -288,6 +288,7 @@ class Agent:
             case StatusFrame(status=status):
                 self._status = status
                 self._auditor.note(status)
+                self._care.underlay.note(status)
                 if self._discovery is not None:
                     self._discovery.confess(status)
             case RepairFrame(command=repair):

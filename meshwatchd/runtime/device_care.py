@@ -12,12 +12,13 @@ from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
 from meshwatchd.model.settings import Settings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.snapshot import Neighbour, Snapshot
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.runtime.sinks import Log
+from meshwatchd.runtime.underlay_watch import UnderlayWatch
 
 
 class Kernel(Tables, Protocol):
@@ -25,6 +26,10 @@ class Kernel(Tables, Protocol):
 
     async def read_back(self) -> Snapshot:
         """A snapshot that shows what has been acknowledged."""
+        ...
+
+    def lan_neighbours(self) -> tuple[Neighbour, ...]:
+        """Those on devices that are not the mesh's."""
         ...
 
     def overlay_figures(self, device: str) -> OverlayFigures:
@@ -44,6 +49,7 @@ class DeviceCare:
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
         lookout: sees WireGuard devices.
+        underlay: takes note of whom verdicts name.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class DeviceCare:
         self.lookout = Lookout(
             settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns, routing=self._routing
         )
+        self.underlay = UnderlayWatch(kernel.lan_neighbours)
         self.auditor = Auditor(
             mesh=settings.mesh,
             node=settings.daemon.node,
@@ -70,7 +77,7 @@ class DeviceCare:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
-            sources=(self.lookout.findings,),
+            sources=(self.lookout.findings, self.underlay.findings),
         )
         self.metrics = Metrics(settings.metrics, self._figures, log)
 
@@ -80,6 +87,7 @@ class DeviceCare:
             self.auditor.watch(),
             self.auditor.repair(),
             self.lookout.watch(self.auditor.wake),
+            self.underlay.watch(self.auditor.wake),
             self.metrics.serve(),
             self.metrics.write(),
         )

@@ -14,6 +14,7 @@ from netnslab.faults import Fault
 from netnslab.lab import Lab
 from netnslab.state_faults import StateFault
 from netnslab.topology import Node, Topology
+from netnslab.underlay_plans import UNDERLAY_PLANS
 
 TOPOLOGIES = ("flannel-wg", "kilo-flannel")
 
@@ -40,13 +41,14 @@ QUICK: Settings = MappingProxyType(
 # and wg0's 1420 bytes with all that WireGuard adds fit into 1500: nothing of the mesh is ever cut in pieces there.
 # A path MTU is learned on the underlay, which only probes of the same location measure. Pods over wg0 travel inside of
 # VXLAN, and AllowedIPs hold none of their prefixes; nobody relays, and what loses all that goes between addresses among
-# pods is a black hole of the overlay.
+# pods is a black hole of the overlay. Nodes that go by their tunnels' addresses advertise no MAC.
 _ELSEWHERE = MappingProxyType(
     {
         "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing"},
         "flannel-wg": {
             *("standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"),
             *("pod-network-broken", "pod-network-broken-output", "pod-network-broken-relay", "pod-network-broken-way"),
+            *(set(UNDERLAY_PLANS) - {"neighbour-wrong-gateway", "duplicate-address-router"}),
         },
     }
 )
@@ -107,7 +109,7 @@ Where every node has several, the one that all have in common names itself.
 
 COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
-        "leader-dead": (("victim", "local-fault"),),
+        **dict.fromkeys(("leader-dead", "duplicate-address", "mac-moved"), (("victim", "local-fault"),)),
         **dict.fromkeys((*OF_ONE_PEER, "pod-route-escaped"), (("others", "overlay-black-hole"),)),
         **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
         "probes-only": (("others", "pod-unreachable"),),

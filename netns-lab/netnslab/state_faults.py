@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from netnslab import conntrack, ownership
+from netnslab import conntrack, ownership, underlay_plans
+from netnslab.announce import announce
 from netnslab.build import load_nft
 from netnslab.errors import LabError
 from netnslab.fabric import fabric_of
@@ -30,7 +31,9 @@ from netnslab.poison import poison
 from netnslab.state_plans import STATE_PLANS, Change, Scene
 from netnslab.topology import Topology
 
-CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType({**STATE_PLANS, **FILTER_PLANS})
+CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
+    {**STATE_PLANS, **FILTER_PLANS, **underlay_plans.UNDERLAY_PLANS}
+)
 """Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
 
 FORMS: Mapping[str, str] = MappingProxyType(
@@ -38,13 +41,20 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "overlay-mismatch-vni": "overlay-mismatch",
         **{f"pod-route-diverted-{form}": "pod-route-diverted" for form in ("unreachable", "bridge", "address")},
         **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "output", "relay", "way")},
+        **underlay_plans.FORMS,
     }
 )
 """The code that a further form of a fault deserves."""
 
 _LAYERS = MappingProxyType(
     {
-        "underlay": ("mtu-poisoned", "mtu-black-hole", "one-way-break", "fragments-dropped"),
+        "underlay": (
+            *underlay_plans.UNDERLAY_PLANS,
+            "mtu-poisoned",
+            "mtu-black-hole",
+            "one-way-break",
+            "fragments-dropped",
+        ),
         "self": ("conntrack-full", "conntrack-invalid"),
         "relay": (
             "standby-mtu-smaller",
@@ -166,7 +176,7 @@ _OF_MEMBERS = frozenset(
             "neighbour-not-permanent",
             "neighbour-wrong-mac",
         ),
-        "overlay-mismatch",
+        *("overlay-mismatch", "neighbour-wrong"),
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
         "conntrack-invalid",
         *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-output"),
@@ -177,6 +187,8 @@ _OF_LEADERS = frozenset(
     (
         *("vtep-mac-changed", "overlay-mismatch-vni", "pod-route-escaped", "offload-fault", "probes-only"),
         "overlay-black-hole",
+        *("mac-moved", "mac-moved-loop", "neighbour-wrong-leader"),
+        *(kind for kind in underlay_plans.UNDERLAY_PLANS if kind.startswith("duplicate-address")),
     )
 )
 
@@ -243,5 +255,6 @@ _TOOLS: Mapping[str, Callable[[Inhabitant, tuple[str, ...]], None]] = MappingPro
         "sysctl": _sysctl,
         "conntrack": _conntrack,
         "icmp": poison,
+        "arp": announce,
     }
 )

@@ -32,6 +32,8 @@ STRANGE_TABLE, STRANGE_PRIORITY = 900, 90
 """Of nobody in the lab; the rule stands before Kilo's, Cilium's and meshwatchd's."""
 
 
+NOBODYS_MAC = "02:de:ad:be:ef:01"
+
 OTHER_PORT, OTHER_VNI = 8473, 2
 """The next ones: what a second overlay beside the first is given."""
 
@@ -165,7 +167,7 @@ def neighbour_not_permanent(scene: Scene) -> Change:
 def neighbour_wrong_mac(scene: Scene) -> Change:
     """A MAC that nobody has; frames to it have no FDB entry."""
     device = scene.flannel.relay_device
-    entry = f"neighbour replace {scene.peer.overlay_ip} lladdr 02:de:ad:be:ef:01 dev {device} nud permanent"
+    entry = f"neighbour replace {scene.peer.overlay_ip} lladdr {NOBODYS_MAC} dev {device} nud permanent"
     return Change(do=(scene.step("ip", entry),), undo=(scene.step("ip", _neighbour(scene)),))
 
 

@@ -5,15 +5,19 @@ Each witness gets the lab, the victim's and the peer's name, and asserts what pa
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from meshwatchd.adapters.arp import ask
+from meshwatchd.model.underlay import ArpAnswers
 from netnslab import Inhabitant, Lab, conntrack, node_state, wg_quick
 from netnslab.fabric import fabric_of
 from netnslab.flannel import Flannel
 from netnslab.overlays import overlay_of
 from netnslab.poison import NEXT_HOP_BYTES
+from netnslab.underlay_plans import UNDERLAY_PLANS
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow, fresh_flows_alive, pings, tcp_exchanges, udp_socket
 
@@ -335,6 +339,17 @@ def tcp_is_invalid(lab: Lab, victim: str, peer: str) -> None:
     assert not exchanges(lab, victim, peer)
 
 
+def answered_twice(lab: Lab, victim: str, peer: str) -> None:
+    """Two MACs answer on the LAN for the victim's address."""
+    asker = next(node for node in lab.topology.neighbours(victim) if node.name != peer)
+    address = lab.topology.nodes[victim].node_ip
+
+    def answering() -> ArpAnswers:
+        return asyncio.run(ask("eth0", asker.eth0_mac, address))
+
+    assert len(lab.node(asker.name).space.call(answering).macs) == 2
+
+
 WITNESSES: Mapping[str, Witness] = {
     "overlay-device-missing": victim_is_cut,
     "overlay-device-down": victim_is_cut,
@@ -369,6 +384,12 @@ WITNESSES: Mapping[str, Witness] = {
     "keepalive-missing": nobody_gets_in_until_called,
     "rp-filter-strict": asymmetric_packets_are_dropped,
     "forwarding-off": nothing_is_passed_on,
+    **{kind: answered_twice for kind in UNDERLAY_PLANS if kind.startswith("duplicate-address")},
+    "mac-moved": victim_is_cut,
+    "mac-moved-loop": victim_is_cut,
+    "neighbour-wrong": pair_is_cut,
+    "neighbour-wrong-leader": pair_is_cut,
+    "neighbour-wrong-gateway": pair_is_cut,
     "offload-fault": bulk_is_lost,
     "overlay-black-hole": only_others_are_heard,
     "probes-only": only_probes_pass,

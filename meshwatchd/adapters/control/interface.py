@@ -368,6 +368,7 @@ type View (
   node_ip6: string,
   overlay_ip6: string,
   wireguard_ip6: string,
+  node_macs: []string,
   vtep_mac: string,
   vtep_port: int,
   vtep_vni: int,

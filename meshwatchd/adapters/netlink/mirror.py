@@ -40,7 +40,7 @@ from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.errors import KernelError, MeshwatchError
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.snapshot import Link, Neighbour, Snapshot
 
 MAX_PENDING_LOSSES = 1000
 MAX_BACKLOG = 400
@@ -177,6 +177,10 @@ class Mirror:
         finally:
             # Whoever waits for changes has not seen this snapshot.
             self.is_dirty.set()
+
+    def lan_neighbours(self) -> tuple[Neighbour, ...]:
+        """Neighbours over IPv4 on devices that are not the mesh's."""
+        return self._view.lan_neighbours()
 
     def overlay_figures(self, device: str) -> OverlayFigures:
         """How much a device holds."""

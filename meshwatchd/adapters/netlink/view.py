@@ -11,6 +11,7 @@ import heapq
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -40,6 +41,9 @@ BAND = 100
 
 MAX_TOLD = MAX_ROUTES
 """Routes, neighbours and FDB entries each."""
+
+MAX_LAN = 1024
+"""Neighbours on the LAN and on bridges of pods; what the kernel keeps by default (gc_thresh3)."""
 
 MAX_ADDRESSES = 32
 """Of one device; kube-ipvs0 has one for every service."""
@@ -181,6 +185,17 @@ class View:
         fdb = sum(1 for key in self._tables.fdb.entries if compact.index_of_fdb(key) == index)
         return OverlayFigures(fdb_entries=fdb, stale_neighbours=stale)
 
+    def lan_neighbours(self) -> tuple[Neighbour, ...]:
+        """Neighbours over IPv4 on devices that are not the mesh's, a bounded number; at rest nobody is told of them."""
+        found = (
+            compact.unpack_neighbour(key, values[0])
+            for key, values in self._tables.neighbours.entries.items()
+            if compact.index_of_neighbour(key) not in self._mesh_devices
+        )
+        devices = self._tables.devices()
+        told = (_describe_neighbour(each, devices) for each in found if each.family == socket.AF_INET)
+        return tuple(islice(told, MAX_LAN))
+
     def complete(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with all routes, neighbours and FDB entries of the mesh's devices, however many there are."""
         if not snapshot.is_bounded:
@@ -284,16 +299,7 @@ class View:
     def _neighbours(self, *, limit: int | None = MAX_TOLD + 1) -> list[Neighbour]:
         devices = self._tables.devices()
         found = self._first(self._tables.neighbours.entries, compact.index_of_neighbour, limit)
-        entries = (compact.unpack_neighbour(key, value) for key, value in found)
-        return [
-            Neighbour(
-                dev=devices.get(each.ifindex, f"#{each.ifindex}"),
-                address=objects.render_address(each.address),
-                lladdr=each.lladdr.hex(":"),
-                is_permanent=bool(each.state & NUD_PERMANENT),
-            )
-            for each in entries
-        ]
+        return [_describe_neighbour(compact.unpack_neighbour(key, value), devices) for key, value in found]
 
     def _forwarding(self, *, limit: int | None = MAX_TOLD + 1) -> list[Forwarding]:
         devices = self._tables.devices()
@@ -349,3 +355,12 @@ class View:
                 what = f"{record.text} carries protocol {record.protocol} and was not made by meshwatchd"
                 remedy = "remove it or set kernel.protocol to an unused number"
                 yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+
+
+def _describe_neighbour(each: compact.NeighbourEntry, devices: Mapping[int, str]) -> Neighbour:
+    return Neighbour(
+        dev=devices.get(each.ifindex, f"#{each.ifindex}"),
+        address=objects.render_address(each.address),
+        lladdr=each.lladdr.hex(":"),
+        is_permanent=bool(each.state & NUD_PERMANENT),
+    )

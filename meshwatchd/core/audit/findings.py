@@ -194,6 +194,8 @@ class FindingBook:
         if finding.code is FaultCode.ALLOWED_IPS_MISSING:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
+        if peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays):
+            return True
         if verdict.fault not in _EXPLAINABLE:
             return False
         if finding.code is FaultCode.WIREGUARD_PEER_MISSING:

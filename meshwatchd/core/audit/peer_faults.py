@@ -38,6 +38,7 @@ _OVERLAY_LOST = frozenset(
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
 _ALL_LOST = _OVERLAY_LOST | _TUNNEL_LOST | {FaultCode.LEADER_DEAD}
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
+_UNDERLAY_LOST = _NOTHING_NEW | {FaultCode.LOCAL, FaultCode.ONE_WAY_BREAK}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
@@ -51,6 +52,9 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.OVERLAY_EMPTIED: _OVERLAY_LOST,
         FaultCode.OVERLAY_MISMATCH: _OVERLAY_LOST,
         FaultCode.VTEP_MAC_CHANGED: _OVERLAY_LOST,
+        FaultCode.DUPLICATE_ADDRESS: _UNDERLAY_LOST,
+        FaultCode.MAC_MOVED: _UNDERLAY_LOST,
+        FaultCode.NEIGHBOUR_WRONG: _UNDERLAY_LOST,
         FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
         FaultCode.CONNTRACK_FULL: _NOTHING_NEW,
         # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.
@@ -95,6 +99,19 @@ _OF_LEADERS = frozenset((FaultCode.ONE_WAY_BREAK, FaultCode.PROBES_ONLY))
 what is behind its own overlay."""
 
 
+_OF_LAN = frozenset((FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG))
+_OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
+    *(FaultCode.NODE_UNREACHABLE, FaultCode.POD_UNREACHABLE, FaultCode.LOCAL)
+}
+"""Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
+
+_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL}
+"""What leaves a relay that knows it so few who hear its hellos that they tell others."""
+
+_SEEN_BY_OTHERS = frozenset((FaultCode.VTEP_MAC_CHANGED, FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED))
+"""What a node cannot find in its own kernel: what others believe to be its MAC."""
+
+
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
     """What a node tells: its findings, verdicts that only it can know, and its neighbours' words on themselves.
 
@@ -131,10 +148,11 @@ def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:
 
 
 def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
-    """What neighbours say of themselves, and to a leader other leaders of their table of connections.
+    """What neighbours say of themselves, and from leader to leader what makes that the only way for the word.
 
-    A relay that takes nothing new may reach nobody but the leader at the other end of its tunnel. A MAC that others
-    know is heard of by its owner from them: what he says of it must not come back to him.
+    A relay that takes nothing new may reach nobody but the leader at the other end of its tunnel, and one that its LAN
+    hides nobody but a leader on that LAN. A MAC that others know is heard of by its owner from them: what he says of it
+    must not come back to him.
     """
     own = hellos.get(node)
     home = own.home if own is not None else ""
@@ -144,7 +162,7 @@ def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         if home and name != node and hello.home == home:
             yield from (told for told in of_itself if told.fault != FaultCode.VTEP_MAC_CHANGED)
         elif is_leader and hello.view.is_leader and name != node:
-            yield from (told for told in of_itself if told.fault == FaultCode.CONNTRACK_FULL)
+            yield from (told for told in of_itself if told.fault in _CUT_OFF_BY)
 
 
 def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
@@ -173,7 +191,9 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         told: by other nodes.
         relays: of the path that the verdict is about. One of them may be what nothing else names.
     """
-    cause = next((each for each in told if _is_cause(each, verdict, relays)), None)
+    # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN.
+    every = sorted(told, key=lambda each: each.fault not in _OF_LAN)
+    cause = next((each for each in every if _is_cause(each, verdict, relays)), None)
     if cause is None:
         return verdict
     return msgspec.structs.replace(
@@ -189,7 +209,14 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
     )
 
 
+def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
+    """Whether a verdict is about a path whose relay the LAN hides, or has a wrong entry; whichever node it names."""
+    return fault in _OF_LAN and verdict.fault in _OF_PATHS and node in relays
+
+
 def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) -> bool:
+    if has_lost_relay(told.fault, told.culprit, verdict, relays):
+        return True
     if verdict.fault is FaultCode.UNDETERMINED and not verdict.culprit:
         # Which of several answers are missing is chance where nothing new passes a relay: its own word decides.
         return told.fault is FaultCode.CONNTRACK_FULL and told.culprit in relays
@@ -203,6 +230,11 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return False
     if _is_own_tunnels_size(told, verdict):
         return True
+    if verdict.fault is FaultCode.NODE_UNREACHABLE and told.fault in _OF_LAN and verdict.culprit != told.culprit:
+        # A node that was given another's address has lost that one's answers, and its own word tells why; a relay with
+        # a wrong entry loses what it relays to one node.
+        is_finder = told.fault is FaultCode.DUPLICATE_ADDRESS and verdict.culprit == told.source
+        return is_finder or (told.fault is FaultCode.NEIGHBOUR_WRONG and told.culprit in relays)
     if verdict.fault not in EXPLAINS[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
@@ -221,10 +253,10 @@ def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
 
 
 def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
-    """Of itself a node hears only what it cannot find in its own kernel: another MAC that others know, pods cut off.
+    """Of itself a node hears only what it cannot find in its own kernel: what its MAC is to others, pods cut off.
 
     An entry of the leader is why other locations hear nothing. Neighbours are answered without it.
     """
     if is_neighbour and told.fault in _OF_ONE_PEER:
         return False
-    return told.culprit != node or told.fault in (FaultCode.VTEP_MAC_CHANGED, FaultCode.POD_NETWORK_BROKEN)
+    return told.culprit != node or told.fault in (*_SEEN_BY_OTHERS, FaultCode.POD_NETWORK_BROKEN)

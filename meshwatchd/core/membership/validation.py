@@ -14,11 +14,14 @@ KEY_BYTES = 32
 MAX_NAME = 253
 MAX_PORT = 65_535
 MAX_VNI = 2**24 - 1
+MAX_MACS = 8
+"""More than any version advertises."""
 MAX_FAULTS = 16
 """More than any version tells."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _CODE = re.compile(r"[a-z0-9-]{1,40}")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DEVICE = re.compile(r"[^\s/:\0]{1,15}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
@@ -35,6 +38,9 @@ def _complaints(hello: Hello) -> Iterator[str]:
         text = getattr(hello.view, field)
         if text and not _DEVICE.fullmatch(text):
             yield f"{field} {text[:40]!r} is no device name"
+    macs = hello.view.node_macs
+    if len(macs) > MAX_MACS or not all(_MAC.fullmatch(mac) for mac in macs):
+        yield f"node_macs are more than {MAX_MACS}, or one is no MAC"
     for field, limit in (("vtep_port", MAX_PORT), ("vtep_vni", MAX_VNI)):
         if not 0 <= getattr(hello.view, field) <= limit:
             yield f"{field} is not from 0 to {limit}"

@@ -129,12 +129,15 @@ def test_an_address_that_no_profile_names_is_the_default_routes():
 def test_a_public_address_is_a_public_endpoint():
     """A cloud that gives its machines real addresses; IPv6 is that of the same device."""
     eth0 = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=("203.0.113.9",))
-    eth0 = msgspec.structs.replace(eth0, prefix_lengths=(24,), addresses_v6=("2001:db8::9",))
+    eth0 = msgspec.structs.replace(
+        eth0, prefix_lengths=(24,), addresses_v6=("2001:db8::9",), lladdr="02:4e:00:00:00:09"
+    )
     wg0 = Link(name="wg0", index=3, kind="wireguard", is_up=True, mtu_bytes=1420, addresses=("10.8.0.3",))
 
     view = seen(kernel([eth0, wg0], ["default via 203.0.113.1 dev eth0"]))
 
     assert ("203.0.113.9", "203.0.113.9", "2001:db8::9") == (view.node_ip, view.public_endpoint, view.node_ip6)
+    assert ("02:4e:00:00:00:09",) == view.node_macs, "by which others know whether the LAN delivers to it"
 
 
 def fixed(**fields):

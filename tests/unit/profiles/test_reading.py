@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.profiles import reading
+from meshwatchd.profiles.reading import lan_macs
 from tests.support import node_states
 
 
@@ -78,3 +80,33 @@ def test_userspace_wireguard_is_known_by_its_answers():
     assert not reading.is_wireguard(snapshot, links["eth0"])
     assert 1 == len(reading.peers_of(snapshot, "kilo0"))
     assert () == reading.peers_of(snapshot, "eth0")
+
+
+def test_every_network_card_may_answer_arp():
+    """Linux answers on each of a LAN's; loopback has no MAC, pods' bridges are another LAN, and tunnels are none."""
+
+    def link(name, lladdr, *addresses, kind="", is_up=True):
+        return Link(
+            name=name,
+            index=2,
+            kind=kind,
+            is_up=is_up,
+            mtu_bytes=1500,
+            lladdr=lladdr,
+            addresses=addresses,
+            prefix_lengths=(24,) * len(addresses),
+        )
+
+    card = link("eth1", "02:4e:00:00:00:02", "10.2.0.11")
+    others = (
+        link("lo", "00:00:00:00:00:00", "127.0.0.1"),
+        link("eth0", "02:4e:00:00:00:01"),
+        link("eth2", "02:4e:00:00:00:03", is_up=False),
+        link("macvlan0", "02:4e:00:00:00:04", "10.2.0.12", kind="macvlan"),
+        link("cni0", "02:4e:00:00:00:05", "10.244.1.1", kind="bridge"),
+    )
+    seen = Snapshot(links=(*others, card))
+
+    assert ("02:4e:00:00:00:02", "02:4e:00:00:00:01", "02:4e:00:00:00:04") == lan_macs(seen, card)
+    assert () == lan_macs(seen, link("wg0", "", "10.8.0.1", kind="wireguard"))
+    assert () == lan_macs(seen, None)

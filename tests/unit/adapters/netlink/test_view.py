@@ -115,6 +115,29 @@ def test_what_is_on_the_meshs_devices_is_told():
     assert not seen.is_bounded
 
 
+def test_neighbours_of_the_lan_are_shown_to_those_that_ask():
+    """A snapshot leaves them out: they come and go without anybody's traffic being concerned."""
+    source = kernel("eth0")
+    source.put_link(FLANNEL, "flannel.1", kind="vxlan")
+    for index, address, state in ((FLANNEL, "10.42.1.0", 0x80), (ETH0, "10.2.0.11", 0x80), (ETH0, "10.2.0.13", 0x04)):
+        source.neighbours.append(neighbour_body(index, address, MAC, state=state))
+    source.neighbours.append(neighbour_body(ETH0, "fe80::1", MAC))
+
+    async def judge(link):
+        return True
+
+    async def scenario():
+        mirror = Mirror(source, KernelSettings(), MeshSettings(), judge)
+        await mirror.snapshot()
+        return mirror.lan_neighbours()
+
+    lladdr = MAC.hex(":")
+    assert (
+        Neighbour(dev="eth0", address="10.2.0.11", lladdr=lladdr, is_permanent=True),
+        Neighbour(dev="eth0", address="10.2.0.13", lladdr=lladdr, is_permanent=False),
+    ) == asyncio.run(scenario())
+
+
 def test_routes_that_lead_nowhere_are_told_by_their_kind():
     """They have no device; those of other tables are no business of the mesh."""
     source = kernel("eth0")

@@ -88,6 +88,31 @@ def test_an_odd_overlay_device_acquits_the_leader(culprit):
 
 
 @pytest.mark.parametrize(
+    ("fault", "culprit"),
+    [(FaultCode.DUPLICATE_ADDRESS, "b1"), (FaultCode.MAC_MOVED, "b1"), (FaultCode.NEIGHBOUR_WRONG, "b3")],
+)
+def test_a_leader_that_the_lan_hides_is_not_dead(fault, culprit):
+    """It answers nobody, and it lives: the finding takes the place of the verdict about it alone."""
+    hidden = AuditFinding(code=fault, device="eth0", subject="10.2.0.11", peer="b1", culprit=culprit)
+    book = _book(hidden)[0]
+
+    explained = book.explain(_verdict(FaultCode.LEADER_DEAD, "b1"))
+    assert (fault, culprit, Layer.UNDERLAY) == (explained.fault, explained.culprit, explained.layer)
+    assert FaultCode.NODE_UNREACHABLE is book.explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), ("a1", "b1")).fault
+    for broken in (_verdict(FaultCode.WIREGUARD_BLOCKED, "a1"), _verdict(FaultCode.ONE_WAY_BREAK, "a1")):
+        assert fault is book.explain(broken, ("a1", "b1")).fault, "whichever end seems to be silent"
+        assert broken.fault is book.explain(broken, ("a1", "b2")).fault
+
+
+def test_a_wrong_entry_of_the_gateway_is_why_every_path_of_this_node_is_broken():
+    """It is nobody's entry; what the node sends to other locations is lost, whoever is blamed for it."""
+    book = _book(AuditFinding(code=FaultCode.NEIGHBOUR_WRONG, device="eth0", subject="eth0", culprit="b1"))[0]
+
+    assert FaultCode.NEIGHBOUR_WRONG is book.explain(_verdict(FaultCode.ONE_WAY_BREAK, "a1"), ("a1", "b1")).fault
+    assert FaultCode.ONE_WAY_BREAK is book.explain(_verdict(FaultCode.ONE_WAY_BREAK, "a1"), ("a1", "b2")).fault
+
+
+@pytest.mark.parametrize(
     ("finding", "verdict"),
     [
         (FDB, _verdict(culprit="a1")),

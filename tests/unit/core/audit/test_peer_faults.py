@@ -113,6 +113,50 @@ def test_a_device_that_does_not_fit_is_why_probes_blame_its_node():
     assert FaultCode.OVERLAY_BLACK_HOLE is explain(_verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), word).fault
 
 
+@pytest.mark.parametrize("fault", [FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED])
+def test_what_the_lan_does_to_a_node_is_told_by_its_neighbours(fault):
+    """The node itself cannot see it, so it hears of it too; what it says of itself few others hear."""
+    (told,) = confess(_status("b2", _finding(fault, "b1", "b1")), _mesh())
+
+    assert _told(fault, "b1") == told
+    for node, verdict in (("a1", FaultCode.WIREGUARD_BLOCKED), ("b3", FaultCode.LEADER_DEAD), ("b1", FaultCode.LOCAL)):
+        assert fault is explain(_verdict(verdict, "b1"), believe(_mesh(b2=(told,)), node)).fault
+    assert (told,) == confess(_status("b3"), _mesh(b1=(told,)))
+    word = believe(_mesh(b3=(told,)), "a1")
+    is_named = explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault is fault
+    assert is_named is (fault is FaultCode.DUPLICATE_ADDRESS), "b3 has the address, and is silent for it"
+    assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
+
+
+def test_a_wrong_neighbour_entry_is_told_by_the_node_that_has_it():
+    """Its leader does not hear it; another neighbour passes the word on."""
+    (told,) = confess(_status("b3", _finding(FaultCode.NEIGHBOUR_WRONG, "b3", "b1")), _mesh())
+
+    assert (told,) == confess(_status("b2"), _mesh(b3=(told,)))
+    word = believe(_mesh(b2=(told,)), "b1")
+    assert FaultCode.NEIGHBOUR_WRONG is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
+    assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
+
+
+@pytest.mark.parametrize("fault", [FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG])
+def test_a_relay_that_the_lan_hides_is_why_its_path_is_broken(fault):
+    """Half of its frames arrive, and who is blamed is chance: the other end, a break in one direction, nobody."""
+    told = confess(_status("b1", _finding(fault, "b1", "")), _mesh())
+    word = (*believe(_mesh(a1=(_told(FaultCode.ONE_WAY_BREAK, "b1"),)), "b3"), *believe(_mesh(b1=told), "b3"))
+    a1, b1, b2 = map(NodeName, ("a1", "b1", "b2"))
+
+    for verdict in (
+        _verdict(FaultCode.WIREGUARD_BLOCKED, "a1"),
+        _verdict(FaultCode.ONE_WAY_BREAK, "b1"),
+        _verdict(FaultCode.UNDETERMINED, ""),
+    ):
+        explained = explain(verdict, word, (a1, b1))
+        assert (fault, "b1") == (explained.fault, explained.culprit)
+        assert verdict.culprit == "b1" or explain(verdict, word, (a1, b2)).fault is not fault
+    silent = explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word, (a1, b1))
+    assert (silent.fault is fault) is (fault is FaultCode.NEIGHBOUR_WRONG), "the relay's entry of one node behind it"
+
+
 @pytest.mark.parametrize(
     ("node", "verdict", "told"),
     [
@@ -150,9 +194,12 @@ def test_what_a_neighbour_says_of_itself_is_passed_on_in_its_own_location():
     assert () == confess(_status("a1"), mesh)
 
 
-def test_a_leader_passes_on_that_another_takes_nothing_new():
-    """Its own hello is a new flow to most, and to the other end of its tunnel maybe not."""
-    full = _told(FaultCode.CONNTRACK_FULL, "b1")
+@pytest.mark.parametrize(
+    "fault", [FaultCode.CONNTRACK_FULL, FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG]
+)
+def test_a_leader_passes_on_what_keeps_another_from_being_heard(fault):
+    """Its own hello is a new flow to most, and to the other end of its tunnel maybe not; or its LAN hides it."""
+    full = _told(fault, "b1")
     mesh = _mesh(b1=(full, FORWARDING))
 
     assert (full,) == confess(_status("a1"), mesh)

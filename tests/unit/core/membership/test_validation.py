@@ -33,6 +33,8 @@ def test_what_nodes_of_the_lab_say_makes_sense():
         ({"pod_cidr": "0.0.0.0/0"}, {}, "pod_cidr '0.0.0.0/0' is no IPv4 prefix"),
         ({"pod_cidr": "10.244.1.1/24"}, {}, "pod_cidr '10.244.1.1/24' is no IPv4 prefix"),
         ({"overlay_device": "eth0; reboot"}, {}, "overlay_device 'eth0; reboot' is no device name"),
+        ({"node_macs": ("02:4e:00:00:00",)}, {}, "node_macs are more than 8, or one is no MAC"),
+        ({"node_macs": ("02:4e:00:00:00:01",) * 9}, {}, "node_macs are more than 8, or one is no MAC"),
         ({"vtep_port": 65_536}, {}, "vtep_port is not from 0 to 65535"),
         ({"vtep_vni": -1}, {}, "vtep_vni is not from 0 to 16777215"),
         ({}, {"standby_public_key": "short"}, "standby_public_key is not base64 of 32 bytes"),

@@ -1,0 +1,121 @@
+"""What the audit knows of the LAN: its neighbours at each look, and answers to ARP while a verdict stands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+
+from meshwatchd.adapters.arp import ask
+from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.underlay import (
+    ArpQuestion,
+    UnderlayView,
+    advertised,
+    audit_underlay,
+    questions,
+    suspects_of,
+)
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.snapshot import Neighbour
+from meshwatchd.model.status import Status
+from meshwatchd.model.underlay import ArpAnswers
+
+PAUSE_S, MAX_PAUSE_S = 3.0, 60.0
+"""Between two rounds of probes while a verdict stands; it doubles after the third. At rest nothing is sent."""
+
+ROUNDS = 3
+"""Rounds that count together: frames of a MAC that flaps are lost now and then."""
+
+MAX_ASKED = 6
+"""Addresses in one round."""
+
+MAX_FORMER = 8
+"""MACs remembered of each node."""
+
+Asker = Callable[[str, str, str, tuple[str, ...]], Awaitable[ArpAnswers]]
+
+
+class UnderlayWatch:
+    """One node's LAN.
+
+    Args:
+        neighbours: reads those on devices that are not the mesh's.
+        asker: for tests.
+    """
+
+    def __init__(self, neighbours: Callable[[], tuple[Neighbour, ...]], *, asker: Asker = ask) -> None:
+        self._neighbours, self._ask = neighbours, asker
+        # Whom a verdict has named stays suspected until all is well: a finding replaces the name.
+        self._suspects: dict[str, None] = {}
+        self._rounds: dict[tuple[str, tuple[str, ...]], deque[ArpAnswers]] = {}
+        self._former: dict[str, deque[str]] = {}
+        self._is_suspected, self._is_new = asyncio.Event(), asyncio.Event()
+        self._count = 0
+        self._view: View | None = None
+
+    def note(self, status: Status) -> None:
+        """Take in which nodes the engine's verdicts name."""
+        named = suspects_of(status)
+        if not named:
+            self._is_suspected.clear()
+            self._suspects, self._rounds, self._count = {}, {}, 0
+        elif any(name not in self._suspects for name in named):
+            self._suspects.update(dict.fromkeys(named))
+            self._count = 0
+            self._is_suspected.set()
+            self._is_new.set()
+
+    def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
+        """What is wrong with the addresses of nodes."""
+        del now
+        self._view = view
+        for name, macs in advertised(view.mesh, view.hellos).items():
+            known = self._former.setdefault(name, deque(maxlen=MAX_FORMER))
+            known.extend(mac for mac in macs if mac not in known)
+        yield from audit_underlay(self._seen(view))
+
+    async def watch(self, tell: Callable[[], None]) -> None:
+        """Ask for ever, round after round, while anybody is suspected."""
+        while True:
+            await self._is_suspected.wait()
+            self._is_new.clear()
+            await self._ask_around()
+            tell()
+            self._count += 1
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s(self._count)):
+                    await self._is_new.wait()
+
+    async def _ask_around(self) -> None:
+        if self._view is None:
+            return
+        async with asyncio.TaskGroup() as group:
+            for each in islice(questions(self._seen(self._view)), MAX_ASKED):
+                group.create_task(self._ask_for(each))
+
+    async def _ask_for(self, each: ArpQuestion) -> None:
+        answers = await self._ask(each.link.name, each.link.lladdr, each.address, each.expected)
+        if self._suspects:
+            # A node that has advertised another MAC meanwhile is asked anew.
+            key = each.address, each.expected
+            self._rounds.setdefault(key, deque(maxlen=ROUNDS)).append(answers)
+
+    def _seen(self, view: View) -> UnderlayView:
+        return UnderlayView(
+            snapshot=view.snapshot,
+            mesh=view.mesh,
+            node=view.node,
+            hellos=view.hellos,
+            neighbours=self._neighbours(),
+            former=self._former,
+            answers={address: tuple(rounds) for (address, _), rounds in self._rounds.items()},
+            suspects=self._suspects,
+        )
+
+
+def pause_s(count: int) -> float:
+    """How long to wait after so many rounds."""
+    return min(MAX_PAUSE_S, PAUSE_S * 2.0 ** min(max(0, count - ROUNDS), 8))
