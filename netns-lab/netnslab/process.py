@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -75,6 +75,19 @@ def put_first(pid: int) -> None:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(PRIORITY))
+
+
+@contextlib.contextmanager
+def being_first() -> Iterator[None]:
+    """The same for the calling thread, and all that it starts meanwhile."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, policy, parameters)
 
 
 def keep_to(pid: int, cpus: Iterable[int]) -> None:

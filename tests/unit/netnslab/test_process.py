@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 
 from netnslab import process
 from netnslab.process import ProcessId
@@ -78,3 +79,15 @@ def test_an_ended_process_keeps_to_nothing():
         child.wait()
 
     process.keep_to(child.pid, os.sched_getaffinity(0))
+
+
+def test_who_is_first_meanwhile_starts_others_that_are():
+    """And is an ordinary thread again afterwards; without the privilege nothing changes."""
+    asked = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+    with process.being_first():
+        own = os.sched_getscheduler(0)
+        child = int(subprocess.run(asked, capture_output=True, check=True).stdout)
+
+    assert own == child
+    assert own == os.SCHED_RR or os.geteuid() != 0
+    assert os.SCHED_OTHER == os.sched_getscheduler(0)
