@@ -40,6 +40,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         culprit: the node named by the evidence; empty when none is.
         because: one sentence for each piece of evidence, the strongest first.
         log_likelihood: of the sequential test behind it, in nats.
+        told_by: the node whose word the name rests on; empty where this node has seen it itself. Only what a node has
+            seen itself does it tell others.
     """
 
     fault: FaultCode
@@ -50,6 +52,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     direction: Direction = Direction.UNKNOWN
     because: tuple[str, ...] = ()
     log_likelihood: float = 0.0
+    told_by: str = ""
 
     def is_same_fault(self, other: Verdict) -> bool:
         """Whether both name the same fault at the same place, whatever the evidence."""

@@ -27,6 +27,7 @@ from netnslab.diagnosis_cells import (
     patience_s,
     places_of,
     settings_for,
+    settle_s,
     traffic_pairs,
     trials,
 )
@@ -44,8 +45,6 @@ SECOND = 1_000_000_000
 READY_TIMEOUT_S = 180.0
 """Six daemons that start at once on a machine that others keep busy have taken 100 s."""
 CALM_TIMEOUT_S = 60.0
-# A first name may be replaced by a better one while the picture is still coming together.
-SETTLE_NS = 2 * SECOND
 # What has stood for ten seconds while all was well is taken for good, by looks five seconds apart; audits compare with
 # that. Without it a wrong key is one that has never shaken hands.
 GOOD_NS = 20 * SECOND
@@ -91,7 +90,7 @@ class Bench:
                     what=f"{expected.fault} to be named",
                     poll_s=0.25,
                 )
-            pause_until(time.monotonic_ns() + SETTLE_NS)
+            pause_until(time.monotonic_ns() + round(settle_s(trial.fault) * SECOND))
             standing = self._standing()
             history = self._history(injected_ns)
             healed_ns = _heal(fault)

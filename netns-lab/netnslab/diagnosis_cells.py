@@ -75,6 +75,7 @@ def trials() -> tuple[Trial, ...]:
         Trial(topology="kilo-flannel", fault=kind, make=_of_network(kind, "b1"))
         for kind in (
             *("overlay-new-flows", "overlay-black-hole", "relay-not-forwarding", "leader-dead", "wireguard-blocked"),
+            "overlay-some-flows",
         )
     ]
     found.append(Trial(topology="flannel-wg", fault="wireguard-blocked", make=_of_network("wireguard-blocked", "d1")))
@@ -194,6 +195,14 @@ def patience_s(fault: str) -> float:
     """How long to wait for a fault's own name."""
     is_slow = fault in OF_THE_TUNNEL or fault in ("keepalive-missing", "conntrack-invalid", "offload-fault")
     return LONG_PATIENCE_S if is_slow and fault != "one-way-break" else PATIENCE_S
+
+
+def settle_s(fault: str) -> float:
+    """How long after the first right name nobody may say anything else, while the picture is still coming together.
+
+    Where each node loses other flows, they agree once hellos have passed, which are said every second.
+    """
+    return 6.0 if fault == "overlay-some-flows" else 2.0
 
 
 def settings_for(topology: Topology) -> Settings:

@@ -25,6 +25,9 @@ VXLAN_PORT = 8472
 
 DEFAULT_MEMORY_S = 60.0
 
+DEFAULT_SHARE = 0.3
+_SHARE_SEED = 1
+
 _KNOWN_SIZE = 65535
 """Outer source ports are 32768..60999 (udp_flow_src_port()), so two destinations fit."""
 
@@ -143,6 +146,27 @@ def overlay_new_flows(topology: Topology, node: str, parameters: Mapping[str, fl
         ),
         memory_s=memory_s,
         parameters={"memory_s": memory_s},
+        expected=ExpectedVerdict(fault="overlay-new-flows", layer="overlay", node=node),
+    )
+
+
+def overlay_some_flows(topology: Topology, node: str, parameters: Mapping[str, float]) -> FaultPlan:
+    """A share of the leader's overlay flows die, old and new: one link of a bond, or one queue, that is broken.
+
+    Which ones is a matter of the outer source port, so the flow that a probe keeps up may be among them for good.
+    """
+    share = parameters.get("share", DEFAULT_SHARE)
+    if not 0.0 < share < 1.0:
+        raise LabError("overlay-some-flows needs a share above 0 and below 1")
+    lottery = f"jhash udp sport mod 100 seed {_SHARE_SEED} < {round(share * 100)}"
+    return FaultPlan(
+        kind="overlay-some-flows",
+        node=node,
+        place=WAN,
+        family="netdev",
+        chains=_switch_chains(topology, node, "from_node"),
+        faulty=(("from_node", f"udp dport {VXLAN_PORT} {lottery} counter name dropped drop"),),
+        parameters={"share": share},
         expected=ExpectedVerdict(fault="overlay-new-flows", layer="overlay", node=node),
     )
 
@@ -267,6 +291,7 @@ def fragments_dropped(topology: Topology, node: str, parameters: Mapping[str, fl
 PLANS: Mapping[str, Callable[[Topology, str, Mapping[str, float]], FaultPlan]] = MappingProxyType(
     {
         "overlay-new-flows": overlay_new_flows,
+        "overlay-some-flows": overlay_some_flows,
         "overlay-black-hole": overlay_black_hole,
         "relay-not-forwarding": relay_not_forwarding,
         "leader-dead": leader_dead,

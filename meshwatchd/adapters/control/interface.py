@@ -239,7 +239,8 @@ type Verdict (
   culprit: string,
   direction: string,
   because: []string,
-  log_likelihood: float
+  log_likelihood: float,
+  told_by: string
 )
 
 # The traffic between this node's location and one other. Redundancy: full, reduced, none.

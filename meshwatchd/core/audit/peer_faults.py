@@ -5,15 +5,17 @@
 
 Probes of others see the consequence and name the layer; the cause is in the victim's hello. A node tells what it has
 found, and passes on what the other nodes of its location say of themselves: who has lost his overlay is heard by his
-neighbours alone. Leaders pass on that a leader takes nothing new. No word comes back to whom it is about from those who
-have it from him, so it ends with its cause.
+neighbours alone. Leaders pass on that a leader takes nothing new, or is hidden by its LAN. No word comes back to whom
+it is about from those who have it from him, and nobody tells what he was told: so it ends with its cause.
 
 A cause takes the place of a verdict only where probes blame the same node, or the tunnel of one's own leader; a full
-table of connections at a relay, and a relay that passes probes only, also where they blame nobody.
+table of connections at a relay, one that loses some flows, and one that passes probes only, also where they blame
+nobody.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -84,6 +86,15 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
 tunnel. That one entry of one peer is missing concerns nobody else, but where that peer is the own leader: by its
 gateway go the answers to all other locations."""
 
+_IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
+    {
+        **EXPLAINS,
+        # Flows pass there: the one flow that another node keeps up was among those that do not.
+        FaultCode.OVERLAY_NEW_FLOWS: frozenset((FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING)),
+    }
+)
+"""The same, and where probes of others have come through: who has seen nothing pass believes them."""
+
 _OF_ONE_PEER = frozenset(fault for fault, verdicts in EXPLAINS.items() if verdicts is _CUT_OFF)
 
 _OF_SELF = frozenset(
@@ -108,8 +119,15 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 _CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
 
-_SEEN_BY_OTHERS = frozenset((FaultCode.VTEP_MAC_CHANGED, FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED))
-"""What a node cannot find in its own kernel: what others believe to be its MAC."""
+_SEEN_BY_OTHERS = frozenset(
+    (
+        *(FaultCode.VTEP_MAC_CHANGED, FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED),
+        *(FaultCode.POD_NETWORK_BROKEN, FaultCode.OVERLAY_NEW_FLOWS),
+    )
+)
+"""What a node cannot find in its own kernel: what its MAC is to others, its pods cut off, flows of others that pass."""
+
+_SOME_PASS = frozenset((FaultCode.CONNTRACK_FULL, FaultCode.OVERLAY_NEW_FLOWS))
 
 
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
@@ -135,9 +153,11 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
             yield ToldFault(finding.fault, NodeName(finding.culprit))
     for pair in status.pairs:
         fault, culprit = pair.verdict.fault, pair.verdict.culprit
-        is_seen_here = fault in _OF_LEADERS and status.role == "leader" and bool(culprit)
+        if pair.verdict.told_by or not culprit:
+            continue
+        is_seen_here = fault is FaultCode.OVERLAY_NEW_FLOWS or (fault in _OF_LEADERS and status.role == "leader")
         # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
-        is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit not in ("", status.node))
+        is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
@@ -179,7 +199,7 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         for name, hello in sorted(hellos.items())
         if name != node
         for told in hello.faults
-        if told.fault in EXPLAINS and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
+        if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
     )
 
 
@@ -193,7 +213,7 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
     """
     # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN.
     every = sorted(told, key=lambda each: each.fault not in _OF_LAN)
-    cause = next((each for each in every if _is_cause(each, verdict, relays)), None)
+    cause = next((each for each in every if _is_cause(each, verdict, relays)), None) or _outvote(verdict, every, relays)
     if cause is None:
         return verdict
     return msgspec.structs.replace(
@@ -206,7 +226,23 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
             f"the probes alone would say: {verdict.fault}",
             *verdict.because,
         ),
+        told_by=cause.source,
     )
+
+
+def _outvote(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeName]) -> PeerFault | None:
+    """The word of most, where this node is alone with its relay.
+
+    Where some flows pass, those of one node to a broken relay may all do, and it blames the next one on their way.
+    """
+    if verdict.fault is not FaultCode.OVERLAY_NEW_FLOWS:
+        return None
+    words = [each for each in told if each.fault is verdict.fault and each.culprit in relays]
+    count = Counter(each.culprit for each in words)
+    culprit = max(count, key=lambda name: (count[name], name), default=NodeName(""))
+    if not words or count[culprit] <= 1 + count[NodeName(verdict.culprit)]:
+        return None
+    return next(each for each in words if each.culprit == culprit)
 
 
 def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
@@ -218,8 +254,9 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if has_lost_relay(told.fault, told.culprit, verdict, relays):
         return True
     if verdict.fault is FaultCode.UNDETERMINED and not verdict.culprit:
-        # Which of several answers are missing is chance where nothing new passes a relay: its own word decides.
-        return told.fault is FaultCode.CONNTRACK_FULL and told.culprit in relays
+        # Which of several answers are missing is chance where a relay takes nothing new, or only some: its own word
+        # decides, or that of whoever could tell.
+        return told.fault in _SOME_PASS and told.culprit in relays
     if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
         # No pod of the other location answers a member: it may be either relay, and a leader has told which.
         return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
@@ -235,11 +272,11 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         # a wrong entry loses what it relays to one node.
         is_finder = told.fault is FaultCode.DUPLICATE_ADDRESS and verdict.culprit == told.source
         return is_finder or (told.fault is FaultCode.NEIGHBOUR_WRONG and told.culprit in relays)
-    if verdict.fault not in EXPLAINS[told.fault]:
+    if verdict.fault not in _IS_BELIEVED[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = EXPLAINS[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
+    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods
@@ -253,10 +290,10 @@ def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
 
 
 def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
-    """Of itself a node hears only what it cannot find in its own kernel: what its MAC is to others, pods cut off.
+    """Of itself a node hears only what it cannot find in its own kernel.
 
     An entry of the leader is why other locations hear nothing. Neighbours are answered without it.
     """
     if is_neighbour and told.fault in _OF_ONE_PEER:
         return False
-    return told.culprit != node or told.fault in (*_SEEN_BY_OTHERS, FaultCode.POD_NETWORK_BROKEN)
+    return told.culprit != node or told.fault in _SEEN_BY_OTHERS

@@ -62,6 +62,7 @@ def test_unprepared_faults_heal_by_removal():
         ("udp-port-blocked", {}),
         ("mtu-black-hole", {}),
         ("mtu-black-hole", {"bytes": 100.0}),
+        ("overlay-some-flows", {"share": 30.0}),
     ],
 )
 def test_missing_parameters_are_refused(kind, parameters):

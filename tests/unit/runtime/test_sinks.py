@@ -146,6 +146,7 @@ def test_a_verdict_is_flattened_with_its_layer_by_name():
         "direction": "both",
         "because": ["one", "two"],
         "log_likelihood": 12.5,
+        "told_by": "",
         "previous": "none",
     } == flatten(verdict(FaultCode.OVERLAY_NEW_FLOWS, Severity.CRITICAL))
 

@@ -206,6 +206,38 @@ def test_a_leader_passes_on_what_keeps_another_from_being_heard(fault):
     assert () == confess(_status("a2"), mesh)
 
 
+def test_whoever_has_seen_a_flow_pass_is_believed():
+    """a2 keeps up one flow, which dies with others: to it nothing passes. New flows of a1 say more."""
+    seen = _verdict(FaultCode.OVERLAY_NEW_FLOWS, "b1")
+    (told,) = confess(_status("a1", verdict=seen), _mesh())
+    word = believe(_mesh(a1=(told,)), "a2")
+
+    for said in (FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING):
+        agreed = explain(_verdict(said, "b1"), word)
+        assert (FaultCode.OVERLAY_NEW_FLOWS, "b1", "a1") == (agreed.fault, agreed.culprit, agreed.told_by)
+        assert said is explain(_verdict(said, "a1"), word).fault, "another node's overlay is another matter"
+    of_itself = believe(_mesh(a1=(told,)), "b1")
+    assert FaultCode.OVERLAY_NEW_FLOWS is explain(_verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), of_itself).fault
+    vague, a1, b1, b2 = _verdict(FaultCode.UNDETERMINED, ""), NodeName("a1"), NodeName("b1"), NodeName("b2")
+    assert "b1" == explain(vague, word, (a1, b1)).culprit
+    assert vague == explain(vague, word, (a1, b2)), "another path"
+    black_hole = _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1")
+    assert () == confess(_status("a2", verdict=black_hole), _mesh()), "and nobody believes that nothing passes"
+    assert seen == explain(seen, believe(_mesh(a2=(_told(FaultCode.OVERLAY_BLACK_HOLE, "b1"),)), "a1"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "node"),
+    [(FaultCode.OVERLAY_NEW_FLOWS, "a2"), (FaultCode.ONE_WAY_BREAK, "a1"), (FaultCode.POD_NETWORK_BROKEN, "a2")],
+)
+def test_what_a_node_has_been_told_it_does_not_tell(fault, node):
+    """Two that have it of each other would say it for ever."""
+    seen = _verdict(fault, "b1")
+
+    assert (_told(fault, "b1"),) == confess(_status(node, verdict=seen), _mesh())
+    assert () == confess(_status(node, verdict=msgspec.structs.replace(seen, told_by="c1")), _mesh())
+
+
 def test_a_hello_stays_small():
     """A node with everything wrong, of the longest name."""
     many = tuple(_finding(fault, "b1") for fault in EXPLAINS)
