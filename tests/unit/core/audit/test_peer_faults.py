@@ -238,6 +238,25 @@ def test_what_a_node_has_been_told_it_does_not_tell(fault, node):
     assert () == confess(_status(node, verdict=msgspec.structs.replace(seen, told_by="c1")), _mesh())
 
 
+@pytest.mark.parametrize(
+    ("others", "culprit"),
+    [
+        ({"a1": "b1", "a3": "b1"}, "b1"),
+        ({"a1": "b1"}, "a1"),
+        ({"a1": "b1", "a3": "b1", "b3": "a1"}, "a1"),
+        ({"a1": "b2", "a3": "b2"}, "a1"),
+    ],
+    ids=["most", "one against one", "two against two", "another path"],
+)
+def test_who_is_alone_with_its_relay_gives_in(others, culprit):
+    """All flows of b2 to b1 are among those that pass: to it a1 loses some."""
+    mesh = _mesh(**{name: (_told(FaultCode.OVERLAY_NEW_FLOWS, blamed),) for name, blamed in others.items()})
+    alone = _verdict(FaultCode.OVERLAY_NEW_FLOWS, "a1")
+
+    agreed = explain(alone, believe(mesh, "b2"), (NodeName("a1"), NodeName("b1")))
+    assert (culprit, culprit != "a1") == (agreed.culprit, bool(agreed.told_by))
+
+
 def test_a_hello_stays_small():
     """A node with everything wrong, of the longest name."""
     many = tuple(_finding(fault, "b1") for fault in EXPLAINS)
