@@ -122,7 +122,7 @@ def audit_underlay(view: UnderlayView) -> Iterator[AuditFinding]:
             yield _finding(FaultCode.NEIGHBOUR_WRONG, node, entry.dev, because, claim, culprit=view.node)
         elif _is_asked_for(view, node, claimed):
             claims = (f"{claimed[node.node_ip]} of {view.node}",) if node.node_ip in claimed else ()
-            yield from _judge(view, node, (*foreign.get(node.node_ip, ()), *claims))
+            yield from _judge(view, node, (*foreign.get(node.node_ip, ()), *claims), macs)
     yield from _wrong_gateways(view)
 
 
@@ -210,12 +210,13 @@ def _own(
     )
 
 
-def _judge(view: UnderlayView, node: Node, others: tuple[str, ...]) -> Iterator[AuditFinding]:
+def _judge(
+    view: UnderlayView, node: Node, others: tuple[str, ...], macs: Mapping[str, tuple[str, ...]]
+) -> Iterator[AuditFinding]:
     """A suspected node that answers ARP, and so lives."""
     answers = _all(view, node.node_ip)
     if not answers.heard:
         return
-    macs = advertised(view.mesh, view.hellos)
     link = lan_device(view.snapshot, node.node_ip)
     device = link.name if link is not None else ""
     moved = next((each for each in (answers, *view.answers[node.node_ip][-1:]) if _has_moved(each)), None)
