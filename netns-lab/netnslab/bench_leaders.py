@@ -11,10 +11,11 @@ Rounds of each kind, as Kilo's agents do them:
 mesh key's path and the mode. `observing` are the same six daemons that may move nothing: six nodes share this machine's
 cores, so the agents played here are slower beside daemons than on machines of their own, and only what daemons decide
 differs between `observing` and `with`. `gap_ms` is how long no new flow between members of the two locations succeeded
-after a change, `lost` how many flows were lost: with daemons that act neither may be more. How soon they followed is
-the time from before the first command to the instant at which the engine of the last node has taken over. Between
-rounds the mesh is left alone until a daemon's patience with an agent at work is whole again. What was accused and who
-moved is counted for six seconds after each change. The figures are printed as JSON.
+after a change, `lost` how many flows were lost: with daemons that act neither may be more. `agents_ms` is how long the
+agents took to write: what a gap grows by it is this machine's doing. How soon they followed is the time from before the
+first command to the instant at which the engine of the last node has taken over. Between rounds the mesh is left alone
+until a daemon's patience with an agent at work is whole again. What was accused and who moved is counted for six
+seconds after each change. The figures are printed as JSON.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Change:
         accused, moved: verdicts that say traffic is broken, and failovers.
         gap_ns: the longest time in which no new flow succeeded.
         lost: new flows.
+        agents_ns: from the agents' first command to their last.
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Change:
     moved: Sequence[str] = ()
     gap_ns: int = 0
     lost: int = 0
+    agents_ns: int = 0
 
 
 class Rounds:
@@ -132,7 +135,8 @@ class Rounds:
             daemons.wait_ready(timeout_s=READY_S)
         self._traffic.wait_flowing()
         pause_until(time.monotonic_ns() + CALM_NS)
-        began_ns = make().began_ns
+        rewriting = make()
+        began_ns = rewriting.began_ns
         if daemons is not None and nodes and is_followed:
             taken = follow(lambda since_ns: daemons.events(since_ns=since_ns), began_ns, leader, nodes)
         pause_until(began_ns + AFTERWARDS_NS + SETTLED_AFTER_NS)
@@ -149,6 +153,7 @@ class Rounds:
             # Whose agent is dead still acts as a leader: of it alone something may be said.
             accused=[each for each in accusations(events) if not (kind == "agent-death" and each.endswith(FORMER))],
             moved=moves(events),
+            agents_ns=rewriting.done_ns - began_ns,
         )
 
 
@@ -166,6 +171,7 @@ def summarise(changes: Iterable[Change]) -> dict[str, object]:
         "moved": [text for each in changes for text in each.moved],
         "gap_ms": [round(each.gap_ns / 1e6) for each in changes],
         "lost": [each.lost for each in changes],
+        "agents_ms": [round(each.agents_ns / 1e6) for each in changes],
     }
 
 

@@ -11,6 +11,7 @@ from netnslab.daemons import Settings
 from netnslab.discard import DISCARD_PORT
 from netnslab.fabric import fabric_of
 from netnslab.faults import Fault
+from netnslab.form_plans import FORM_PLANS
 from netnslab.lab import Lab
 from netnslab.state_faults import StateFault
 from netnslab.topology import Node, Topology
@@ -48,6 +49,7 @@ _ELSEWHERE = MappingProxyType(
         "flannel-wg": {
             *("standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"),
             *("pod-network-broken", "pod-network-broken-output", "pod-network-broken-relay", "pod-network-broken-way"),
+            *FORM_PLANS,
             *(set(UNDERLAY_PLANS) - {"neighbour-wrong-gateway", "duplicate-address-router"}),
         },
     }
@@ -110,7 +112,9 @@ Where every node has several, the one that all have in common names itself.
 
 COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
-        **dict.fromkeys(("leader-dead", "duplicate-address", "mac-moved"), (("victim", "local-fault"),)),
+        **dict.fromkeys(
+            ("leader-dead", "leader-dead-cable", "duplicate-address", "mac-moved"), (("victim", "local-fault"),)
+        ),
         **dict.fromkeys((*OF_ONE_PEER, "pod-route-escaped"), (("others", "overlay-black-hole"),)),
         **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
         "probes-only": (("others", "pod-unreachable"),),

@@ -120,8 +120,8 @@ def wireguard_no_data(scene: Scene) -> Change:
 
 def kubelet_unreachable(scene: Scene) -> Change:
     """The node reports that it is Ready, and nobody can call its kubelet."""
-    return _node_filter(
-        scene, "kubelet_unreachable", {"in": _hook("input")}, (("in", _drop(f"tcp dport {KUBELET_PORT}")),)
+    return node_filter(
+        scene, "kubelet_unreachable", {"in": host_hook("input")}, (("in", drop_rule(f"tcp dport {KUBELET_PORT}")),)
     )
 
 
@@ -131,27 +131,28 @@ HOST_HOOKS = ("input", "forward", "output")
 def pod_network_broken(scene: Scene, *, what: str = "", hooks: tuple[str, ...] = HOST_HOOKS) -> Change:
     """A firewall that knows the nodes' network and not the pods': what goes from pods to pods is dropped here."""
     network = pod_network_of(scene.lab.topology)
-    rule = _drop(f"ip saddr {network} ip daddr {network}{what}")
-    return _node_filter(scene, "pod_network_broken", {name: _hook(name) for name in hooks}, [(n, rule) for n in hooks])
+    rule = drop_rule(f"ip saddr {network} ip daddr {network}{what}")
+    chains = {name: host_hook(name) for name in hooks}
+    return node_filter(scene, "pod_network_broken", chains, [(name, rule) for name in hooks])
 
 
 def pods_not_relayed(scene: Scene) -> Change:
     """An old rule in the forward chain of a leader: the pods of one node of the other location, and no others."""
-    rules = [("forward", _drop(f"ip {way} {scene.peer.pod_cidr}")) for way in ("saddr", "daddr")]
-    return _node_filter(scene, "pods_not_relayed", {"forward": _hook("forward")}, rules)
+    rules = [("forward", drop_rule(f"ip {way} {scene.peer.pod_cidr}")) for way in ("saddr", "daddr")]
+    return node_filter(scene, "pods_not_relayed", {"forward": host_hook("forward")}, rules)
 
 
 def probe_port_blocked(scene: Scene) -> Change:
     """A firewall on the victim closes the ports of its reflectors; traffic is well."""
-    return _node_filter(
-        scene, "probe_port_blocked", {"in": _hook("input")}, (("in", _drop(f"udp dport {PROBE_PORTS}")),)
+    return node_filter(
+        scene, "probe_port_blocked", {"in": host_hook("input")}, (("in", drop_rule(f"udp dport {PROBE_PORTS}")),)
     )
 
 
 def conntrack_full(scene: Scene) -> Change:
     """The table of connections is full of others': those known go on, new ones are dropped."""
-    chains = {name: _hook(name) for name in ("prerouting", "output")}
-    change = _node_filter(
+    chains = {name: host_hook(name) for name in ("prerouting", "output")}
+    change = node_filter(
         scene, "conntrack_full", chains, tuple((name, "ct state new counter accept") for name in chains)
     )
     return Change(
@@ -161,12 +162,12 @@ def conntrack_full(scene: Scene) -> Change:
 
 def conntrack_invalid(scene: Scene) -> Change:
     """The tracker sees one direction only, as with asymmetric routes, and a rule of kube-proxy's drops INVALID."""
-    chains = {"raw": "type filter hook prerouting priority raw; policy accept;", "forward": _hook("forward")}
+    chains = {"raw": "type filter hook prerouting priority raw; policy accept;", "forward": host_hook("forward")}
     rules = (
         ("raw", f"ip saddr {scene.victim.pod_cidr} meta l4proto tcp notrack"),
-        ("forward", _drop("ct state invalid")),
+        ("forward", drop_rule("ct state invalid")),
     )
-    change = _node_filter(scene, "conntrack_invalid", chains, rules)
+    change = node_filter(scene, "conntrack_invalid", chains, rules)
     return Change(do=change.do, undo=(*change.undo, scene.step("conntrack", "flush")))
 
 
@@ -225,7 +226,8 @@ def _switch_filter(scene: Scene, name: str, *, from_node: tuple[str, ...], to_no
     return _filter(WAN, f"netdev fault_{name}_{scene.victim.name}", chains, rules)
 
 
-def _node_filter(scene: Scene, name: str, chains: Mapping[str, str], rules: Iterable[tuple[str, str]]) -> Change:
+def node_filter(scene: Scene, name: str, chains: Mapping[str, str], rules: Iterable[tuple[str, str]]) -> Change:
+    """A firewall of the victim's own: base chains by name, and what each does."""
     return _filter(scene.victim.name, f"ip fault_{name}", chains, rules)
 
 
@@ -240,11 +242,26 @@ def _filter(place: str, table: str, chains: Mapping[str, str], rules: Iterable[t
     )
 
 
-def _drop(what: str) -> str:
+def port_filter(scene: Scene, name: str, hook: str, rule: str) -> Change:
+    """A filter at the victim's port to the LAN, below its firewall and out of its counters' sight.
+
+    Args:
+        scene: where.
+        name: of the fault.
+        hook: `ingress` or `egress`.
+        rule: with a counter called `dropped`.
+    """
+    chain = f"type filter hook {hook} device eth0 priority 0; policy accept;"
+    return _filter(scene.victim.name, f"netdev fault_{name}", {hook: chain}, ((hook, rule),))
+
+
+def drop_rule(what: str) -> str:
+    """Drop it, and count it."""
     return f"{what} counter name dropped drop"
 
 
-def _hook(name: str) -> str:
+def host_hook(name: str) -> str:
+    """A base chain's declaration, before the host's own filters."""
     return f"type filter hook {name} priority filter - 10; policy accept;"
 
 

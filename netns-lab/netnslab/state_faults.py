@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from netnslab import conntrack, ownership, underlay_plans
+from netnslab import conntrack, form_plans, ownership, underlay_plans
 from netnslab.announce import announce
 from netnslab.build import load_nft
 from netnslab.errors import LabError
@@ -32,7 +32,7 @@ from netnslab.state_plans import STATE_PLANS, Change, Scene
 from netnslab.topology import Topology
 
 CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
-    {**STATE_PLANS, **FILTER_PLANS, **underlay_plans.UNDERLAY_PLANS}
+    {**STATE_PLANS, **FILTER_PLANS, **underlay_plans.UNDERLAY_PLANS, **form_plans.FORM_PLANS}
 )
 """Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
 
@@ -42,6 +42,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
         **{f"pod-route-diverted-{form}": "pod-route-diverted" for form in ("unreachable", "bridge", "address")},
         **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "output", "relay", "way")},
         **underlay_plans.FORMS,
+        **form_plans.FORMS,
     }
 )
 """The code that a further form of a fault deserves."""
@@ -54,12 +55,14 @@ _LAYERS = MappingProxyType(
             "mtu-black-hole",
             "one-way-break",
             "fragments-dropped",
+            "leader-dead",
         ),
         "self": ("conntrack-full", "conntrack-invalid"),
         "relay": (
             "standby-mtu-smaller",
             "rp-filter-strict",
             "forwarding-off",
+            "relay-not-forwarding",
             "pod-route-diverted",
             "kubelet-unreachable",
             "probe-port-blocked",
@@ -189,6 +192,7 @@ _OF_LEADERS = frozenset(
         "overlay-black-hole",
         *("mac-moved", "mac-moved-loop", "neighbour-wrong-leader"),
         *(kind for kind in underlay_plans.UNDERLAY_PLANS if kind.startswith("duplicate-address")),
+        *form_plans.FORM_PLANS,
     )
 )
 

@@ -4,6 +4,7 @@ import pytest
 
 from netnslab import Lab, node_state, state_faults
 from netnslab.errors import LabError
+from netnslab.form_plans import FORM_PLANS
 from netnslab.underlay_plans import UNDERLAY_PLANS
 from tests.support.witness import WITNESSES, reaches
 
@@ -13,7 +14,13 @@ pytestmark = pytest.mark.lab
 # and nobody relays.
 ELSEWHERE = {
     "kilo-flannel": {"keepalive-missing", "wireguard-device-missing"},
-    "flannel-wg": {"allowed-ips-missing", "pod-network-broken-relay", "pod-network-broken-way", *UNDERLAY_PLANS},
+    "flannel-wg": {
+        "allowed-ips-missing",
+        "pod-network-broken-relay",
+        "pod-network-broken-way",
+        *UNDERLAY_PLANS,
+        *FORM_PLANS,
+    },
 }
 CELLS = [
     (topology, kind)

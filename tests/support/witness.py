@@ -101,6 +101,13 @@ def no_pods_are_relayed(lab: Lab, victim: str, peer: str) -> None:
     assert pings(lab.node(here[0]), lab.topology.nodes[peer].node_ip)
 
 
+def nothing_is_relayed(lab: Lab, victim: str, peer: str) -> None:
+    """Those behind the victim reach each other alone."""
+    far = lab.topology.remote_locations(victim)[0].leader
+    assert is_cut(lab, peer, far)
+    assert reaches(lab, peer, third(lab, peer, victim))
+
+
 def victim_is_cut(lab: Lab, victim: str, peer: str) -> None:
     """The victim's pod reaches nobody, the others each other."""
     assert is_cut(lab, victim, peer)
@@ -403,6 +410,16 @@ WITNESSES: Mapping[str, Witness] = {
     "neighbour-wrong": pair_is_cut,
     "neighbour-wrong-leader": pair_is_cut,
     "neighbour-wrong-gateway": pair_is_cut,
+    "overlay-device-missing-leader": victim_is_cut,
+    "overlay-device-down-leader": victim_is_cut,
+    "overlay-black-hole-input": victim_is_cut,
+    "overlay-black-hole-output": victim_is_cut,
+    "overlay-black-hole-ingress": victim_is_cut,
+    "overlay-black-hole-egress": victim_is_cut,
+    "relay-not-forwarding-policy": nothing_is_relayed,
+    "forwarding-off-leader": nothing_is_relayed,
+    "forwarding-off-device": nothing_is_relayed,
+    "leader-dead-cable": victim_is_cut,
     "offload-fault": bulk_is_lost,
     "overlay-black-hole": only_others_are_heard,
     "probes-only": only_probes_pass,

@@ -1,0 +1,72 @@
+"""Further forms of faults, as strangers cause them: at a leader instead of a member, by a firewall of the node's own.
+
+Under Kilo alone, where leaders relay: b1 leads, and the peer is a member of its location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from netnslab.fault_plans import VXLAN_PORT
+from netnslab.filter_plans import drop_rule, host_hook, node_filter, port_filter
+from netnslab.ownership import Step
+from netnslab.site import WAN
+from netnslab.state_plans import STATE_PLANS, Change, Scene
+
+AT_LEADERS = ("overlay-device-missing", "overlay-device-down", "forwarding-off")
+"""What the catalogue has at members."""
+
+
+def overlay_firewall(scene: Scene, *, hook: str) -> Change:
+    """A firewall on the leader that knows nothing of VXLAN; on the way out the device counts errors."""
+    return node_filter(
+        scene, "overlay_firewall", {hook: host_hook(hook)}, ((hook, drop_rule(f"udp dport {VXLAN_PORT}")),)
+    )
+
+
+def overlay_at_port(scene: Scene, *, hook: str) -> Change:
+    """A program at the port, as CNIs and clouds attach them: no firewall of the node shows it."""
+    return port_filter(scene, "overlay_at_port", hook, drop_rule(f"udp dport {VXLAN_PORT}"))
+
+
+def forward_policy(scene: Scene) -> Change:
+    """What Docker and firewalls do when they start: whatever nobody has allowed is not forwarded."""
+    return node_filter(scene, "forward_policy", {"forward": host_hook("forward")}, (("forward", drop_rule("")),))
+
+
+def forwarding_off_by_device(scene: Scene) -> Change:
+    """What a network manager does to the devices it knows: the host forwards, and these do not."""
+    keys = [f"net/ipv4/conf/{name}/forwarding" for name in ("eth0", scene.tunnel, scene.flannel.relay_device)]
+    return Change(
+        do=(scene.step("sysctl", *(f"{key}=0" for key in keys)),),
+        undo=(scene.step("sysctl", *(f"{key}=1" for key in keys)),),
+    )
+
+
+def cable_pulled(scene: Scene) -> Change:
+    """No carrier: the leader notices, and nobody else does."""
+    port = scene.victim.switch_port
+    return Change(
+        do=(Step(place=WAN, tool="ip", lines=(f"link set {port} down",)),),
+        undo=(Step(place=WAN, tool="ip", lines=(f"link set {port} up",)),),
+    )
+
+
+FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
+    {
+        **{f"{kind}-leader": STATE_PLANS[kind] for kind in AT_LEADERS},
+        "overlay-black-hole-input": partial(overlay_firewall, hook="input"),
+        "overlay-black-hole-output": partial(overlay_firewall, hook="output"),
+        "overlay-black-hole-ingress": partial(overlay_at_port, hook="ingress"),
+        "overlay-black-hole-egress": partial(overlay_at_port, hook="egress"),
+        "relay-not-forwarding-policy": forward_policy,
+        "forwarding-off-device": forwarding_off_by_device,
+        "leader-dead-cable": cable_pulled,
+    }
+)
+"""By kind: the code of the verdict, and the form."""
+
+FORMS: Mapping[str, str] = MappingProxyType({kind: kind.rpartition("-")[0] for kind in FORM_PLANS})
+"""The code that each deserves."""
