@@ -310,7 +310,7 @@ class Engine:
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
-        if self.state.views.note_other_key(event.peer, event.key_id, now, is_known=event.is_known):
+        if self.state.views.note_other_key(event.peer, now, is_known=event.is_known):
             yield KeyMismatched(peer=event.peer, key_id=event.key_id)
 
     def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:

@@ -49,9 +49,10 @@ WAIT_FACTOR: Final = 4
 tens of milliseconds, and a fifth of the time is enough for it while all of them arrive."""
 
 ANSWER_GAP_NS: Final = 200 * MS
-"""Between two answers to one address: whoever asks more often has heard us already."""
+"""Between two answers to one epoch of a node: whoever asks more often has heard us already, and whoever replays what an
+earlier epoch has asked uses up no answer of this one."""
 MAX_REMEMBERED: Final = 4096
-"""Addresses that are remembered so as not to answer too often."""
+"""Epochs of nodes that are remembered so as not to answer too often."""
 
 SAVE_GAP_NS: Final = 5 * SECOND
 SAVE_ANYWAY_NS: Final = 600 * SECOND
@@ -141,7 +142,7 @@ class Discovery:
         self._snapshot = Snapshot()
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
-        self._answered: dict[str, int] = {}
+        self._answered: dict[tuple[str, str, int], int] = {}
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
         self._is_unsaved = False
@@ -366,7 +367,7 @@ class Discovery:
     # --- what is heard ---
 
     def _receive(self, datagram: bytes, source: Address) -> None:
-        greeting = decode(datagram, self._keys)
+        greeting = decode(datagram, self._keys, self._known.is_repeated)
         if isinstance(greeting, HelloRejection):
             self.counters[greeting] += 1
             if greeting is HelloRejection.MALFORMED:
@@ -379,10 +380,7 @@ class Discovery:
             return
         self.counters["hello-received"] += 1
         now = self._clocks.monotonic_ns()
-        answers = (greeting.answers.epoch, greeting.answers.counter) if greeting.answers is not None else None
-        judgement = self._known.judge(
-            greeting.sender, (greeting.stamp.epoch, greeting.stamp.counter), answers=answers, now=now
-        )
+        judgement = self._known.judge(greeting.sender, greeting.stamp, answers=greeting.answers, now=now)
         if judgement is Judgement.NEWS:
             self._believe(greeting, now)
         else:
@@ -390,7 +388,8 @@ class Discovery:
         if judgement is Judgement.TOO_MANY:
             self._known.retain(self._roster.peers)
         is_strange = judgement in {Judgement.UNPROVEN, Judgement.OLD_EPOCH}
-        if (greeting.asks or is_strange) and self._may_answer(source[0], now):
+        asker = source[0], greeting.sender, greeting.stamp.epoch
+        if (greeting.asks or is_strange) and self._may_answer(asker, now):
             is_own_port = source[1] == self._settings.probe.port - 1
             self._greet(
                 source[0],
@@ -416,14 +415,14 @@ class Discovery:
         self._is_heard_anew |= self._introductions.hear(greeting.knows, now)
         self._woken.set()
 
-    def _may_answer(self, address: str, now: int) -> bool:
-        last_ns = self._answered.get(address)
+    def _may_answer(self, asker: tuple[str, str, int], now: int) -> bool:
+        last_ns = self._answered.get(asker)
         if last_ns is not None and now - last_ns < ANSWER_GAP_NS:
             self.counters["hello-unanswered"] += 1
             return False
         if len(self._answered) >= MAX_REMEMBERED:
             self._answered.clear()
-        self._answered[address] = now
+        self._answered[asker] = now
         return True
 
     # --- what is kept ---

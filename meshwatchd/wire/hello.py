@@ -21,10 +21,10 @@ hello of ours (`membership.replay_protection`). Answers are no larger than hello
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -58,11 +58,11 @@ class HelloRejection(StrEnum):
     OTHER_VERSION = "hello-other-version"
     UNKNOWN_KEY = "hello-unknown-key"
     BAD_TAG = "hello-bad-tag"
+    REPEATED = "hello-repeated"
     MALFORMED = "hello-malformed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Stamp(NamedTuple):
     """Which hello of a sender: unique for ever, since no epoch comes twice."""
 
     epoch: int
@@ -170,8 +170,16 @@ def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
     return text + key.tag(text)
 
 
-def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
-    """What a datagram says, or why it is none of ours: the cheap reasons first, nothing believed before the tag."""
+def decode(
+    datagram: bytes, keys: HelloKeys, is_repeated: Callable[[str, Stamp, Stamp | None], bool] | None = None
+) -> Greeting | HelloRejection:
+    """What a datagram says, or why it is none of ours: the cheap reasons first, nothing believed before the tag.
+
+    Args:
+        datagram: from the wire.
+        keys: of the mesh.
+        is_repeated: whether a sender's hello, which may be an answer, has been heard: a replay costs no decoding.
+    """
     if len(datagram) < LEAST_BYTES:
         return HelloRejection.TOO_SHORT
     if len(datagram) > MAX_BYTES:
@@ -187,19 +195,23 @@ def decode(datagram: bytes, keys: HelloKeys) -> Greeting | HelloRejection:
     if not key.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
         return HelloRejection.BAD_TAG
     body_at = _HEADER.size + name_bytes
+    epoch, counter, answers_epoch, answers_counter = numbers
+    stamp = Stamp(epoch, counter)
+    answers = Stamp(answers_epoch, answers_counter) if answers_epoch else None
     try:
         sender = datagram[_HEADER.size : body_at].decode()
+        if is_repeated is not None and is_repeated(sender, stamp, answers):
+            return HelloRejection.REPEATED
         body = _DECODER.decode(datagram[body_at:-TAG_BYTES])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return HelloRejection.MALFORMED
-    epoch, counter, answers_epoch, answers_counter = numbers
     if not sender or sender != body.hello.view.node or not epoch or not counter:
         return HelloRejection.MALFORMED
     return Greeting(
         sender=sender,
-        stamp=Stamp(epoch=epoch, counter=counter),
+        stamp=stamp,
         hello=body.hello,
-        answers=Stamp(epoch=answers_epoch, counter=answers_counter) if answers_epoch else None,
+        answers=answers,
         asks=bool(flags & _ASKS),
         seen=body.seen,
         came_from=body.came_from,

@@ -17,8 +17,8 @@
     16      m      sender, target and content in MessagePack
     end-16  16     tag over all before (HMAC-SHA-256, truncated)
 
-A datagram that is replayed has somebody open taps for a moment, which no packet notices. Answers go by the nonce: none
-is believed that was not asked for.
+A BEGIN that is replayed opens no taps again, but for one from before the asked daemon's start, which no packet notices.
+Answers go by the nonce: none is believed that was not asked for.
 """
 
 from __future__ import annotations

@@ -55,8 +55,12 @@ def without(banner: Banner, pairs: Iterable[int]) -> Banner:
 KEY_NEWS_NS = 5 * SECOND
 """How long a packet under another key counts: nodes send many a second, the adapter tells one of them."""
 
+KEY_PROOF_NS = 2 * SECOND
+"""How long they have to come: nobody can tell who sent one that is signed with an unknown key. A node that has another
+key goes on for ever; what is recorded or made up once names nobody."""
+
 KEY_REPEAT_NS = MINUTE
-"""How often the same is told again while it goes on."""
+"""How often it is told again while it goes on, whatever keys they claim."""
 
 
 LOST_NS = 1 * SECOND
@@ -75,8 +79,8 @@ class PeerViews:
     def __init__(self) -> None:
         self._latest: dict[str, tuple[Banner, int]] = {}
         self._windows: dict[tuple[str, int], tuple[Banner, int]] = {}
-        self._other_keys: dict[str, int] = {}
-        self._key_told: dict[str, tuple[int, int]] = {}
+        self._other_keys: dict[str, tuple[int, int]] = {}
+        self._key_told: dict[str, int] = {}
 
     def note(self, peer: str, banner: Banner, now: int) -> None:
         """Keep what a peer says."""
@@ -105,23 +109,27 @@ class PeerViews:
         banner, heard_at = self._latest.get(peer, (None, 0))
         return banner is not None and banner.is_admin_down and now - heard_at <= DRAIN_MEMORY_NS
 
-    def note_other_key(self, peer: str, key_id: int, now: int, *, is_known: bool = False) -> bool:
+    def note_other_key(self, peer: str, now: int, *, is_known: bool = False) -> bool:
         """A packet in a peer's name is signed with another key than ours; True when that is worth telling.
 
         A key that is accepted here is no news: during a rotation it is what the others still use.
         """
-        self._other_keys[peer] = now
-        if is_known:
+        since, last = self._other_keys.get(peer, (now, now))
+        self._other_keys[peer] = (now - KEY_PROOF_NS if is_known else since if now - last <= KEY_NEWS_NS else now, now)
+        if is_known or now - self._key_told.get(peer, -KEY_REPEAT_NS) < KEY_REPEAT_NS:
             return False
-        told_id, told_at = self._key_told.get(peer, (-1, now))
-        if key_id == told_id and now - told_at < KEY_REPEAT_NS:
-            return False
-        self._key_told[peer] = (key_id, now)
+        self._key_told[peer] = now
         return True
 
     def other_keys(self, now: int) -> tuple[str, ...]:
-        """Peers in whose name such packets have come lately, sorted."""
-        return tuple(sorted(peer for peer, at in self._other_keys.items() if now - at <= KEY_NEWS_NS))
+        """Peers in whose name such packets have been coming lately, sorted."""
+        return tuple(
+            sorted(
+                peer
+                for peer, (since, last) in self._other_keys.items()
+                if last - since >= KEY_PROOF_NS and now - last <= KEY_NEWS_NS
+            )
+        )
 
     def read(self, peer: str, pair: int, view: View, *, since: int) -> Leg:
         """What a peer says of one leg; nothing when it was not heard since the given instant."""

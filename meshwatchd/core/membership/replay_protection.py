@@ -3,6 +3,7 @@
     hello of a known epoch, counter larger   believed
     hello of another epoch                   asked back: "answer this one of mine"
     answer to a hello of ours                believed, and its epoch with it
+    counter no larger than one heard before  a repetition: no word of it counts, and nobody answers it
 
 Recorded hellos cannot answer ours: a hello of ours is named by our own epoch and counter, which never come twice, and
 counts as open for seconds only. What was proven is kept over a restart, so that an old epoch is refused after it too. A
@@ -53,6 +54,7 @@ class Acquaintances:
         self._counter = 0
         self._open: dict[int, int] = {}
         self._proven: dict[str, Stamp] = {}
+        self._unproven: dict[tuple[str, int], int] = {}
 
     def next_stamp(self, now: int) -> Stamp:
         """Epoch and counter of a hello that is about to be sent and may be answered."""
@@ -71,6 +73,8 @@ class Acquaintances:
             answers: the stamp of the hello that it claims to answer.
             now: monotonic nanoseconds.
         """
+        if self.is_repeated(sender, stamp, answers):
+            return Judgement.REPEATED
         epoch, counter = stamp
         known = self._proven.get(sender)
         if answers is not None and answers[0] == self._epoch:
@@ -79,15 +83,30 @@ class Acquaintances:
                 if known is None and len(self._proven) >= MAX_KNOWN:
                     return Judgement.TOO_MANY
                 self._proven[sender] = (epoch, counter)
+                self._unproven.pop((sender, epoch), None)
                 return Judgement.NEWS
-        if known is None or epoch > known[0]:
-            return Judgement.UNPROVEN
-        if epoch < known[0]:
-            return Judgement.OLD_EPOCH
+        if known is None or known[0] != epoch:
+            self._unproven[sender, epoch] = counter
+            while len(self._unproven) > MAX_KNOWN:
+                del self._unproven[next(iter(self._unproven))]
+            return Judgement.UNPROVEN if known is None or epoch > known[0] else Judgement.OLD_EPOCH
         if counter <= known[1]:
             return Judgement.REPEATED
         self._proven[sender] = (epoch, counter)
         return Judgement.NEWS
+
+    def is_repeated(self, sender: str, stamp: Stamp, answers: Stamp | None) -> bool:
+        """Whether this hello, or a later one of its epoch, has been heard; what answers us may come late.
+
+        Nobody has a later hello of a living node than that node: whoever replays recorded ones uses up nothing that it
+        is entitled to.
+        """
+        epoch, counter = stamp
+        if answers is not None and answers[0] == self._epoch and answers[1] in self._open:
+            return False
+        known = self._proven.get(sender)
+        latest = known[1] if known is not None and known[0] == epoch else self._unproven.get((sender, epoch), 0)
+        return counter <= latest
 
     def restore(self, sender: str, epoch: int, counter: int) -> None:
         """Take over what an earlier process had proven."""

@@ -12,7 +12,7 @@ from meshwatchd.bisect.peer import UdpPeerTaps
 from meshwatchd.model.bisection import PeerCounts, SeriesName
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.ids import NodeName
-from meshwatchd.runtime.remote_tap import DATAGRAMS_PER_S, LIFE_S, TapDesk
+from meshwatchd.runtime.remote_tap import DATAGRAMS_PER_S, LIFE_S, LOOKED_AT_PER_S, TapDesk
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
 from tests.support.lab_mesh import declared_mesh
@@ -161,12 +161,42 @@ def test_taps_that_cannot_be_opened_are_not_promised():
 def test_a_flood_is_not_looked_at():
     """So many in a second, and in the next one again."""
     room = Room()
-    for _ in range(DATAGRAMS_PER_S):
+    for _ in range(LOOKED_AT_PER_S):
         room.desk.take(b"noise")
 
     assert room.ask(TapKind.BEGIN) is None
     room.now_s += 1
     assert room.ask(TapKind.BEGIN) is not None
+
+
+def test_noise_uses_up_nobodys_questions():
+    """Whoever has no key is not counted among those that have."""
+    room = Room()
+    for _ in range(LOOKED_AT_PER_S - 1):
+        room.desk.take(b"noise")
+
+    assert room.ask(TapKind.BEGIN) is not None
+
+
+def test_a_signed_question_may_come_so_often_in_a_second():
+    """A key that has got out of hand."""
+    room = Room()
+    answers = [room.ask(TapKind.BEGIN) for _ in range(DATAGRAMS_PER_S + 1)]
+
+    assert None is answers.pop()
+    assert all(answers)
+
+
+def test_an_exchange_that_is_replayed_keeps_nobody_waiting():
+    """It had its taps; replayed, it neither opens them again nor uses up what others may ask."""
+    room = Room()
+    room.ask(TapKind.BEGIN, nonce=1)
+    room.ask(TapKind.COLLECT, nonce=1)
+    room.now_s += LIFE_S
+    for _ in range(DATAGRAMS_PER_S):
+        assert room.ask(TapKind.BEGIN, nonce=1) is None
+
+    assert room.ask(TapKind.BEGIN, nonce=2, sender="b2") is not None
 
 
 def test_closing_without_an_exchange_is_nothing():

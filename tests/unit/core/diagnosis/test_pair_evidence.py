@@ -9,7 +9,7 @@ import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, VOUCH_NS, leg
-from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, View, encode
+from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, KEY_PROOF_NS, View, encode
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.cusum import MISS_NATS
 from meshwatchd.core.session.session import Outcome
@@ -170,6 +170,10 @@ def test_a_silent_node_that_signs_with_another_key_is_told_apart():
     bench.silent = lambda plan: plan.peer == "b2"
     # Answers are still on their way when it falls silent.
     bench.run(RTT_NS + RECENT_NS + MS)
+    for peer in ("b2", "b3", "nobody"):
+        bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
+    assert () == _evidence(bench).mismatched_nodes
+    bench.run(KEY_PROOF_NS)
     for peer in ("b2", "b3", "nobody"):
         bench.feed(OtherKeySeen(peer=NodeName(peer), key_id=7))
 

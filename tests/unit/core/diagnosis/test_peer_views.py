@@ -9,6 +9,7 @@ from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import (
     DRAIN_MEMORY_NS,
     KEY_NEWS_NS,
+    KEY_PROOF_NS,
     KEY_REPEAT_NS,
     LOST_NS,
     PeerViews,
@@ -43,19 +44,35 @@ def test_what_is_said_is_what_is_read(pair, view, leg):
     assert {Leg.UNKNOWN} == {views.read("b1", p, v, since=0) for p, v in others}
 
 
-def test_another_key_is_told_now_and_then_and_remembered_for_a_while():
-    """It goes on for as long as somebody does not reload; another key is news."""
+def test_another_key_is_told_once_a_minute_whatever_it_claims_to_be():
+    """Each peer's for itself; one that is accepted here is no news."""
     views = PeerViews()
+    assert not views.note_other_key("b1", 0, is_known=True)
+    assert views.note_other_key("b1", 0)
+    assert not views.note_other_key("b1", KEY_REPEAT_NS - 1)
+    assert views.note_other_key("b1", KEY_REPEAT_NS)
+    assert views.note_other_key("a3", KEY_REPEAT_NS)
 
-    assert not views.note_other_key("b1", 7, 0, is_known=True)
-    assert ("b1",) == views.other_keys(0)
-    assert views.note_other_key("b1", 7, 0)
-    assert not views.note_other_key("b1", 7, KEY_REPEAT_NS - 1)
-    assert views.note_other_key("b1", 8, KEY_REPEAT_NS - 1)
-    assert views.note_other_key("b1", 8, 2 * KEY_REPEAT_NS)
-    assert views.note_other_key("a3", 8, 2 * KEY_REPEAT_NS)
-    assert ("a3", "b1") == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS)
-    assert () == views.other_keys(2 * KEY_REPEAT_NS + KEY_NEWS_NS + 1)
+
+def test_a_key_that_is_accepted_here_names_its_node_at_once():
+    """Its packets are signed, so nobody else has sent them."""
+    views = PeerViews()
+    views.note_other_key("b1", 0, is_known=True)
+
+    assert ("b1",) == views.other_keys(KEY_NEWS_NS)
+    assert () == views.other_keys(KEY_NEWS_NS + 1)
+
+
+def test_one_packet_under_an_unknown_key_names_nobody():
+    """Anybody can make one up; a node that has another key goes on."""
+    views = PeerViews()
+    views.note_other_key("b1", 0)
+    assert () == views.other_keys(0)
+    views.note_other_key("b1", KEY_NEWS_NS + 1)
+    assert () == views.other_keys(KEY_NEWS_NS + 1)
+
+    views.note_other_key("b1", KEY_NEWS_NS + 1 + KEY_PROOF_NS)
+    assert ("b1",) == views.other_keys(KEY_NEWS_NS + 1 + KEY_PROOF_NS)
 
 
 def test_the_bits_of_the_node_say_nothing_of_a_seventh_pair():

@@ -82,6 +82,27 @@ def test_a_forgotten_node_is_a_stranger():
     assert Judgement.UNPROVEN is known.judge("b1", (7, 2), answers=None, now=0)
 
 
+def test_what_an_unproven_epoch_has_said_counts_as_heard():
+    """A living node is always ahead of what was recorded from it, so that nothing is used up in its name."""
+    known = Acquaintances(EPOCH)
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 5), answers=None, now=0)
+    assert Judgement.REPEATED is known.judge("b1", (7, 5), answers=None, now=1)
+    assert Judgement.REPEATED is known.judge("b1", (7, 4), answers=None, now=1)
+
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 6), answers=None, now=2)
+    assert Judgement.UNPROVEN is known.judge("b1", (8, 1), answers=None, now=2)
+
+
+def test_an_answer_may_be_overtaken():
+    """What was sent after it has been heard before; it proves the epoch all the same."""
+    known = Acquaintances(EPOCH)
+    asked = known.next_stamp(0)
+    known.judge("b1", (7, 2), answers=None, now=1)
+
+    assert Judgement.NEWS is known.judge("b1", (7, 1), answers=asked, now=2)
+    assert Judgement.NEWS is known.judge("b1", (7, 3), answers=None, now=3)
+
+
 def test_memory_is_bounded():
     """Neither unanswered hellos nor made-up names fill it."""
     known = Acquaintances(EPOCH)
@@ -93,6 +114,10 @@ def test_memory_is_bounded():
     for number in range(MAX_KNOWN):
         known.judge(f"n{number}", (7, 1), answers=known.next_stamp(1), now=1)
     assert Judgement.TOO_MANY is known.judge("last", (7, 1), answers=known.next_stamp(1), now=1)
+
+    for epoch in range(2 * MAX_KNOWN):
+        known.judge("n0", (1000 + epoch, 1), answers=None, now=1)
+    assert MAX_KNOWN == len(known._unproven)
 
     known.retain({"n0", "n1"})
     assert ["n0", "n1"] == [sender for sender, _, _ in known.proven()]
