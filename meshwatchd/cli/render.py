@@ -71,6 +71,9 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     if not status.is_watching:
         word = paint("NOT WATCHING", Severity.CRITICAL.value)
         yield f"{word}  {status.node} watches nothing: {explain_idleness(status)}"
+    for collision in status.collisions:
+        word = paint("WARNING", Severity.WARNING.value)
+        yield f"{word}  {status.node} only watches, and changes nothing: {collision}"
     for pair in sorted(status.pairs, key=_by_severity):
         yield _summarise(status, pair, paint)
     for finding in status.findings[:MAX_SUMMARISED]:

@@ -126,7 +126,8 @@ class Engine:
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
         """The whole picture, for operators."""
-        return build_status(self.state, now, counters, rejected=self.takeover.rejection)
+        takeover = self.takeover
+        return build_status(self.state, now, counters, rejected=takeover.rejection, collisions=takeover.collisions)
 
     # The one match over all events.
     def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901, PLR0912

@@ -179,6 +179,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         orders: operators' standing orders on this node.
         drained: nodes that say they are taken out of service.
         rejected: why the engine takes over no mesh; empty where it has one.
+        collisions: objects of others where this node's would go, each with its remedy. While there are any the node
+            watches and changes nothing, whatever its mode.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -201,6 +203,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     orders: tuple[Order, ...] = ()
     drained: tuple[NodeName, ...] = ()
     rejected: str = ""
+    collisions: tuple[str, ...] = ()
 
     @property
     def is_watching(self) -> bool:

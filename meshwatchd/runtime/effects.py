@@ -27,7 +27,6 @@ from meshwatchd.model.ids import NodeName, SessionId
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe
 from meshwatchd.model.outputs import (
     ApplySwitch,
-    CollisionFound,
     ConfigureSessions,
     EnsureProvision,
     Fact,
@@ -40,7 +39,7 @@ from meshwatchd.model.outputs import (
     SessionSuspected,
     SetBanner,
 )
-from meshwatchd.model.settings import SECOND, Mode, Settings
+from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
@@ -65,9 +64,6 @@ class Effects:
         agent: takes facts, provisions and answers to operators.
         max_files: how many descriptors this process may have.
         stamp_key: shared with STAMP senders of other makers, if any.
-
-    Attributes:
-        refusal: why this daemon must not go on: somebody else's object sits where its own would go.
     """
 
     def __init__(
@@ -125,9 +121,6 @@ class Effects:
         self._standard = _foreign_reflector(settings, stamp_key, poller=poller, counters=counters, report=self._refused)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
-        self._is_acting = settings.daemon.mode is Mode.ENFORCE
-        self._has_provisioned = False
-        self.refusal = ""
         self._ended: frozenset[SessionId] = frozenset()
         self._has_stated = False
 
@@ -150,7 +143,6 @@ class Effects:
             case ConfigureSessions():
                 self._configure(output, now_ns)
             case EnsureProvision():
-                self._has_provisioned = True
                 self._agent.send(ProvisionFrame(command=output))
             case Repair():
                 self._agent.send(RepairFrame(command=output))
@@ -158,8 +150,6 @@ class Effects:
                 self._agent.send(OperatorReplyFrame(reply=output))
             case SaveState():
                 self._agent.send(StateFrame(state=output.state))
-            case CollisionFound() if self._is_acting and not self._has_provisioned:
-                self.refusal = "; ".join(output.what)
             case fact:
                 self._tell(fact, now_ns)
 

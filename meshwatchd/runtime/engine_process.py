@@ -23,13 +23,12 @@ from meshwatchd.adapters.process import (
 )
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.core.engine import Engine
-from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import TIMERS, Settings
 from meshwatchd.profiles import PROFILES
 from meshwatchd.runtime.agent_link import AgentLink
-from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_NOT_ALONE, EXIT_OK, Boot, SharedBoot, take_over
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_NOT_ALONE, EXIT_OK, Boot, SharedBoot, take_over
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.runtime.reload import Reloader, spawn_reader
@@ -43,9 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     (fd,) = sys.argv[1:] if argv is None else argv
     try:
         return run(take_over(int(fd)))
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return EXIT_CONFIG
     # The one place where everything is caught: whoever supervises us must see a status and one line.
     except Exception as error:  # noqa: BLE001
         import traceback  # noqa: PLC0415 - half a MiB that an engine in health never needs
@@ -55,11 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(boot: Boot) -> int:
-    """Run the engine until it is told to stop; returns the exit status.
-
-    Raises:
-        ConfigError: a rule, table or device that the configuration claims belongs to somebody else.
-    """
+    """Run the engine until it is told to stop; returns the exit status."""
     lock = InstanceLock(Path(boot.settings.daemon.runtime_dir) / LOCK_NAME)
     holder = lock.acquire()
     if holder is not None:
@@ -67,16 +59,13 @@ def run(boot: Boot) -> int:
         say("start.refused", level="error", reason=reason, pid=holder)
         return EXIT_NOT_ALONE
     try:
-        loop, effects = _build(boot)
-        loop.run()
+        _build(boot).run()
     finally:
         lock.release()
-    if effects.refusal:
-        raise ConfigError(boot.config, "kernel", effects.refusal, "nothing was changed")
     return EXIT_OK
 
 
-def _build(boot: Boot) -> tuple[Loop, Effects]:
+def _build(boot: Boot) -> Loop:
     settings = boot.settings
     counters: Counter[str] = Counter()
     inbox: deque[Event] = deque()
@@ -133,7 +122,7 @@ def _build(boot: Boot) -> tuple[Loop, Effects]:
         journal=_journal(settings, counters),
     )
     settle_memory()
-    return loop, effects
+    return loop
 
 
 def _journal(settings: Settings, counters: Counter[str]) -> Journal | None:

@@ -238,8 +238,6 @@ class Loop:
         self._carried += len(outputs)
         for output in outputs:
             self._effects.carry_out(output, now_ns)
-        if self._effects.refusal:
-            self.stop()
         ended = self._effects.take_ended()
         if ended:
             self._forget_probe_events(ended)

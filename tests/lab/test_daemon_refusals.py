@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import tomli_w
@@ -96,21 +98,28 @@ def test_bad_input_ends_in_one_line_and_status_2(lab, change, file, key):
     ("taken", "named"),
     [("rule add pref 5410 lookup 100", "5410"), ("route add 9.0.0.0/8 dev lo table 7701 proto static", "7701")],
 )
-def test_a_priority_or_table_of_somebody_else_ends_in_one_line_and_status_2(lab, taken, named):
-    """Nothing of ours is made beside it; the line says what is there and which setting moves us elsewhere."""
+def test_beside_a_priority_or_table_of_somebody_else_a_node_only_watches(lab, tmp_path, taken, named):
+    """It says what is there and which setting moves it elsewhere, and acts as soon as that is gone."""
     place = lab.node("b2")
     place.run(["ip", *taken.split()], check=True)
     before = kernel_objects(place)
-    try:
-        refused = place.run([*DAEMON, "--config", CONFIGURATION], timeout=30)
-        assert before == kernel_objects(place)
-    finally:
-        place.run(["ip", *taken.replace(" add ", " delete ", 1).split()], check=True)
+    with ExitStack() as stack, Daemons(lab, tmp_path, settings=QUICK, nodes=["b2"]) as daemons:
+        gone = stack.callback(place.run, ["ip", *taken.replace(" add ", " delete ", 1).split()])
 
-    assert 2 == refused.returncode
-    (line,) = [line for line in refused.stderr.splitlines() if CONFIGURATION in line]
-    assert named in line
-    assert "kernel." in line
+        def told(field):
+            return (daemons.status("b2") or {}).get(field)
+
+        (held, *_) = wait_until(partial(told, "collisions"), timeout_s=READY_S, what="the collision")
+        assert named in held
+        assert "kernel." in held
+        assert wait_until(partial(told, "pairs"), timeout_s=READY_S, what="b2 to watch")
+        assert before == kernel_objects(place)
+        gone()
+        stack.pop_all()
+        wait_until(lambda: marks.marked(place), timeout_s=READY_S, what="what b2 puts in place")
+        assert not told("collisions")
+        daemons.stop()
+        assert [0] == [swept.returncode for swept in daemons.sweep()]
 
 
 @pytest.mark.parametrize("mode", ["observe", "advise"])

@@ -84,6 +84,14 @@ class Takeover:
         """Why no mesh is in force; empty where one is, and before the first snapshot."""
         return self._rejected if self._state.topology is None else ""
 
+    @property
+    def collisions(self) -> tuple[str, ...]:
+        """Objects of others where ours would go, while nothing is changed for them; with their remedies."""
+        is_held = self._surroundings is not None and not self._surroundings.is_acting
+        if self._snapshot is None or not is_held or self._state.settings.daemon.mode is not Mode.ENFORCE:
+            return ()
+        return tuple(each.what for each in self._snapshot.collisions)
+
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
         if any(conductor.is_switching for conductor in self._state.conductors.values()):

@@ -28,7 +28,14 @@ from meshwatchd.model.status import (
 _ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 
 
-def build_status(state: EngineState, now: int, counters: Mapping[str, int], *, rejected: str = "") -> Status:
+def build_status(
+    state: EngineState,
+    now: int,
+    counters: Mapping[str, int],
+    *,
+    rejected: str = "",
+    collisions: tuple[str, ...] = (),
+) -> Status:
     """Everything `meshwatchctl status` shows.
 
     Args:
@@ -36,11 +43,13 @@ def build_status(state: EngineState, now: int, counters: Mapping[str, int], *, r
         now: monotonic nanoseconds.
         counters: what the process has counted.
         rejected: why the last snapshot shows no mesh; empty where it shows one.
+        collisions: what keeps this node from changing anything, though its mode is enforce.
     """
     conductors = tuple(state.conductors.values())
     pairs = tuple(_pair(state, conductor, now) for conductor in conductors)
     findings = state.findings.status()
     of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=Severity.WARNING)
+    of_pairs = max((of_pairs, Severity.WARNING if collisions else Severity.OK), key=_ORDER.index)
     worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
     return Status(
         at_ns=now,
@@ -64,6 +73,7 @@ def build_status(state: EngineState, now: int, counters: Mapping[str, int], *, r
         findings=findings,
         orders=state.memory.orders.standing,
         rejected=rejected,
+        collisions=collisions,
         drained=tuple(name for name in _names(state) if state.views.is_admin_down(name, now)),
     )
 

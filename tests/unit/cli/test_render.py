@@ -93,3 +93,15 @@ def test_a_node_that_knows_no_other_location_needs_no_canary():
     """There is nobody behind whom one could be."""
     alone = msgspec.structs.replace(HEALTHY, pairs=())
     assert not any("canary" in line for line in _lines(alone))
+
+
+def test_a_node_that_is_kept_from_acting_says_what_keeps_it():
+    """Its mode is enforce, and traffic will not be moved here."""
+    held = msgspec.structs.replace(
+        HEALTHY, collisions=("rule pref 5410 lookup 100 uses a priority of ours; remove it",)
+    )
+    first, second, *_ = _lines(held)
+    assert first.endswith(
+        "only watches, and changes nothing: rule pref 5410 lookup 100 uses a priority of ours; remove it"
+    )
+    assert second.startswith("OK")

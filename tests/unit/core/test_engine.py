@@ -16,6 +16,7 @@ from meshwatchd.core.engine import EADDRINUSE, Engine
 from meshwatchd.core.session.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped, EngineOverloaded, EngineRelieved, LoadMeasured
 from meshwatchd.model.mtu import ConfigureSizes
@@ -203,6 +204,28 @@ def test_with_a_collision_nothing_is_put_into_the_kernel():
     assert [COLLISIONS[0].what] == [w for o in outputs if isinstance(o, out.CollisionFound) for w in o.what]
     assert out.EnsureProvision not in _kinds(outputs)
     assert [] == engine.handle(snapshot, NOW + 1)
+
+
+def test_a_collision_is_told_until_it_is_gone_and_then_the_node_acts():
+    """Whoever removes the stranger's rule need not restart anything."""
+    engine = _engine("a3")
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
+    held = engine.status(NOW, {})
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3")), NOW + SECOND)
+
+    assert (COLLISIONS[0].what,) == held.collisions
+    assert Severity.WARNING is held.severity
+    assert held.is_watching
+    assert out.EnsureProvision in _kinds(outputs)
+    assert () == engine.status(NOW + SECOND, {}).collisions
+
+
+def test_a_collision_is_nothing_to_a_node_that_observes():
+    """It would put nothing there."""
+    engine = _engine("a3", settings_for("a3", mode=Mode.OBSERVE))
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
+
+    assert () == engine.status(NOW, {}).collisions
 
 
 def test_with_a_collision_nobody_is_followed():
