@@ -350,5 +350,20 @@ _UNDERLAY_FAULTS = (
     ),
 )
 
-DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *_UNDERLAY_FAULTS)
+_MESH_FAULTS = (
+    Fault(
+        code=FaultCode.DUPLICATE_NODE_NAME,
+        layer=Layer.SELF,
+        severity=Severity.WARNING,
+        title="two nodes go by one name",
+        remedy="give the node at the second address a name of its own (daemon.node, or its host name), restart"
+        " meshwatchd there",
+        confirm_ns=1 * _SECOND,
+        about="Names tell nodes apart. The second of two, a cloned machine or one whose image has a host name in it, is"
+        " no part of the mesh: what it says is refused, and traffic of its pods is neither watched nor moved. A node"
+        " that was given another address and started again looks the same for a minute and a half.",
+    ),
+)
+
+DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *_UNDERLAY_FAULTS, *_MESH_FAULTS)
 """What the audit finds; the order is that of the codes."""

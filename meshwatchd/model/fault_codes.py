@@ -62,6 +62,7 @@ class FaultCode(StrEnum):
     DUPLICATE_ADDRESS = "duplicate-address"
     MAC_MOVED = "mac-moved"
     NEIGHBOUR_WRONG = "neighbour-wrong"
+    DUPLICATE_NODE_NAME = "duplicate-node-name"
     MTU_BLACK_HOLE = "mtu-black-hole"
     MTU_MISCONFIGURED = "mtu-misconfigured"
     MTU_POISONED = "mtu-poisoned"

@@ -134,7 +134,9 @@ class Agent:
         )
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
         self._desk = OperatorDesk(self._send)
-        self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, log=log)
+        self._late_discovery = LateDiscovery(settings, self._discover)
+        duplicates = self._late_discovery.duplicates
+        self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, duplicates=duplicates, log=log)
         self._auditor = self._care.auditor
         self._log = log
         self._sinks = Sinks.open(settings, log)
@@ -143,7 +145,6 @@ class Agent:
         self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect = self._prover.bisect
-        self._late_discovery = LateDiscovery(settings, self._discover)
         self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0

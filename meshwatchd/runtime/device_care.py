@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Protocol
 
 from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
-from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.audit import AuditFinding, OverlayFigures
 from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Neighbour, Snapshot
@@ -45,6 +45,7 @@ class DeviceCare:
         kernel: as it is mirrored.
         send: to the engine.
         status: the engine's last word.
+        duplicates: nodes that share a name.
 
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
@@ -59,6 +60,7 @@ class DeviceCare:
         send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         *,
         status: Callable[[], Status | None],
+        duplicates: Callable[[], Iterable[AuditFinding]],
         log: Log,
     ) -> None:
         self._settings, self._kernel, self._status = settings, kernel, status
@@ -77,7 +79,7 @@ class DeviceCare:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
-            sources=(self.lookout.findings, self.underlay.findings),
+            sources=(self.lookout.findings, self.underlay.findings, lambda _view, _now: duplicates()),
         )
         self.metrics = Metrics(settings.metrics, self._figures, log)
 

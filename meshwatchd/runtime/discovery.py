@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,6 +22,7 @@ import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
 from meshwatchd.adapters.process import next_epoch
 from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.hello_schedule import Pace
 from meshwatchd.core.membership.mesh_builder import is_whole
@@ -31,12 +30,14 @@ from meshwatchd.core.membership.peer_exchange import Introductions
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
 from meshwatchd.core.membership.validation import complaint
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
+from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.rate_limited_log import Remarks
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
 from meshwatchd.runtime.sinks import Log
@@ -58,6 +59,7 @@ SAVE_GAP_NS: Final = 5 * SECOND
 SAVE_ANYWAY_NS: Final = 600 * SECOND
 """The file follows what is known within seconds, and who was heard when within minutes."""
 
+OUTSIDER: Final = "it has the mesh key and is no node of the mesh; stop meshwatchd there, or change the key"
 RETRY_S: Final = 5.0
 SHOWN: Final = 16
 """Names and sentences in a status; the log has all of them."""
@@ -73,14 +75,6 @@ class Looks(Protocol):
     def deadline(self) -> int | None:
         """When to look again although nothing has changed."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
-    """Both clocks, in nanoseconds."""
-
-    monotonic_ns: Callable[[], int] = time.monotonic_ns
-    wall_ns: Callable[[], int] = time.time_ns
 
 
 class Discovery:
@@ -121,6 +115,7 @@ class Discovery:
         epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
         self.counters["hello-epochs-unrecorded"] += not is_recorded
         self._known = Acquaintances(epoch)
+        self._jumps = JumpWatch(self._clocks)
         self._pace = Pace(random.Random())
         self._port = port(settings.probe.port - 1, self._receive, self.counters)
         self._reflexive = Reflexive()
@@ -164,6 +159,10 @@ class Discovery:
     def refused(self) -> tuple[Finding, ...]:
         """What of others' words was refused lately, and why."""
         return self._remarks.refused()
+
+    def duplicates(self) -> Iterator[AuditFinding]:
+        """Nodes that share a name."""
+        return audit_names(self._known.rivals(self._clocks.monotonic_ns()))
 
     def hellos(self) -> Mapping[str, Hello]:
         """The last word of every node by its name, this one's included."""
@@ -248,6 +247,8 @@ class Discovery:
     def _turn(self) -> None:
         """One look at everything: tell, review, greet."""
         began_ns = now = self._clocks.monotonic_ns()
+        if jump_ns := self._jumps.look():
+            self._take_new_epoch(jump_ns)
         look_ns = self._eyes.deadline()
         if self._is_seen_anew or (look_ns is not None and look_ns <= now):
             self._is_seen_anew, self._view = False, self._eyes.look(self._snapshot)
@@ -271,6 +272,12 @@ class Discovery:
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
         self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
+
+    def _take_new_epoch(self, jump_ns: int) -> None:
+        """The wall clock has jumped: this process may have been here before."""
+        self._known.renew(next_epoch(self._folder / "hello-epoch")[0])
+        remedy = "if this machine was resumed from a snapshot, run: systemctl restart meshwatchd"
+        self._log.warning("clock.jumped", jump_s=round(jump_ns / SECOND), remedy=remedy)
 
     # --- what is told ---
 
@@ -375,12 +382,17 @@ class Discovery:
                     source[0], "a hello that is signed is malformed; is another version running there?"
                 )
             return
+        now, place = self._clocks.monotonic_ns(), greeting.hello.view.node_ip
         if greeting.sender == self._node:
             self.counters["hello-own"] += 1
+            self._known.hear_own_name(self._node, greeting.stamp.epoch, place=place, now=now)
+            return
+        if self._is_outsider(greeting.sender):
+            self.counters["hello-outsider"] += 1
+            self._remarks.complain(greeting.sender, OUTSIDER)
             return
         self.counters["hello-received"] += 1
-        now = self._clocks.monotonic_ns()
-        judgement = self._known.judge(greeting.sender, greeting.stamp, answers=greeting.answers, now=now)
+        judgement = self._known.judge(greeting.sender, greeting.stamp, place=place, answers=greeting.answers, now=now)
         if judgement is Judgement.NEWS:
             self._believe(greeting, now)
         else:
@@ -398,6 +410,13 @@ class Discovery:
                 answers=greeting.stamp if greeting.asks else None,
                 came_from=source[0] if is_own_port else "",
             )
+
+    def _is_outsider(self, name: str) -> bool:
+        """Whether the operator has said that it is none of the mesh, by its name or by naming all others."""
+        mesh = self._settings.mesh
+        return name in self._settings.discovery.forbid or (
+            is_whole(mesh) and all(name != node.name for node in mesh.node)
+        )
 
     def _believe(self, greeting: Greeting, now: int) -> None:
         wrong = complaint(greeting.hello)

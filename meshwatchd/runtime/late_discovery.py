@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge
@@ -52,6 +53,11 @@ class LateDiscovery:
         await self._has_begun.wait()
         assert self.discovery is not None, "it has begun"
         await self.discovery.run()
+
+    def duplicates(self) -> Iterator[AuditFinding]:
+        """Nodes that share a name."""
+        if self.discovery is not None:
+            yield from self.discovery.duplicates()
 
     def knowledge(self) -> Knowledge | None:
         """Where the mesh is known from, for operators; None where it is declared and nothing is to be found out."""

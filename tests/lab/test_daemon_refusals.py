@@ -104,7 +104,8 @@ def test_beside_a_priority_or_table_of_somebody_else_a_node_only_watches(lab, tm
     place.run(["ip", *taken.split()], check=True)
     before = kernel_objects(place)
     with ExitStack() as stack, Daemons(lab, tmp_path, settings=QUICK, nodes=["b2"]) as daemons:
-        gone = stack.callback(place.run, ["ip", *taken.replace(" add ", " delete ", 1).split()])
+        gone = partial(place.run, ["ip", *taken.replace(" add ", " delete ", 1).split()])
+        stack.callback(gone)
 
         def told(field):
             return (daemons.status("b2") or {}).get(field)

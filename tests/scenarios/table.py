@@ -232,7 +232,7 @@ SCENARIOS = (
         36,
         "the user has the same priority or table",
         (
-            "lab/test_daemon_refusals.py::test_a_priority_or_table_of_somebody_else_ends_in_one_line_and_status_2",
+            "lab/test_daemon_refusals.py::test_beside_a_priority_or_table_of_somebody_else_a_node_only_watches",
             "lab/test_agent.py::test_a_collision_stops_every_change",
         ),
     ),

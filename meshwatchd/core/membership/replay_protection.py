@@ -4,6 +4,8 @@
     hello of another epoch                   asked back: "answer this one of mine"
     answer to a hello of ours                believed, and its epoch with it
     counter no larger than one heard before  a repetition: no word of it counts, and nobody answers it
+    an answer from elsewhere, while the      a second node of that name: refused, and named
+    node is alive at its address
 
 Recorded hellos cannot answer ours: a hello of ours is named by our own epoch and counter, which never come twice, and
 counts as open for seconds only. What was proven is kept over a restart, so that an old epoch is refused after it too. A
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from meshwatchd.model.settings import SECOND
 
@@ -28,6 +31,10 @@ MAX_KNOWN = 4096
 and go, each with a name of its own, get there in weeks: `retain` makes room for those that come."""
 
 
+ALIVE_NS = 95 * SECOND
+"""Who has said something new within three hellos is alive, and whoever has its name elsewhere is another node. One that
+was started again with another address is believed when its old one has been silent for so long."""
+
 Stamp = tuple[int, int]
 """Boot epoch of a sender and count of its hellos in that epoch."""
 
@@ -40,6 +47,21 @@ class Judgement(StrEnum):
     OLD_EPOCH = "hello-old-epoch"
     UNPROVEN = "hello-unproven"
     TOO_MANY = "hello-too-many-names"
+    RIVAL = "hello-duplicate-name"
+
+
+class Rival(NamedTuple):
+    """A node that goes by the name of another one.
+
+    Attributes:
+        name: of both.
+        first: the address of the one that the mesh goes on with; empty where that is this node.
+        second: of the other one.
+    """
+
+    name: str
+    first: str
+    second: str
 
 
 class Acquaintances:
@@ -55,6 +77,8 @@ class Acquaintances:
         self._open: dict[int, int] = {}
         self._proven: dict[str, Stamp] = {}
         self._unproven: dict[tuple[str, int], int] = {}
+        self._seen: dict[str, tuple[str, int]] = {}
+        self._rivals: dict[str, tuple[Rival, int]] = {}
 
     def next_stamp(self, now: int) -> Stamp:
         """Epoch and counter of a hello that is about to be sent and may be answered."""
@@ -64,12 +88,13 @@ class Acquaintances:
             del self._open[next(iter(self._open))]
         return self._epoch, self._counter
 
-    def judge(self, sender: str, stamp: Stamp, *, answers: Stamp | None, now: int) -> Judgement:
+    def judge(self, sender: str, stamp: Stamp, *, place: str = "", answers: Stamp | None, now: int) -> Judgement:
         """Judge one verified hello and remember it.
 
         Args:
             sender: its name.
             stamp: its boot epoch, and its count of hellos in that epoch.
+            place: the address that it gives for the node.
             answers: the stamp of the hello that it claims to answer.
             now: monotonic nanoseconds.
         """
@@ -82,17 +107,21 @@ class Acquaintances:
             if sent_ns is not None and now - sent_ns <= OPEN_NS and (known is None or known[0] != epoch):
                 if known is None and len(self._proven) >= MAX_KNOWN:
                     return Judgement.TOO_MANY
-                self._proven[sender] = (epoch, counter)
+                at, seen_ns = self._seen.get(sender, ("", 0))
+                if at and place and at != place and now - seen_ns < ALIVE_NS:
+                    self._rivals[sender] = (Rival(sender, at, place), now)
+                    return Judgement.RIVAL
                 self._unproven.pop((sender, epoch), None)
-                return Judgement.NEWS
+                return self._believe(sender, stamp, place, now)
         if known is None or known[0] != epoch:
             self._unproven[sender, epoch] = counter
             while len(self._unproven) > MAX_KNOWN:
                 del self._unproven[next(iter(self._unproven))]
             return Judgement.UNPROVEN if known is None or epoch > known[0] else Judgement.OLD_EPOCH
-        if counter <= known[1]:
-            return Judgement.REPEATED
-        self._proven[sender] = (epoch, counter)
+        return Judgement.REPEATED if counter <= known[1] else self._believe(sender, stamp, place, now)
+
+    def _believe(self, sender: str, stamp: Stamp, place: str, now: int) -> Judgement:
+        self._proven[sender], self._seen[sender] = stamp, (place, now)
         return Judgement.NEWS
 
     def is_repeated(self, sender: str, stamp: Stamp, answers: Stamp | None) -> bool:
@@ -108,6 +137,24 @@ class Acquaintances:
         latest = known[1] if known is not None and known[0] == epoch else self._unproven.get((sender, epoch), 0)
         return counter <= latest
 
+    def hear_own_name(self, name: str, epoch: int, *, place: str, now: int) -> None:
+        """A verified hello under this node's own name.
+
+        What this node has said itself, or an earlier process of it, has no later epoch than its own.
+        """
+        if epoch > self._epoch:
+            self._rivals[name] = (Rival(name, "", place), now)
+
+    def rivals(self, now: int) -> tuple[Rival, ...]:
+        """Names that two living nodes go by, in the order of the names."""
+        self._rivals = {name: each for name, each in self._rivals.items() if now - each[1] < ALIVE_NS}
+        return tuple(rival for _, (rival, _) in sorted(self._rivals.items()))
+
+    def renew(self, epoch: int) -> None:
+        """This process goes on under another epoch: peers have heard more from it than it remembers."""
+        self._epoch, self._counter = epoch, 0
+        self._open.clear()
+
     def restore(self, sender: str, epoch: int, counter: int) -> None:
         """Take over what an earlier process had proven."""
         self._proven[sender] = (epoch, counter)
@@ -115,6 +162,7 @@ class Acquaintances:
     def retain(self, senders: Container[str]) -> None:
         """Drop all others: whoever comes back is a stranger, who has to answer before a word of it counts."""
         self._proven = {sender: stamp for sender, stamp in self._proven.items() if sender in senders}
+        self._seen = {sender: seen for sender, seen in self._seen.items() if sender in senders}
 
     def proven(self) -> Iterator[tuple[str, int, int]]:
         """Name, epoch and highest counter of everybody, to be kept."""

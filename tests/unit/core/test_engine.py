@@ -16,13 +16,12 @@ from meshwatchd.core.engine import EADDRINUSE, Engine
 from meshwatchd.core.session.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
-from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped, EngineOverloaded, EngineRelieved, LoadMeasured
 from meshwatchd.model.mtu import ConfigureSizes
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Mode, Settings
-from meshwatchd.model.snapshot import ForeignObject, Snapshot
+from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import RTT_NS, Bench, message, primary_is_silent, ready
 from tests.support.lab_mesh import NAMES, planner_of, settings_for, snapshot_of
@@ -190,59 +189,6 @@ def test_kilo_may_come_later():
     outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a2")), NOW + 1)
 
     assert out.DaemonStarted in _kinds(outputs)
-
-
-COLLISIONS = (ForeignObject(what="rule 5460 lookup 100 protocol static", owner_protocol=4),)
-
-
-def test_with_a_collision_nothing_is_put_into_the_kernel():
-    """Somebody else's object sits where ours would go: said once, probed as in observe mode."""
-    engine = _engine("a3")
-    snapshot = ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS))
-    outputs = engine.handle(snapshot, NOW)
-
-    assert [COLLISIONS[0].what] == [w for o in outputs if isinstance(o, out.CollisionFound) for w in o.what]
-    assert out.EnsureProvision not in _kinds(outputs)
-    assert [] == engine.handle(snapshot, NOW + 1)
-
-
-def test_a_collision_is_told_until_it_is_gone_and_then_the_node_acts():
-    """Whoever removes the stranger's rule need not restart anything."""
-    engine = _engine("a3")
-    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
-    held = engine.status(NOW, {})
-    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3")), NOW + SECOND)
-
-    assert (COLLISIONS[0].what,) == held.collisions
-    assert Severity.WARNING is held.severity
-    assert held.is_watching
-    assert out.EnsureProvision in _kinds(outputs)
-    assert () == engine.status(NOW + SECOND, {}).collisions
-
-
-def test_a_collision_is_nothing_to_a_node_that_observes():
-    """It would put nothing there."""
-    engine = _engine("a3", settings_for("a3", mode=Mode.OBSERVE))
-    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
-
-    assert () == engine.status(NOW, {}).collisions
-
-
-def test_with_a_collision_nobody_is_followed():
-    """A notice of its relay moves nothing on a node that must not act."""
-    engine = _engine("a3")
-    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOW)
-    notice = ev.RequestReceived(
-        peer=NodeName("a2"),
-        layer=Layer.UNDERLAY,
-        path=0xFFFF,
-        flow=FlowClass.FRESH,
-        is_fresh_epoch=True,
-        banner=ev.Banner(),
-        coordination=message(ev.CoordinationKind.NOTICE, rank=2, target="a3"),
-    )
-
-    assert out.ApplySwitch not in _kinds(engine.handle(notice, NOW + SECOND))
 
 
 # -- probing ----------------------------------------------------------------------------------------------------

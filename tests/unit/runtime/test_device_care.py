@@ -42,7 +42,8 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     """Before anything was seen, of the one that is declared."""
     settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
     kernel, sent = Kernel(), list[object]()
-    care = DeviceCare(settings, kernel, sent.append, status=lambda: HEALTHY, log=make_log("json", level="error"))
+    log = make_log("json", level="error")
+    care = DeviceCare(settings, kernel, sent.append, status=lambda: HEALTHY, duplicates=tuple, log=log)
     found = msgspec.structs.replace(mesh(3), overlay_device="flannel.7")
 
     assert b"vxlan_fdb_entries_total 2.0" in care.metrics.text()

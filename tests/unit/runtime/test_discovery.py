@@ -4,241 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from typing import Any
 
 import msgspec
 import pytest
 
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.core.membership.roster import SILENT_NS
-from meshwatchd.model.discovery import Candidate
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import (
     MINUTE,
-    MS,
     SECOND,
-    DaemonSettings,
-    DiscoverySettings,
-    MeshSettings,
     Mode,
-    Settings,
 )
-from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
-from meshwatchd.runtime.discovery import Clocks, Discovery
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.hello import MAGIC
 from tests.support import example_status, hellos
+from tests.support.discovery_stage import NAMES, NEW, OLD, PUBLIC, STEP_NS, Stage, view_of
 from tests.support.lab_mesh import declared_mesh
-
-NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
-OLD, NEW = MeshSecret(secret=bytes(range(32))), MeshSecret(secret=bytes(range(1, 33)))
-HELLO_PORT = 18617
-PUBLIC = {"a1": "203.0.113.11", "a2": "203.0.113.12", "b1": "198.51.100.21", "b2": "198.51.100.22"}
-STEP_NS = 100 * MS
-
-
-class Time:
-    """Both clocks, turned by hand."""
-
-    def __init__(self):
-        self.now = 1000 * SECOND
-
-    def monotonic_ns(self):
-        """As time.monotonic_ns()."""
-        return self.now
-
-    def wall_ns(self):
-        """As time.time_ns()."""
-        return self.now + 1_700_000_000 * SECOND
-
-
-class Wire:
-    """Addresses and who is there; public ones are one-to-one NAT, and only they are seen from outside."""
-
-    def __init__(self):
-        self.ports: dict[str, Any] = {}
-        self.private = {hellos.view(name).node_ip: name for name in NAMES}
-        self.sent: list[tuple[str, str]] = []
-        self.dead: set[str] = set()
-
-    def carry(self, sender, datagram, address):
-        """One datagram, through the mesh or from outside."""
-        self.sent.append((sender, address))
-        public = next((name for name, host in PUBLIC.items() if host == address), None)
-        target = public or self.private.get(address)
-        if target is None or {sender, target} & self.dead or target not in self.ports:
-            return
-        source = PUBLIC.get(sender) if public else hellos.view(sender).node_ip
-        if source:
-            self.ports[target].arrive(datagram, (source, HELLO_PORT))
-
-
-class WirePort:
-    """A port whose datagrams wait until the next turn."""
-
-    def __init__(self, wire, name, receive):
-        self._wire, self._name, self._receive = wire, name, receive
-        self._waiting: list[Any] = []
-        wire.ports[name] = self
-
-    def arrive(self, datagram, source):
-        """A datagram is here."""
-        self._waiting.append((datagram, source))
-
-    async def open(self):
-        """As HelloPort.open()."""
-
-    def close(self):
-        """As HelloPort.close()."""
-
-    def deliver(self):
-        """Hand over what has arrived."""
-        waiting, self._waiting = self._waiting, []
-        for datagram, source in waiting:
-            self._receive(datagram, source)
-
-    def send(self, datagram, address, port=0):
-        """As HelloPort.send()."""
-        self._wire.carry(self._name, datagram, address)
-
-
-class Eyes:
-    """What a node sees of itself, changed by hand."""
-
-    def __init__(self, view):
-        self.view = view
-
-    def look(self, _snapshot):
-        """As OwnView.look()."""
-        return self.view
-
-    def deadline(self):
-        """As OwnView.deadline()."""
-        return
-
-
-class Log:
-    """Keeps the lines."""
-
-    def __init__(self):
-        self.lines: list[tuple[str, str, dict[str, object]]] = []
-
-    def __getattr__(self, level):
-        return lambda event, **fields: self.lines.append((level, event, fields))
-
-    def named(self, event):
-        """The fields of all lines of one event."""
-        return [fields for _, name, fields in self.lines if name == event]
-
-
-class Node:
-    """One daemon's discovery with everything around it."""
-
-    def __init__(self, wire, name, folder, time, *, secrets=(OLD,), mesh=None, mode=Mode.ENFORCE, **discovery):
-        self.name, self.folder, self.time = name, folder / name, time
-        self.eyes, self.log = Eyes(_view(name)), Log()
-        self.heard: list[Any] = []
-        self.changes: list[int] = []
-        settings = Settings(
-            daemon=DaemonSettings(node=name, mode=mode, state_dir=str(self.folder)),
-            mesh=mesh or MeshSettings(),
-            discovery=DiscoverySettings(**discovery),
-        )
-        self.discovery: Any = Discovery(
-            settings,
-            secrets,
-            eyes=self.eyes,
-            log=self.log,
-            changed=lambda: self.changes.append(time.now),
-            heard=self.heard.append,
-            standby_key=lambda: hellos.KEYS[name],
-            clocks=Clocks(monotonic_ns=time.monotonic_ns, wall_ns=time.wall_ns),
-            port=lambda _port, receive, _counters: WirePort(wire, name, receive),  # type: ignore[arg-type,return-value]
-        )
-        self.discovery.observe(_snapshot(name))
-
-    def turn(self):
-        """What the real one does each time it wakes up."""
-        self.discovery._port.deliver()
-        self.discovery._turn()
-
-    def keep(self):
-        """Write the file, as before a reboot."""
-        assert "" == mesh_file.save(self.folder, self.discovery._to_keep(self.time.now))
-
-
-def _view(name, **more):
-    """With every other node of the lab as a candidate, as Kilo's routes name them."""
-    candidates = tuple(Candidate(address=hellos.view(other).node_ip) for other in NAMES if other != name)
-    return msgspec.structs.replace(hellos.view(name, **more), candidates=candidates)
-
-
-def _snapshot(name):
-    """Leaders have a tunnel to each other."""
-    if name not in {"a1", "b1"}:
-        return Snapshot()
-    other = "b1" if name == "a1" else "a1"
-    peer = WireGuardPeer(public_key=f"kilo-{other}", endpoint=f"{PUBLIC[other]}:51820")
-    state = WireGuardState(device="kilo0", public_key=f"kilo-{name}", listen_port=51820, at_ns=0, peers=(peer,))
-    return Snapshot(wireguard=(state,))
-
-
-class Stage:
-    """A wire, a clock, and the nodes on it."""
-
-    def __init__(self, folder):
-        self.wire, self.time, self.folder = Wire(), Time(), folder
-        self.nodes: dict[str, Node] = {}
-
-    def start(self, *names, **more):
-        """Daemons begin, by default all six."""
-        for name in names or NAMES:
-            self.nodes[name] = Node(self.wire, name, self.folder, self.time, **more)
-        return self
-
-    def play(self, duration_ns, until=lambda: False):
-        """Let time pass."""
-        end = self.time.now + duration_ns
-        while self.time.now < end and not until():
-            self.time.now += STEP_NS
-            for node in self.nodes.values():
-                node.turn()
-
-    def meshes(self):
-        """Of all nodes that run."""
-        return [node.discovery.mesh for node in self.nodes.values()]
-
-    def are_agreed(self, *, nodes=6):
-        """Whether all of them have one and the same whole mesh."""
-        first = self.meshes()[0]
-        return first is not None and nodes == len(first.node) and all(first == mesh for mesh in self.meshes())
 
 
 @pytest.fixture
 def stage(tmp_path):
     """Nobody is on it yet."""
     return Stage(tmp_path)
-
-
-def _recorded(stage, *names):
-    """What each of these nodes is told in its first seconds, by whom it may come from; then all lose their memory."""
-    stage.start(*names)
-    recorded = []
-    for name in names:
-        port = stage.wire.ports[name]
-
-        def arrive(datagram, source, name=name, port=port):
-            recorded.append((name, datagram, source[0]))
-            port._waiting.append((datagram, source))
-
-        port.arrive = arrive
-    stage.play(2 * SECOND)
-    stage.nodes.clear()
-    stage.folder /= "anew"
-    stage.folder.mkdir()
-    return recorded
 
 
 def _leaders(mesh):
@@ -289,7 +78,7 @@ def test_a_new_leader_is_known_everywhere_within_a_second(stage):
     stage.start().play(30 * SECOND)
     leaders = {"a": "a2", "b": "b1"}
     for name in ("a1", "a2", "a3"):
-        stage.nodes[name].eyes.view = _view(name, leaders=leaders)
+        stage.nodes[name].eyes.view = view_of(name, leaders=leaders)
         stage.nodes[name].discovery.look_again()
     began = stage.time.now
     stage.play(10 * SECOND, lambda: all("a2" == _leaders(mesh).get("site-a1") for mesh in stage.meshes()))
@@ -349,7 +138,7 @@ def test_a_restarted_node_is_heard_by_those_who_knew_it(stage):
     stage.play(40 * SECOND)
     stale = [each for each in recorded if each[1][0] == hellos.view("b3").node_ip]
     stage.start("b3")
-    stage.nodes["b3"].eyes.view = _view("b3", location="attic")
+    stage.nodes["b3"].eyes.view = view_of("b3", location="attic")
     stage.play(10 * SECOND)
     a1 = stage.nodes["a1"].discovery
     assert "attic" == a1.hellos()["b3"].home
@@ -360,24 +149,6 @@ def test_a_restarted_node_is_heard_by_those_who_knew_it(stage):
     assert stale
     assert a1.counters["hello-old-epoch"]
     assert "attic" == a1.hellos()["b3"].home
-
-
-def test_what_was_recorded_long_ago_puts_no_ghost_into_the_mesh(stage):
-    """A stranger has to answer before a word of it counts."""
-    stage.start("a1", "b3").play(5 * SECOND)
-    recorded: list[bytes] = []
-    stage.wire.ports["a1"].arrive = lambda data, _source: recorded.append(data)
-    stage.play(40 * SECOND)
-    stage.nodes.clear()
-    stage.wire.ports.clear()
-    stage.start("a2")
-    for data in recorded:
-        stage.wire.ports["a2"].arrive(data, (hellos.view("b3").node_ip, HELLO_PORT))
-    stage.play(5 * SECOND)
-
-    assert recorded
-    assert ["a2"] == list(stage.nodes["a2"].discovery.hellos())
-    assert stage.nodes["a2"].discovery.counters["hello-unproven"]
 
 
 def test_garbage_is_counted_by_its_reason_and_answered_by_nobody(stage):
@@ -470,35 +241,6 @@ def test_a_corrupt_memory_is_moved_aside_and_told(stage):
 
     assert "moved aside as mesh.corrupt" in str(stage.nodes["a1"].log.named("mesh.refused"))
     assert (folder / "mesh.corrupt").exists()
-
-
-def test_answers_to_one_epoch_of_a_node_are_few(stage):
-    """Whoever asks many times at once has heard us the first time."""
-    recorded = _recorded(stage, "a1", "b1")
-    stage.start("a1").play(STEP_NS)
-    a1, before = stage.nodes["a1"].discovery, Counter(stage.wire.sent)
-    asked = [(datagram, address) for target, datagram, address in recorded if target == "a1"]
-    for datagram, address in asked:
-        a1._receive(datagram, (address, HELLO_PORT))
-
-    sent = Counter(stage.wire.sent) - before
-    assert 1 == sum(sent.values())
-    assert len(asked) - 1 == a1.counters["hello-unanswered"] > 1
-
-
-def test_what_was_recorded_uses_up_no_answers(stage):
-    """All that six nodes said yesterday is replayed to them, again and again, while they find each other today."""
-    recorded = _recorded(stage, *NAMES)
-    stage.start()
-
-    def is_found():
-        for target, datagram, address in recorded:
-            stage.nodes[target].discovery._receive(datagram, (address, HELLO_PORT))
-        return stage.are_agreed()
-
-    stage.play(5 * SECOND, until=is_found)
-    assert stage.are_agreed()
-    assert all(node.discovery.counters["hello-repeated"] for node in stage.nodes.values())
 
 
 def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):

@@ -8,8 +8,7 @@ from meshwatchd.core.membership.replay_protection import MAX_KNOWN
 from meshwatchd.model.settings import SECOND
 from meshwatchd.wire.hello import Greeting, Stamp, encode
 from tests.support import hellos
-from tests.unit.runtime.test_discovery import HELLO_PORT, Stage
-from tests.unit.runtime.test_discovery import _view as view_of
+from tests.support.discovery_stage import HELLO_PORT, Stage, view_of
 
 
 @pytest.fixture

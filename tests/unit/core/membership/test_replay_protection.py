@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.membership.replay_protection import MAX_KNOWN, MAX_OPEN, OPEN_NS, Acquaintances, Judgement
+from meshwatchd.core.membership.replay_protection import (
+    ALIVE_NS,
+    MAX_KNOWN,
+    MAX_OPEN,
+    OPEN_NS,
+    Acquaintances,
+    Judgement,
+)
 
 EPOCH = 100
 
@@ -101,6 +108,66 @@ def test_an_answer_may_be_overtaken():
 
     assert Judgement.NEWS is known.judge("b1", (7, 1), answers=asked, now=2)
     assert Judgement.NEWS is known.judge("b1", (7, 3), answers=None, now=3)
+
+
+def test_a_second_node_of_a_name_is_refused_while_the_first_is_alive():
+    """It answers as truly as the first one, from another address; however often it does, the first stays."""
+    known = Acquaintances(EPOCH)
+    known.judge("b1", (7, 1), place="10.0.0.1", answers=known.next_stamp(0), now=0)
+    for count in range(1, 9):
+        now = count * (ALIVE_NS // 2)
+        second = known.judge("b1", (8, count), place="10.0.0.2", answers=known.next_stamp(now), now=now)
+        assert Judgement.RIVAL is second
+        assert Judgement.NEWS is known.judge("b1", (7, 1 + count), place="10.0.0.1", answers=None, now=now)
+
+
+def test_a_node_that_moved_is_believed_when_its_old_address_is_silent():
+    """It may have been given another address and started again."""
+    known = Acquaintances(EPOCH)
+    known.judge("b1", (7, 1), place="10.0.0.1", answers=known.next_stamp(0), now=0)
+    early = known.judge("b1", (8, 1), place="10.0.0.2", answers=known.next_stamp(ALIVE_NS - 1), now=ALIVE_NS - 1)
+    late = known.judge("b1", (8, 2), place="10.0.0.2", answers=known.next_stamp(ALIVE_NS), now=ALIVE_NS + 1)
+
+    assert (Judgement.RIVAL, Judgement.NEWS) == (early, late)
+
+
+def test_a_node_that_restarts_at_its_address_is_believed_at_once():
+    """A new epoch alone is no second node."""
+    known = Acquaintances(EPOCH)
+    known.judge("b1", (7, 1), place="10.0.0.1", answers=known.next_stamp(0), now=0)
+
+    assert Judgement.NEWS is known.judge("b1", (8, 1), place="10.0.0.1", answers=known.next_stamp(1), now=1)
+
+
+def test_a_second_node_is_named_for_as_long_as_it_is_heard():
+    """With both addresses."""
+    known = Acquaintances(EPOCH)
+    known.judge("b1", (7, 1), place="10.0.0.1", answers=known.next_stamp(0), now=0)
+    known.judge("b1", (8, 1), place="10.0.0.2", answers=known.next_stamp(0), now=1)
+
+    assert [("b1", "10.0.0.1", "10.0.0.2")] == list(known.rivals(ALIVE_NS))
+    assert () == known.rivals(ALIVE_NS + 1)
+
+
+def test_who_uses_this_nodes_name_is_told_from_what_it_said_itself():
+    """Its own hellos may be replayed to it; none of them has a later epoch."""
+    known = Acquaintances(EPOCH)
+    known.hear_own_name("a1", EPOCH, place="10.0.0.1", now=0)
+    known.hear_own_name("a1", EPOCH - 1, place="10.0.0.1", now=0)
+    assert () == known.rivals(0)
+
+    known.hear_own_name("a1", EPOCH + 1, place="10.0.0.2", now=0)
+    assert [("a1", "", "10.0.0.2")] == list(known.rivals(0))
+
+
+def test_under_another_epoch_this_process_begins_anew():
+    """What answers the one before proves nothing."""
+    known = Acquaintances(EPOCH)
+    asked = known.next_stamp(0)
+    known.renew(EPOCH + 5)
+
+    assert Judgement.UNPROVEN is known.judge("b1", (7, 1), answers=asked, now=1)
+    assert (EPOCH + 5, 1) == known.next_stamp(1)
 
 
 def test_memory_is_bounded():

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 
 from meshwatchd.adapters.storage.journal.checkpoint import dump
 from meshwatchd.core.diagnosis.pair_evidence import HEARD_HISTORY
+from meshwatchd.core.engine import Engine
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.snapshot import ForeignObject
 from meshwatchd.model.topology import Location
+from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, message, ready
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
 
@@ -234,3 +240,67 @@ def test_nodes_that_come_and_go_leave_nothing_behind():
         sizes.append(len(dump(bench.engine, at_ns=0, wall_ns=0)))
 
     assert max(sizes[12:]) - max(sizes[:12]) < 5000, "one of them took 2 000 bytes"
+
+
+NOON = 50 * SECOND
+COLLISIONS = (ForeignObject(what="rule 5460 lookup 100 protocol static", owner_protocol=4),)
+
+
+def _made(name, settings=None):
+    """An engine that has seen nothing."""
+    settings = settings or settings_for(name)
+    return Engine(settings=settings, node=NodeName(name), rng=random.Random(1), epoch=1, profiles=PROFILES)
+
+
+def _kinds(outputs):
+    return [type(output) for output in outputs]
+
+
+def test_with_a_collision_nothing_is_put_into_the_kernel():
+    """Somebody else's object sits where ours would go: said once, probed as in observe mode."""
+    engine = _made("a3")
+    snapshot = ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS))
+    outputs = engine.handle(snapshot, NOON)
+
+    assert [COLLISIONS[0].what] == [w for o in outputs if isinstance(o, out.CollisionFound) for w in o.what]
+    assert out.EnsureProvision not in _kinds(outputs)
+    assert [] == engine.handle(snapshot, NOON + 1)
+
+
+def test_a_collision_is_told_until_it_is_gone_and_then_the_node_acts():
+    """Whoever removes the stranger's rule need not restart anything."""
+    engine = _made("a3")
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOON)
+    held = engine.status(NOON, {})
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3")), NOON + SECOND)
+
+    assert (COLLISIONS[0].what,) == held.collisions
+    assert Severity.WARNING is held.severity
+    assert held.is_watching
+    assert out.EnsureProvision in _kinds(outputs)
+    assert () == engine.status(NOON + SECOND, {}).collisions
+
+
+def test_a_collision_is_nothing_to_a_node_that_observes():
+    """It would put nothing there."""
+    engine = _made("a3", settings_for("a3", mode=Mode.OBSERVE))
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOON)
+
+    assert () == engine.status(NOON, {}).collisions
+
+
+def test_with_a_collision_nobody_is_followed():
+    """A notice of its relay moves nothing on a node that must not act."""
+    engine = _made("a3")
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3", collisions=COLLISIONS)), NOON)
+    notice = ev.RequestReceived(
+        peer=NodeName("a2"),
+        layer=Layer.UNDERLAY,
+        path=0xFFFF,
+        flow=FlowClass.FRESH,
+        is_fresh_epoch=True,
+        banner=ev.Banner(),
+        coordination=message(ev.CoordinationKind.NOTICE, rank=2, target="a3"),
+    )
+
+    assert out.ApplySwitch not in _kinds(engine.handle(notice, NOON + SECOND))
