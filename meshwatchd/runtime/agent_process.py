@@ -132,7 +132,7 @@ class Agent:
             self._devices.is_ours,
             overrun=lambda reason: log.warning("netlink.overrun", reason=reason),
         )
-        self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns)
+        self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns, log=log)
         self._desk = OperatorDesk(self._send)
         self._late_discovery = LateDiscovery(settings, self._discover)
         duplicates = self._late_discovery.duplicates

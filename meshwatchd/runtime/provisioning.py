@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from meshwatchd.adapters.netlink import provision
+from meshwatchd.adapters.netlink.decode import normalise_prefix
 from meshwatchd.adapters.netlink.mirror import Lost
 from meshwatchd.adapters.netlink.ports import StandingKernel
 from meshwatchd.adapters.netlink.provision import Delta
@@ -28,6 +29,14 @@ RESTORE_WINDOW_NS = MINUTE
 NETWORKD_HINT = (
     "if systemd-networkd runs here, set ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in networkd.conf"
 )
+
+
+class Log(Protocol):
+    """The part of a logger that is used."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line of level warning."""
+        ...
 
 
 class StandbyDevices(Protocol):
@@ -81,12 +90,21 @@ class Standing:
         devices: makes and removes standby devices.
         settings: our protocol number and ranges.
         clock: nanoseconds, monotonic.
+        log: for objects that go although this process has not asked for them: an earlier one has left them behind, or
+            another program uses our protocol number.
     """
 
     def __init__(
-        self, kernel: StandingKernel, devices: StandbyDevices, settings: KernelSettings, clock: Callable[[], int]
+        self,
+        kernel: StandingKernel,
+        devices: StandbyDevices,
+        settings: KernelSettings,
+        clock: Callable[[], int],
+        *,
+        log: Log,
     ) -> None:
         self._kernel = kernel
+        self._log = log
         self._devices = devices
         self._settings = settings
         self._budget = RestoreBudget(clock)
@@ -95,10 +113,21 @@ class Standing:
 
     async def ensure(self, wanted: Provision) -> Provisioned:
         """Make the kernel equal to a Provision: links, then routes, then rules, then what is left over goes."""
-        self._wanted = wanted
+        former, self._wanted = self._wanted, wanted
         self._budget.clear()
         errors = [line for link in wanted.links for line in await self._ensure_link(link)]
-        errors += await provision.apply(wanted, self._kernel, self._settings, await self._device_names())
+
+        def tell(delta: Delta) -> None:
+            known = () if former is None else former.rules
+            rules = [f"rule {rule.render()}" for rule in delta.delete_rules if rule not in known]
+            places = set() if former is None else {(normalise_prefix(each.dst), each.table) for each in former.routes}
+            routes = [each.text for each in delta.delete_routes if (each.dst, each.table) not in places]
+            if rules or routes:
+                reason = "marked as ours and not wanted; if another program did it, change kernel.protocol"
+                self._log.warning("provision.removes", what=(*rules, *routes), reason=reason)
+
+        names = await self._device_names()
+        errors += await provision.apply(wanted, self._kernel, self._settings, names, removing=tell)
         kept = {*(link.device for link in wanted.links), *wanted.kept_devices}
         for device in self._devices.recorded():
             if device not in kept and not errors:

@@ -118,7 +118,7 @@ def test_beside_a_priority_or_table_of_somebody_else_a_node_only_watches(lab, tm
         gone()
         stack.pop_all()
         wait_until(lambda: marks.marked(place), timeout_s=READY_S, what="what b2 puts in place")
-        assert not told("collisions")
+        wait_until(lambda: not told("collisions"), timeout_s=READY_S, what="the status")
         daemons.stop()
         assert [0] == [swept.returncode for swept in daemons.sweep()]
 

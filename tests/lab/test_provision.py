@@ -17,6 +17,7 @@ from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.adapters.wireguard.identity import load_private_key, public_key
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
 from meshwatchd.model.settings import KernelSettings, MeshSettings, StandbySettings
+from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.provisioning import Standing
 from tests.support.throwaway import nodes
 
@@ -78,7 +79,11 @@ async def with_standing(node, work):
     """Run `work(standing, devices, kernel)` as a freshly started daemon would."""
     async with Kernel(117) as kernel:
         devices = Devices(kernel, standby(node.state_dir), node.state_dir)
-        return await work(Standing(kernel, devices, KernelSettings(), time.monotonic_ns), devices, kernel)
+        return await work(
+            Standing(kernel, devices, KernelSettings(), time.monotonic_ns, log=make_log("json", level="error")),
+            devices,
+            kernel,
+        )
 
 
 def provision(node, wanted=WANTED):

@@ -92,7 +92,12 @@ def is_our_route(record: RouteRecord, settings: KernelSettings) -> bool:
 
 
 async def apply(
-    provision: Provision, kernel: RoutingKernel, settings: KernelSettings, devices: Mapping[int, str]
+    provision: Provision,
+    kernel: RoutingKernel,
+    settings: KernelSettings,
+    devices: Mapping[int, str],
+    *,
+    removing: Callable[[Delta], None],
 ) -> list[str]:
     """Make routes and rules equal to the Provision, then read them back.
 
@@ -101,6 +106,7 @@ async def apply(
         kernel: where.
         settings: our protocol number and ranges.
         devices: device names by interface index.
+        removing: is told what will be changed before anything is.
 
     Returns:
         one line for each thing that could not be done; empty when the kernel is in sync.
@@ -109,6 +115,7 @@ async def apply(
         delta = compare(provision, await kernel.rules(), await kernel.marked_routes(devices), settings)
         if delta.is_empty():
             return []
+        removing(delta)
         errors = await carry_out(delta, kernel, devices)
         left = compare(provision, await kernel.rules(), await kernel.marked_routes(devices), settings)
     except KernelError as error:

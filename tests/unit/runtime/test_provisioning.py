@@ -58,7 +58,14 @@ class World:
         self.kernel = FakeKernel("eth0")
         self.devices = FakeDevices(self.kernel)
         self.now_ns = 0
-        self.standing = Standing(self.kernel, self.devices, KernelSettings(), lambda: self.now_ns)
+        self.removed: list[tuple[int, tuple[str, ...]]] = []
+        self.standing = Standing(self.kernel, self.devices, KernelSettings(), lambda: self.now_ns, log=self)
+
+    def warning(self, event, **fields):
+        """As a logger: what is told to go, and how many rules there are at that moment."""
+        assert "provision.removes" == event
+        assert "kernel.protocol" in fields["reason"]
+        self.removed.append((len(self.kernel.held_rules), fields["what"]))
 
     def ensure(self, wanted=WANTED):
         """Ask for a Provision."""
@@ -88,6 +95,27 @@ def test_a_device_that_is_not_wanted_any_more_goes_last():
 
     assert world.ensure(Provision()).is_complete
     assert "delete device mw0" == world.kernel.operations[-1]
+
+
+def test_what_nobody_here_asked_for_is_told_before_it_goes():
+    """An earlier process may have left it, or another program uses our number: what was there can be read again."""
+    world = World()
+    stranger, strange_route = Rule(priority=5401, table=7798), Route(dst="10.99.0.0/16", table=7702, dev="eth0")
+    asyncio.run(world.kernel.add_rule(stranger))
+    asyncio.run(world.kernel.add_route(strange_route, 2))
+
+    assert world.ensure().is_complete
+    assert [(1, (f"rule {stranger.render()}", f"route {strange_route.render()}"))] == world.removed
+    assert stranger not in [record.rule for record in world.kernel.held_rules]
+
+
+def test_what_this_process_has_asked_for_goes_without_a_word():
+    """The mesh has changed."""
+    world = World()
+    world.ensure()
+    world.ensure(Provision())
+
+    assert [] == world.removed
 
 
 def test_a_link_that_cannot_be_made_is_reported_with_what_hangs_on_it():

@@ -16,7 +16,7 @@ WANTED = Provision(routes=(OUT, IN), rules=(DELIVERY,))
 
 def provision(kernel, wanted=WANTED):
     """Provision a fake kernel; returns the errors."""
-    return asyncio.run(apply(wanted, kernel, SETTINGS, DEVICES))
+    return asyncio.run(apply(wanted, kernel, SETTINGS, DEVICES, removing=lambda _delta: None))
 
 
 def test_an_empty_kernel_gets_everything_routes_first():
@@ -108,7 +108,7 @@ def test_a_route_into_a_missing_device_names_the_device():
     """The kernel would only say that something is invalid."""
     kernel = FakeKernel("eth0")
 
-    errors = asyncio.run(apply(WANTED, kernel, SETTINGS, {2: "eth0"}))
+    errors = asyncio.run(apply(WANTED, kernel, SETTINGS, {2: "eth0"}, removing=lambda _delta: None))
 
     assert [f"add route {OUT.render()}: there is no device mw0"] == errors
 
