@@ -170,7 +170,7 @@ class Engine:
             case ev.AgentLost():
                 self.takeover.is_agent_new = True
                 self.state.findings.agent_lost()
-                yield AgentRestarted(exit_status=event.exit_status)
+                yield AgentRestarted(exit_status=event.exit_status, silent_ns=event.silent_ns)
             case ev.OperatorRequested():
                 yield from answer(self.state, event, now)
             case SizeAnswered():

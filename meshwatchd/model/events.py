@@ -279,9 +279,15 @@ class MeshStirred(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
 
 
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """The agent process is gone; the runtime restarts it."""
+    """The agent process is gone; the runtime restarts it.
+
+    Attributes:
+        exit_status: its code, or minus the signal that killed it.
+        silent_ns: how long it had left the engine's pings unanswered, where the engine killed it for that; else 0.
+    """
 
     exit_status: int
+    silent_ns: int = 0
 
 
 class OperatorVerb(StrEnum):

@@ -51,13 +51,17 @@ class OperatorReplyFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="f
     reply: ReplyOperator
 
 
+class PingFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine asks whether the agent's loop goes round; an AliveFrame is the answer."""
+
+
 class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """What the next process of this node has to know."""
 
     state: PolicyState
 
 
-ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame
+ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame | PingFrame
 
 
 AgentEvent = (
@@ -81,7 +85,7 @@ class EventFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
 
 
 class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
-    """The agent's loop has gone round; the watchdog is fed only while these arrive."""
+    """The answer to a PingFrame: the agent's loop goes round."""
 
 
 ToEngine = EventFrame | AliveFrame

@@ -382,9 +382,10 @@ class ClockStalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", 
 
 
 class AgentRestarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The agent process died and was started again."""
+    """The agent process died, or was killed for its silence, and was started again; see AgentLost."""
 
     exit_status: int
+    silent_ns: int = 0
 
 
 class ConfigReloaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, deque
-from typing import Final
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.process import read_usage
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, EventFrame, StatusFrame, ToAgent
+from meshwatchd.model.frames import AliveFrame, EventFrame, PingFrame, StatusFrame, ToAgent
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.heartbeat import PATIENCE, Heartbeat, Patience
 from meshwatchd.runtime.link import EngineEnd, LinkClosedError, Outbox, engine_end
 from meshwatchd.runtime.supervise import Spawn, Supervisor
-
-ALIVE_NS: Final = 5_000_000_000
-"""An agent whose loop has not gone round for so long is stuck, and the watchdog is to know."""
 
 
 class AgentLink:
@@ -24,18 +22,28 @@ class AgentLink:
     Args:
         spawn: starts an agent.
         poller, counters, inbox: shared with the loop; the end of an agent is an event.
+        patience: with an agent that does not answer; then it is killed, and another one started.
 
     Attributes:
         has_reported: a complete dump of the kernel has arrived from some agent.
     """
 
-    def __init__(self, *, spawn: Spawn, poller: Poller, counters: Counter[str], inbox: deque[Event]) -> None:
+    def __init__(
+        self,
+        *,
+        spawn: Spawn,
+        poller: Poller,
+        counters: Counter[str],
+        inbox: deque[Event],
+        patience: Patience = PATIENCE,
+    ) -> None:
         self._poller, self._counters, self._inbox = poller, counters, inbox
         self._outbox = Outbox(counters)
         self._link: EngineEnd | None = None
         self._is_readable = False
         self._is_writing = False
-        self._alive_ns: int | None = None
+        self._patience = patience
+        self._heartbeat = Heartbeat(patience, 0)
         self.has_reported = False
         self._supervisor = Supervisor(spawn=spawn, poller=poller, on_start=self._connect, on_exit=self._lost)
 
@@ -66,22 +74,25 @@ class AgentLink:
                         events.append(frame.event)
                         self.has_reported |= isinstance(frame.event, SnapshotReceived)
                     case AliveFrame():
-                        self._alive_ns = monotonic_ns()
+                        self._heartbeat.answered()
         except LinkClosedError:
             self._disconnect()
         return events
 
-    def is_alive(self, now_ns: int) -> bool:
-        """Whether the agent's loop has gone round lately."""
-        return self._alive_ns is not None and now_ns - self._alive_ns <= ALIVE_NS
-
     def deadline(self) -> int | None:
-        """When a new agent is to be started."""
-        return self._supervisor.deadline()
+        """When a new agent is to be started, or the one that runs to be asked for an answer."""
+        return self._supervisor.deadline() if self._supervisor.pid is None else self._heartbeat.due_ns
 
     def advance(self, now_ns: int) -> None:
-        """Start an agent if one is due."""
+        """Start an agent if one is due; kill one that hangs, also one that has closed its link and does not end."""
         self._supervisor.advance(now_ns)
+        pid = self._supervisor.pid
+        if pid is None or now_ns < self._heartbeat.due_ns:
+            return
+        if self._heartbeat.look(now_ns, read_usage(pid)):
+            self.send(PingFrame())
+        elif self._heartbeat.is_hung:
+            self._supervisor.kill()
 
     def stop(self) -> None:
         """Tell the agent to end, by closing the link, and wait for it."""
@@ -92,6 +103,7 @@ class AgentLink:
 
     def _connect(self, end: socket.socket) -> None:
         self._disconnect()
+        self._heartbeat = Heartbeat(self._patience, monotonic_ns())
         self._link = engine_end(end, self._counters, self._outbox)
         self._poller.add(self._link.fileno(), self._on_ready)
         self._link.flush()
@@ -106,7 +118,8 @@ class AgentLink:
 
     def _lost(self, status: int) -> None:
         self._counters["agent-exits"] += 1
-        self._inbox.append(AgentLost(exit_status=status))
+        silent_ns = self._heartbeat.silent_ns if self._heartbeat.is_hung else 0
+        self._inbox.append(AgentLost(exit_status=status, silent_ns=silent_ns))
 
     def _on_ready(self, _fd: int) -> None:
         self._is_readable = True

@@ -51,6 +51,7 @@ from meshwatchd.model.frames import (
     EventFrame,
     FactFrame,
     OperatorReplyFrame,
+    PingFrame,
     ProvisionFrame,
     RepairFrame,
     StateFrame,
@@ -79,7 +80,7 @@ from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
 from meshwatchd.wire.auth import MeshSecret
 
-ALIVE_INTERVAL_S = 1.0
+RETRY_S = 1.0
 QUIET_S, LIMIT_S = 0.05, 0.5
 """Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all, when nothing has changed
 for a moment or the limit is reached."""
@@ -215,7 +216,6 @@ class Agent:
         self._restore_state()
         await self._show_kernel()
         duties = (
-            self._stay_alive(),
             self._watch(),
             self._report_losses(),
             self._report_stirs(),
@@ -292,6 +292,8 @@ class Agent:
                 self._care.underlay.note(status)
                 if self._discovery is not None:
                     self._discovery.confess(status)
+            case PingFrame():
+                self._send_frame(AliveFrame())
             case RepairFrame(command=repair):
                 self._auditor.ask(repair)
             case OperatorReplyFrame(reply=reply):
@@ -324,11 +326,6 @@ class Agent:
 
     # --- duties ---
 
-    async def _stay_alive(self) -> None:
-        while True:
-            self._send_frame(AliveFrame())
-            await asyncio.sleep(ALIVE_INTERVAL_S)
-
     async def _watch(self) -> None:
         """Send a snapshot whenever the kernel has changed, and look anew where the mirror has doubts."""
         while True:
@@ -343,7 +340,7 @@ class Agent:
             except MeshwatchError as error:
                 self._log.warning("snapshot.failed", error=str(error))
                 self._mirror.is_dirty.set()
-                await asyncio.sleep(ALIVE_INTERVAL_S)
+                await asyncio.sleep(RETRY_S)
 
     async def _show_kernel(self) -> None:
         """Send a snapshot if it tells anything new; what may be missing of our own is looked at again."""

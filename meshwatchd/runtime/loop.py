@@ -262,7 +262,8 @@ class Loop:
             self._measure_load(now_ns)
             self._effects.retry()
             self._keep_journal(now_ns)
-            if self._agent.is_alive(now_ns) and self._housekeepings % 2 == 0:
+            # For the engine alone: an agent that hangs is replaced, and costs no probe.
+            if self._is_ready and self._housekeepings % 2 == 0:
                 self._notify("WATCHDOG=1")
             if self._housekeepings % YOUNG_EVERY == 0:
                 collect_young()

@@ -1,4 +1,4 @@
-"""Keeps the agent alive: starts it, notices its end, starts it again.
+"""Keeps the agent alive: starts it, notices its end, starts it again, ever more seldom where it does not last.
 
 The agent is spawned, not forked: a fork of the engine would carry its memory and its locked schedule along.
 Its end is read from a pidfd in the engine's own epoll, so there is no signal handler and no waiting.
@@ -17,11 +17,14 @@ from typing import Final
 
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.runtime import link
+from meshwatchd.runtime.stderr import say
 
 BACKOFF_FIRST_NS: Final = 200_000_000
-BACKOFF_LAST_NS: Final = 5_000_000_000
-STEADY_NS: Final = 30_000_000_000
-"""An agent that lived so long was healthy: its end starts a new series of attempts."""
+BACKOFF_LAST_NS: Final = 30_000_000_000
+"""A start costs a second of CPU time; this is what an agent that never lasts may cost."""
+STEADY_NS: Final = 60_000_000_000
+"""An agent that lived so long was healthy: its end starts a new series of attempts. One that hangs from its start is
+killed before (heartbeat.Patience)."""
 STOP_GRACE_NS: Final = 3_000_000_000
 """What the agent has for its last log lines; systemd's own limit is far behind."""
 
@@ -105,6 +108,10 @@ class Supervisor:
         if self._due_ns is not None and self._due_ns <= now_ns:
             self._start(now_ns)
 
+    def kill(self) -> None:
+        """End an agent that hangs; its end is noticed like any other."""
+        signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
     def stop(self) -> None:
         """Wait for the agent, whose link is closed by now, to end; end it if it does not."""
         self._due_ns = None
@@ -148,7 +155,12 @@ class Supervisor:
         self._on_exit(os.waitstatus_to_exitcode(status))
 
     def _postpone(self, now_ns: int) -> None:
-        self._backoff_ns = min(max(2 * self._backoff_ns, BACKOFF_FIRST_NS), BACKOFF_LAST_NS)
+        before_ns = self._backoff_ns
+        self._backoff_ns = min(max(2 * before_ns, BACKOFF_FIRST_NS), BACKOFF_LAST_NS)
+        if before_ns < self._backoff_ns == BACKOFF_LAST_NS:
+            # Once a series, and here: there may be no agent to log it.
+            pause_s, remedy = BACKOFF_LAST_NS // 1_000_000_000, "probing goes on; see agent.restarted, agent.failed"
+            say("agent.failing", level="error", pause_s=pause_s, remedy=remedy)
         self._due_ns = now_ns + self._backoff_ns
 
     def _is_ended_within(self, grace_ns: int | None) -> bool:

@@ -59,10 +59,6 @@ class NoAgent:
         """Nothing comes."""
         return []
 
-    def is_alive(self, now_ns: int) -> bool:
-        """Never asked for its watchdog."""
-        return now_ns < 0
-
     def deadline(self) -> int | None:
         """Nothing to wait for."""
         return None

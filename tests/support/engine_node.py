@@ -19,29 +19,36 @@ from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
+from meshwatchd.runtime.heartbeat import PATIENCE, Patience
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.runtime.supervise import LINK_FD, Spawn
 from tests.support.fake_engine import FakeEngine
 from tests.support.packet_node import NAMES, SECRET, PacketNode, free_port, plan
 
 REPORTING_AGENT = """
-import socket
+import select
+import signal
 from collections import Counter
 from meshwatchd.model.events import SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, EventFrame
+from meshwatchd.model.frames import AliveFrame, EventFrame, PingFrame
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.runtime.link import LinkClosedError, agent_end
+def spin(*_):
+    while True:
+        pass
+signal.signal(signal.SIGUSR1, spin)
 end = agent_end(3, Counter())
-end.send(AliveFrame())
 end.send(EventFrame(event=SnapshotReceived(snapshot=Snapshot())))
-end._socket.setblocking(True)
 try:
     while True:
-        end.receive()
+        select.select([end], [], [])
+        for frame in end.receive():
+            if isinstance(frame, PingFrame):
+                end.send(AliveFrame())
 except LinkClosedError:
     pass
 """
-"""An agent that reports an empty kernel and then listens until the engine goes."""
+"""An agent that reports an empty kernel and then answers pings until the engine goes. It spins after SIGUSR1."""
 
 
 NO_STAMP = StampSettings()
@@ -88,7 +95,13 @@ class EngineNode:
         peer: b1.
     """
 
-    def __init__(self, spawn: Spawn, stamp: StampSettings = NO_STAMP, stamp_key: bytes | None = None) -> None:
+    def __init__(
+        self,
+        spawn: Spawn,
+        stamp: StampSettings = NO_STAMP,
+        stamp_key: bytes | None = None,
+        patience: Patience = PATIENCE,
+    ) -> None:
         self.poller = Poller()
         self.counters: Counter[str] = Counter()
         self.inbox: deque[Event] = deque()
@@ -99,7 +112,9 @@ class EngineNode:
         port = free_port()
         self.peer.reflector.listen((port,))
         self.core = FakeEngine(plans=(plan(port),))
-        self.agent = AgentLink(spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox)
+        self.agent = AgentLink(
+            spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox, patience=patience
+        )
         self.effects = Effects(
             settings=settings(stamp),
             secrets=(SECRET,),
@@ -154,10 +169,14 @@ class EngineNode:
 
 @contextmanager
 def engine_node(
-    spawn: Spawn = no_agent, *, stamp: StampSettings = NO_STAMP, stamp_key: bytes | None = None
+    spawn: Spawn = no_agent,
+    *,
+    stamp: StampSettings = NO_STAMP,
+    stamp_key: bytes | None = None,
+    patience: Patience = PATIENCE,
 ) -> Iterator[EngineNode]:
     """An engine that is closed at the end."""
-    node = EngineNode(spawn, stamp, stamp_key)
+    node = EngineNode(spawn, stamp, stamp_key, patience)
     try:
         yield node
     finally:

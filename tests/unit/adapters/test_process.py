@@ -5,15 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from meshwatchd.adapters.process import (
     WANTED_FILES,
     InstanceLock,
+    Usage,
     _clean_file_mappings,
     collect_young,
     go_realtime,
@@ -21,6 +24,7 @@ from meshwatchd.adapters.process import (
     lock_memory,
     next_epoch,
     raise_file_limit,
+    read_usage,
     release_memory,
     settle_memory,
 )
@@ -192,3 +196,38 @@ def test_released_and_locked_memory_still_works():
     assert (0, "") == (done.returncode, done.stderr)
     assert callable(release_memory)
     assert callable(lock_memory)
+
+
+def _becomes(pid: int, is_so: Callable[[Usage], bool]) -> Usage:
+    """What is read of a process when it is so; fails after ten seconds."""
+    limit_s = time.monotonic() + 10
+    while not is_so(usage := read_usage(pid)):
+        assert time.monotonic() < limit_s, usage
+    return usage
+
+
+def test_a_process_that_spins_is_runnable_and_one_that_is_stopped_is_not():
+    """The CPU time of what has not been waited for can be read to the end."""
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before = _becomes(child.pid, lambda usage: usage.is_runnable)
+        _becomes(child.pid, lambda usage: usage.used_ns > before.used_ns + 50_000_000)
+        child.send_signal(signal.SIGSTOP)
+        stopped = _becomes(child.pid, lambda usage: not usage.is_runnable)
+        assert stopped == read_usage(child.pid)
+        child.kill()
+        _becomes(child.pid, lambda usage: usage == stopped)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_is_runnable_while_one_of_its_threads_is():
+    """The main thread waits for the interpreter's lock, which a thread without a CPU has."""
+    spin = "import threading; threading.Thread(target=lambda: sum(iter(int, 1)), daemon=True).start()"
+    child = subprocess.Popen([sys.executable, "-c", f"{spin}; threading.Event().wait()"])
+    try:
+        _becomes(child.pid, lambda usage: usage.is_runnable and usage.used_ns > 300_000_000)
+    finally:
+        child.kill()
+        child.wait()

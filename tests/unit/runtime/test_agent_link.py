@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
+import pytest
+
 from meshwatchd.adapters.clock import monotonic_ns
-from meshwatchd.model.events import AgentLost, ObjectLost, SnapshotReceived
+from meshwatchd.model.events import AgentLost, Event, ObjectLost, ReplyReceived, SnapshotReceived
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.outputs import DaemonReady, ObjectReasserted
-from meshwatchd.runtime.agent_link import ALIVE_NS
+from meshwatchd.model.settings import MS
+from meshwatchd.runtime.heartbeat import Patience
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.pump import pump
 
@@ -60,20 +66,45 @@ def test_more_than_the_socket_holds_is_written_when_there_is_room():
         assert 0 == node.counters["link-facts-dropped"]
 
 
-def test_agent_is_alive_while_it_says_so():
-    """Its word holds for five seconds."""
-    with engine_node(python_agent(REPORTING_AGENT)) as node:
-        now_ns = monotonic_ns()
-        assert not node.agent.is_alive(now_ns)
-        node.agent.advance(now_ns)
-        events = []
+def test_an_agent_that_closes_its_link_and_does_not_end_is_killed():
+    """Nobody can ask it any more, and it has what the next one needs."""
+    script = "import os, time; os.close(3); time.sleep(60)"
+    with engine_node(python_agent(script), patience=Patience(first_ns=500 * MS, later_ns=500 * MS)) as node:
+        node.agent.advance(monotonic_ns())
+        due_ns = node.agent.deadline()
 
-        def has_reported() -> bool:
-            events.extend(node.agent.receive())
-            return node.agent.has_reported
+        def is_over() -> bool:
+            node.agent.receive()
+            node.agent.advance(monotonic_ns())
+            return bool(node.inbox)
 
-        pump(node.poller, has_reported)
+        pump(node.poller, is_over)
 
-        assert [SnapshotReceived] == [type(event) for event in events]
-        assert node.agent.is_alive(monotonic_ns())
-        assert not node.agent.is_alive(monotonic_ns() + ALIVE_NS + 1)
+        assert due_ns is not None
+        [lost] = node.inbox
+        assert isinstance(lost, AgentLost)
+        assert (-9, True) == (lost.exit_status, lost.silent_ns >= 500 * MS)
+
+
+@pytest.mark.parametrize("cause", [signal.SIGSTOP, signal.SIGUSR1])
+def test_a_hung_agent_is_replaced_while_the_engine_probes_on(cause):
+    """Stopped, or spinning: no probe is missed, systemd hears of a healthy engine, and another agent reports."""
+    with engine_node(python_agent(REPORTING_AGENT), patience=Patience(later_ns=400 * MS)) as node:
+        answered: list[int] = []
+
+        def hang_once(event: Event, _now: int) -> None:
+            if isinstance(event, SnapshotReceived) and not answered:
+                answered.append(len(node.core.seen(ReplyReceived)))
+                pid = node.agent._supervisor.pid
+                assert pid is not None
+                os.kill(pid, cause)
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(SnapshotReceived)) == 2 and "WATCHDOG=1" in node.notices, hang_once)
+
+        [lost] = node.core.seen(AgentLost)
+        assert isinstance(lost, AgentLost)
+        assert (-9, True) == (lost.exit_status, lost.silent_ns >= 400 * MS)
+        assert 1 == node.counters["agent-exits"]
+        assert "WATCHDOG=1" in node.notices
+        assert len(node.core.seen(ReplyReceived)) > answered[0] + 20

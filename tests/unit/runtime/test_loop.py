@@ -191,7 +191,7 @@ def test_probe_that_could_not_leave_is_told_before_the_loop_rests():
 
 
 def test_systemd_is_told_when_the_first_snapshot_was_handled():
-    """READY comes after the core has seen the kernel, WATCHDOG while both processes go round, STOPPING at the end."""
+    """READY comes after the core has seen the kernel, WATCHDOG while the loop goes round, STOPPING at the end."""
     with engine_node(python_agent(REPORTING_AGENT)) as node:
         node.core.plans = ()
         seen_first: list[str] = []
@@ -264,7 +264,7 @@ def test_signals_stop_the_loop_and_hangup_does_not():
 
 def test_death_of_the_agent_is_told_and_it_is_started_again():
     """The core hears AgentLost with the status, and the next agent reports again."""
-    dying = REPORTING_AGENT.split("end._socket")[0] + "raise SystemExit(3)"
+    dying = REPORTING_AGENT.split("try:")[0] + "raise SystemExit(3)"
     with engine_node(python_agent(dying)) as node:
         node.run_until(lambda: len(node.core.seen(SnapshotReceived)) >= 2)
 

@@ -72,17 +72,18 @@ def test_agent_killed_by_a_signal_is_told_as_such(watch):
     assert watched.supervisor.pid is None
 
 
-def test_restarts_are_put_off_longer_each_time(watch):
-    """0.2 s, doubled, at most 5 s; also for an agent that cannot be started at all."""
+def test_restarts_are_put_off_longer_each_time(watch, capfd):
+    """0.2 s, doubled, at most 30 s; also for an agent that cannot be started at all. Said once, in the end."""
     watched = watch(no_agent)
     now_ns, waits = monotonic_ns(), []
-    for _ in range(7):
+    for _ in range(11):
         watched.supervisor.advance(now_ns)
         due_ns = watched.supervisor.deadline()
         waits.append(due_ns - now_ns)
         now_ns = due_ns
 
-    assert [min(BACKOFF_FIRST_NS << attempt, BACKOFF_LAST_NS) for attempt in range(7)] == waits
+    assert [min(BACKOFF_FIRST_NS << attempt, BACKOFF_LAST_NS) for attempt in range(11)] == waits
+    assert 1 == capfd.readouterr().err.count("agent.failing")
     assert [] == watched.links
 
 
