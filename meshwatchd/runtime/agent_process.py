@@ -30,6 +30,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
@@ -152,6 +153,9 @@ class Agent:
         self._tunnel_watch = TunnelWatch()
         self._tunnels = self._watch_tunnels()
         self._state_file = StateFile(Path(settings.daemon.state_dir))
+        self._state_writer = BackgroundWriter(
+            self._state_file.save, lambda problem: log.warning("state.unwritten", error=problem)
+        )
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
@@ -204,6 +208,7 @@ class Agent:
         finally:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
+            await self._state_writer.close()
             self._mirror.close()
             self._dumper.close()
             self._lookups.close()
@@ -299,8 +304,7 @@ class Agent:
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
             case StateFrame(state=state):
-                if problem := self._state_file.save(state):
-                    self._log.warning("state.unwritten", error=problem)
+                self._state_writer.keep(state)
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
                 self._prover.take(fact)
@@ -425,14 +429,10 @@ class Agent:
             self._has_work.set()
 
     def _watch_tunnels(self) -> TunnelPoll:
-        def device() -> str:
-            mesh = None if self._discovery is None else self._discovery.mesh
-            return (mesh or self._settings.mesh).wireguard_device
-
         return TunnelPoll(
             Surroundings(
                 links=lambda: () if self._snapshot is None else self._snapshot.links,
-                device=device,
+                device=lambda: ((self._discovery and self._discovery.mesh) or self._settings.mesh).wireguard_device,
                 is_calm=lambda: self._status is None or self._status.is_calm,
                 observed=self._take_tunnels,
                 changed=self._mirror.is_dirty.set,

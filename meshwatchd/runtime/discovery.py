@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
 from meshwatchd.adapters.process import next_epoch
 from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.hello_schedule import Pace
@@ -141,6 +143,9 @@ class Discovery:
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
         self._is_unsaved = False
+        self._writer = BackgroundWriter(
+            functools.partial(mesh_file.save, self._folder), functools.partial(self._remarks.complain, self._node)
+        )
         self._saved_ns = self._clocks.monotonic_ns()
 
     # --- what others ask ---
@@ -224,11 +229,12 @@ class Discovery:
             while True:
                 await self._pause()
                 self._turn()
-                await self._save_if_due()
+                self._save_if_due()
         finally:
             self._port.close()
             if self._is_unsaved:
-                mesh_file.save(self._folder, self._to_keep(self._clocks.monotonic_ns()))
+                self._writer.keep(self._to_keep(self._clocks.monotonic_ns()))
+            await self._writer.close()
 
     async def _pause(self) -> None:
         """Until something is due or has happened."""
@@ -463,16 +469,13 @@ class Discovery:
             if peer.hello is not None and not complaint(peer.hello):
                 self._roster.restore(peer.hello, now - max(0, kept.saved_ns - peer.heard_ns))
 
-    async def _save_if_due(self) -> None:
+    def _save_if_due(self) -> None:
         now = self._clocks.monotonic_ns()
         age_ns = now - self._saved_ns
         if age_ns < SAVE_GAP_NS or not (self._is_unsaved or age_ns >= SAVE_ANYWAY_NS):
             return
         self._is_unsaved, self._saved_ns = False, now
-        # A slow disk holds up neither hellos nor the mirror.
-        problem = await asyncio.to_thread(mesh_file.save, self._folder, self._to_keep(now))
-        if problem:
-            self._remarks.complain(self._node, problem)
+        self._writer.keep(self._to_keep(now))
 
     def _to_keep(self, now: int) -> mesh_file.Kept:
         wall_ns = self._clocks.wall_ns()

@@ -3,6 +3,7 @@ import base64
 import os
 import time
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,9 +11,18 @@ import pytest
 from meshwatchd.adapters.netlink.monitor import Overrun
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.faults import Severity
-from meshwatchd.model.frames import EventFrame, FactFrame, OperatorReplyFrame, StatusFrame
+from meshwatchd.model.frames import (
+    AliveFrame,
+    EventFrame,
+    FactFrame,
+    OperatorReplyFrame,
+    PingFrame,
+    StateFrame,
+    StatusFrame,
+)
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import AgentRestarted, ConfigReloaded, ReplyOperator, VerdictChanged
+from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
@@ -117,6 +127,27 @@ def test_facts_become_events(settings):
     (event,) = with_agent(settings, scenario)
 
     assert ("agent.restarted", -9) == (event["event"], event["exit_status"])
+
+
+def test_a_disk_that_hangs_does_not_keep_the_agent_from_answering(settings):
+    """A pipe in the place of the file that is to be written: opening it takes until somebody reads."""
+    folder = Path(settings.daemon.state_dir)
+    folder.mkdir()
+    os.mkfifo(folder / "policy.new")
+
+    async def scenario(agent, engine):
+        agent._take(StateFrame(state=PolicyState()))
+        agent._take(PingFrame())
+        answers = engine.receive()
+        with (folder / "policy.new").open("rb") as disk:
+            written = await asyncio.to_thread(disk.read)
+            await agent._state_writer.close()
+        return answers, written
+
+    answers, written = with_agent(settings, scenario)
+
+    assert [AliveFrame()] == answers
+    assert b'"version":1' in written
 
 
 def test_an_operators_request_goes_to_the_engine_and_its_answer_back(settings):
