@@ -7,6 +7,8 @@ import fcntl
 import gc
 import os
 import resource
+import select
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,11 @@ WANTED_FILES: Final = 8192
 """Each outstanding fresh probe is an open socket, and the usual soft limit is 1024."""
 
 LOCK_NAME: Final = "engine.lock"
+AGENT_LOCK_NAME: Final = "agent.lock"
 """In the runtime directory."""
+GRACE_S: Final = 3.0
+"""What a process has to end by itself, and again to end once it was killed."""
+_LOOK_S: Final = 0.02
 _LOCK_MODE: Final = 0o640
 
 _MADV_DONTNEED: Final = 4
@@ -118,7 +124,7 @@ def collect_young() -> None:
 
 
 class InstanceLock:
-    """One engine for each runtime directory: a file, locked while its process lives, with the pid in it."""
+    """One process of a kind for each runtime directory: a file, locked while it lives, with its pid in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -145,6 +151,36 @@ class InstanceLock:
         os.write(fd, b"%d\n" % os.getpid())
         self._fd = fd
         return None
+
+    def take_over(self, grace_s: float = GRACE_S) -> int | None:
+        """Lock the file for the one process that may have it: another one that does not end in time is killed.
+
+        Returns:
+            The pid of the process that was killed, if any. One that does not even end then keeps the lock.
+
+        Raises:
+            OSError: as `acquire`.
+        """
+        limit_s = time.monotonic() + grace_s
+        while (holder := self.acquire()) is not None and time.monotonic() < limit_s:
+            time.sleep(_LOOK_S)
+        if not holder:
+            return None
+        try:
+            pidfd = os.pidfd_open(holder)
+        except ProcessLookupError:
+            self.acquire()
+            return None
+        try:
+            # A process that has the lock still is the one that wrote its pid: the number was not given to another.
+            if self.acquire() != holder:
+                return None
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            select.select([pidfd], [], [], GRACE_S)
+        finally:
+            os.close(pidfd)
+        self.acquire()
+        return holder
 
     def release(self) -> None:
         """Unlock it. The file stays: removing it would let two processes lock two files of one name."""

@@ -78,6 +78,7 @@ from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.sinks import Log, Sinks
+from meshwatchd.runtime.supervise import succeed
 from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
 from meshwatchd.wire.auth import MeshSecret
 
@@ -477,6 +478,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(boot, Refusal):
         sys.stderr.write(f"{boot.reason}\n")
         return EXIT_FAILURE
+    succeed(Path(boot.settings.daemon.runtime_dir))
     return asyncio.run(_run(boot, options.link_fd))
 
 

@@ -13,9 +13,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.process import AGENT_LOCK_NAME, InstanceLock
 from meshwatchd.runtime import link
 from meshwatchd.runtime.stderr import say
 
@@ -65,6 +67,17 @@ LINK_FD: Final = 3
 
 BOOT_FD: Final = 4
 """What the agent runs on."""
+
+
+def succeed(runtime_dir: Path) -> None:
+    """Become the agent of this node, in an agent's own process, before it opens anything.
+
+    An engine that was killed leaves its agent, which nobody watches and which may hang: its sockets and ports are its
+    successor's, of which there is one, since there is one engine.
+    """
+    killed = InstanceLock(runtime_dir / AGENT_LOCK_NAME).take_over()
+    if killed is not None:
+        say("agent.killed", pid=killed, reason="the agent of an earlier engine did not end")
 
 
 class Supervisor:

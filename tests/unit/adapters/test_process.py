@@ -53,6 +53,51 @@ def test_lock_of_a_dead_process_is_free(tmp_path):
     lock.release()
 
 
+HOLDER = """
+import pathlib, sys, time
+from meshwatchd.adapters.process import InstanceLock
+lock = InstanceLock(pathlib.Path(sys.argv[1]))
+assert lock.acquire() is None
+print("has it", flush=True)
+sys.stdin.read()
+"""
+"""Keeps a lock until its standard input ends."""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that has the lock."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "agent.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "has it\n" == process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_lock_is_taken_over_from_a_process_that_hangs(tmp_path, holder):
+    """It is stopped, so it would have its sockets for ever."""
+    holder.send_signal(signal.SIGSTOP)
+    lock = InstanceLock(tmp_path / "agent.lock")
+
+    assert holder.pid == lock.take_over(grace_s=0.1)
+    assert -signal.SIGKILL == holder.wait(10)
+    assert f"{os.getpid()}\n" == (tmp_path / "agent.lock").read_text()
+    lock.release()
+
+
+def test_a_process_that_ends_in_time_is_not_killed(tmp_path, holder):
+    """Its last words are worth a moment."""
+    lock = InstanceLock(tmp_path / "agent.lock")
+    assert holder.pid == lock.acquire()
+    holder.stdin.close()
+
+    assert lock.take_over(grace_s=60) is None
+    assert 0 == holder.wait(10)
+    assert is_locked(tmp_path / "agent.lock")
+    lock.release()
+
+
 def test_a_lock_can_be_looked_at_without_taking_it(tmp_path):
     """Nothing is made for it, and the holder stays named."""
     path = tmp_path / "engine.lock"

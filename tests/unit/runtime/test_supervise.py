@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +16,15 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.runtime.agent_process import EXIT_FAILURE
 from meshwatchd.runtime.boot import Refusal, encode
-from meshwatchd.runtime.supervise import BACKOFF_FIRST_NS, BACKOFF_LAST_NS, BOOT_FD, Spawn, Supervisor, spawn_agent
+from meshwatchd.runtime.supervise import (
+    BACKOFF_FIRST_NS,
+    BACKOFF_LAST_NS,
+    BOOT_FD,
+    Spawn,
+    Supervisor,
+    spawn_agent,
+    succeed,
+)
 from tests.support.engine_node import no_agent, python_agent
 from tests.support.pump import pump
 
@@ -70,6 +81,21 @@ def test_agent_killed_by_a_signal_is_told_as_such(watch):
 
     assert [-9] == watched.exits
     assert watched.supervisor.pid is None
+
+
+def test_an_agent_takes_the_place_of_one_that_was_left_behind(tmp_path, capfd):
+    """Its engine was killed; it has closed its link and hangs on its way out."""
+    script = "import sys, time; from pathlib import Path; from meshwatchd.runtime.supervise import succeed"
+    script += "; succeed(Path(sys.argv[1])); print(flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as hung:
+        assert hung.stdout is not None
+        assert b"\n" == hung.stdout.readline()
+        hung.send_signal(signal.SIGSTOP)
+        succeed(tmp_path)
+        assert -signal.SIGKILL == hung.wait(10)
+
+    assert f'"agent.killed","level":"warning","pid":{hung.pid}' in capfd.readouterr().err
 
 
 def test_restarts_are_put_off_longer_each_time(watch, capfd):
