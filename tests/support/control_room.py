@@ -59,12 +59,12 @@ class Backend:
 
 
 class Room:
-    """A running server."""
+    """A running server; clients that connect appear to be of `uid`."""
 
     def __init__(self, path: Path, backend: Backend, uid: int) -> None:
         self.path = path
         self.backend = backend
-        self._uid = uid
+        self.uid = uid
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._listening = threading.Event()
@@ -91,7 +91,7 @@ class Room:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = ControlServer(self.path, self.backend, read_uid=lambda _: self._uid)
+        server = ControlServer(self.path, self.backend, read_uid=lambda _: self.uid)
         self._task = asyncio.current_task()
         # The server binds before it first waits, so the next turn of the loop finds it listening.
         self._loop.call_soon(lambda: self._loop.call_soon(self._listening.set))

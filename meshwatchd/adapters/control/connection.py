@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Protocol
@@ -52,6 +53,9 @@ class Connection(asyncio.Protocol):
     Args:
         host: the server.
         read_uid: tells the user at the other end.
+
+    Attributes:
+        uid: that user.
     """
 
     def __init__(self, host: Host, read_uid: Callable[[socket.socket], int]) -> None:
@@ -63,12 +67,14 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._stall: asyncio.TimerHandle | None = None
+        self._used_s = time.monotonic()
+        self.uid = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asyncio's call at the start."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._uid = self._read_uid(transport.get_extra_info("socket"))
+        self.uid = self._read_uid(transport.get_extra_info("socket"))
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         if (refusal := self._host.admit(self)) is not None:
             self._refuse(refusal)
@@ -105,6 +111,10 @@ class Connection(asyncio.Protocol):
             self._stall = None
         self._proceed()
 
+    def idle_s(self) -> float:
+        """Seconds since the last reply; 0 while a call is being answered, as a follower's always is."""
+        return 0.0 if self._task is not None else time.monotonic() - self._used_s
+
     def abort(self) -> None:
         """Cut the connection."""
         self._transport.abort()
@@ -134,7 +144,7 @@ class Connection(asyncio.Protocol):
             self._refuse(VarlinkError(INVALID_PARAMETER, parameter="message"))
             return
         try:
-            reply = self._host.answer(call, self._uid)
+            reply = self._host.answer(call, self.uid)
         except VarlinkError as error:
             self._send(call, encode_error(error))
             return
@@ -155,5 +165,6 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _send(self, call: Call, reply: bytes) -> None:
+        self._used_s = time.monotonic()
         if not call.oneway and not self._transport.is_closing():
             self._transport.write(reply)

@@ -17,8 +17,12 @@ from meshwatchd.adapters.control.varlink import Call, VarlinkError
 __all__ = ["MAX_CLIENTS", "ControlBackend", "ControlServer"]
 
 MAX_CLIENTS = 64
+RESERVED_CLIENTS = 16
+"""Of these for root alone: who has to act must not wait for those who look."""
+IDLE_S = 60.0
+"""How long a connection may ask for nothing; a program that wants more then connects again."""
 LOOK_S = 5.0
-"""How often it is seen whether the socket is still there; a tidy program or person may have removed it."""
+"""How often it is seen who is idle, and whether the socket is there; a tidy program or person may have removed it."""
 
 
 class ControlServer:
@@ -40,7 +44,7 @@ class ControlServer:
         self._path = path
         self._methods = Methods(backend)
         self._read_uid = read_uid
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     async def serve(self) -> None:
@@ -57,7 +61,7 @@ class ControlServer:
                 server = await loop.create_unix_server(lambda: Connection(self, self._read_uid), sock=listener)
                 try:
                     # Not serve_forever(): from Python 3.12 on it waits for the clients when it is cancelled.
-                    await self._await_removal(inode)
+                    await self._look_after(inode)
                 finally:
                     server.close()
                     for connection in tuple(self._connections):
@@ -70,12 +74,16 @@ class ControlServer:
                 with contextlib.suppress(OSError):
                     self._path.unlink()
 
-    async def _await_removal(self, inode: int) -> None:
-        """Return when somebody else has removed the socket: nobody can connect to it, and it is to be made anew."""
-        while True:
+    async def _look_after(self, inode: int) -> None:
+        """End connections that are idle, and return when somebody else has removed the socket.
+
+        Nobody can connect to it then, and it is to be made anew.
+        """
+        while self._is_there(inode):
             await asyncio.sleep(LOOK_S)
-            if not self._is_there(inode):
-                return
+            for connection in tuple(self._connections):
+                if connection.idle_s() > IDLE_S:
+                    connection.abort()
 
     def _is_there(self, inode: int) -> bool:
         try:
@@ -84,15 +92,22 @@ class ControlServer:
             return False
 
     def admit(self, connection: Connection) -> VarlinkError | None:
-        """See `Host.admit`."""
-        if len(self._connections) >= MAX_CLIENTS:
-            return VarlinkError(TOO_MANY_CLIENTS, limit=MAX_CLIENTS)
-        self._connections.add(connection)
+        """See `Host.admit`. Root always gets in: the connection that is idle for longest makes room."""
+        is_root = connection.uid == 0
+        limit = MAX_CLIENTS if is_root else MAX_CLIENTS - RESERVED_CLIENTS
+        if len(self._connections) >= limit:
+            if not is_root:
+                return VarlinkError(TOO_MANY_CLIENTS, limit=limit)
+            # Where none is idle, a stranger's before root's own, and the oldest.
+            victim = max(self._connections, key=lambda each: (each.idle_s(), each.uid != 0))
+            self.dismiss(victim)
+            victim.abort()
+        self._connections[connection] = None
         return None
 
     def dismiss(self, connection: Connection) -> None:
         """See `Host.dismiss`."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
 
     def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
         """See `Host.answer`."""

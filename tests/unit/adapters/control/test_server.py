@@ -84,7 +84,8 @@ def test_a_follower_hears_of_what_happens(room):
 
 def test_too_many_clients_are_told_so(room, monkeypatch):
     """And a place that becomes free is given away again, a follower's too."""
-    monkeypatch.setattr(server_module, "MAX_CLIENTS", 2)
+    monkeypatch.setattr(server_module, "MAX_CLIENTS", 2 + server_module.RESERVED_CLIENTS)
+    room.uid = 1000
     first, second = connect(room), connect(room)
     for client in (first, second):
         client.sendall(STATUS)
@@ -102,6 +103,47 @@ def test_too_many_clients_are_told_so(room, monkeypatch):
     else:
         pytest.fail("the place of a client that has gone is not given away")
     second.close()
+
+
+def test_root_gets_in_however_many_are_connected(room, monkeypatch):
+    """Strangers leave places for root; where root's own programs have these, the one that is idle for longest goes."""
+    monkeypatch.setattr(server_module, "MAX_CLIENTS", 5)
+    monkeypatch.setattr(server_module, "RESERVED_CLIENTS", 2)
+    room.append({"at_ns": 1, "event": "daemon.started"})
+    clients = []
+    for uid, call in ((1000, FOLLOW), (1000, STATUS), (1000, FOLLOW), (0, STATUS), (0, FOLLOW), (0, STATUS)):
+        room.uid = uid
+        clients.append(connect(room))
+        clients[-1].sendall(call)
+        assert [""] == [reply.error for reply in read_replies(clients[-1], 1)]
+    room.uid = 1000
+    with connect(room) as stranger:
+        assert ["io.meshwatch.Control.TooManyClients"] == [reply.error for reply in read_replies(stranger, 2)]
+
+    assert b"" == clients[1].recv(10)
+    for client in (*clients[:1], *clients[2:]):
+        client.sendall(STATUS)
+    assert [""] == [reply.error for reply in read_replies(clients[3], 1)]
+    for client in clients:
+        client.close()
+
+
+def test_an_idle_connection_ends_and_a_follower_does_not(tmp_path, monkeypatch):
+    """The follower waits for events, for as long as it takes."""
+    monkeypatch.setattr(server_module, "LOOK_S", 0.01)
+    monkeypatch.setattr(server_module, "IDLE_S", 0.2)
+    serving = control_room(tmp_path / "control.sock", Backend(HEALTHY))
+    with serving as room, connect(room) as idle, connect(room) as follower:
+        room.append({"at_ns": 1, "event": "daemon.started"})
+        follower.sendall(FOLLOW)
+        read_replies(follower, 1)
+        idle.sendall(STATUS)
+        assert 1 == len(read_replies(idle, 1))
+        assert b"" == idle.recv(10)
+        with connect(room) as silent:
+            assert b"" == silent.recv(10)
+        room.append({"at_ns": 2, "event": "daemon.ready"})
+        assert 1 == len(read_replies(follower, 1))
 
 
 def test_a_client_that_does_not_read_holds_up_nobody(room):
