@@ -17,6 +17,7 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Direction, Verdict
+from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
@@ -458,6 +459,8 @@ Fact = (
     | FailoverRolledBack
     | FailoverHeld
     | FailoverAdvised
+    | GenerationRefused
+    | GenerationAccepted
     | PlanRefused
     | OverrideAdopted
     | PathBisected

@@ -31,6 +31,7 @@ from meshwatchd.model.audit_facts import (
 )
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
 from meshwatchd.model.ids import Layer, LocationName
 from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import SizeMeasured
@@ -114,6 +115,8 @@ EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
         PathBisected: EventKind("path.bisected", "info"),
         OrderGiven: EventKind("order.given", "info"),
         OrderEnded: EventKind("order.ended", "info"),
+        GenerationRefused: EventKind("generation.refused", "warning"),
+        GenerationAccepted: EventKind("generation.accepted", "warning"),
         PathSuppressed: EventKind("path.suppressed", "warning"),
         CollisionFound: EventKind("collision.found", "error"),
         ObjectReasserted: EventKind("object.reasserted", "warning"),

@@ -10,6 +10,7 @@ from typing import Final
 from meshwatchd import wire
 from meshwatchd.core.diagnosis.banner_windows import Parts, from_window, to_window
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
+from meshwatchd.model.generation import GENERATIONS
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire import GossipEntry, MeshFields, OwnState, encode_gossip
 
@@ -60,7 +61,7 @@ class Dictionary:
         if kind is None or target is None:
             return None
         is_known = message.reason < len(_REASONS)
-        relays, generation = divmod(message.generation, _GENERATIONS)
+        relays, generation = divmod(message.generation, _ROOM)
         return Coordination(
             kind=kind,
             pair=message.pair,
@@ -126,8 +127,8 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], flags_and_w
         ActivePath(
             pair=entry.pair,
             rank=entry.rank,
-            generation=entry.generation % _GENERATIONS,
-            relays=entry.generation // _GENERATIONS,
+            generation=entry.generation % _ROOM,
+            relays=entry.generation // _ROOM,
         )
         for entry in gossip
     )
@@ -141,13 +142,12 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], flags_and_w
     )
 
 
-_GENERATIONS: Final = 1 << 24
-"""The field of 32 bits holds the fingerprint of the relays in its first byte; six moves a minute use up the other three
-in five years."""
+_ROOM: Final = GENERATIONS + 1
+"""The field of 32 bits holds the fingerprint of the relays in its first byte, and a generation in the other three."""
 
 
 def _fold(generation: int, relays: int) -> int:
-    return relays * _GENERATIONS + generation % _GENERATIONS
+    return relays * _ROOM + generation
 
 
 LAYERS: Final = MappingProxyType({int(layer): layer for layer in Layer})

@@ -131,6 +131,17 @@ class PeerViews:
             )
         )
 
+    def generations(self, pair: int, *, since: int) -> list[int]:
+        """The generations of a pair that peers heard since an instant are at."""
+        windows = ((peer, said) for (peer, _), said in self._windows.items())
+        said = {
+            peer: active.generation
+            for peer, (banner, heard_at) in (*self._latest.items(), *windows)
+            for active in banner.active
+            if heard_at >= since and active.pair == pair
+        }
+        return list(said.values())
+
     def read(self, peer: str, pair: int, view: View, *, since: int) -> Leg:
         """What a peer says of one leg; nothing when it was not heard since the given instant."""
         banner, heard_at = self._latest.get(peer, _NOTHING)

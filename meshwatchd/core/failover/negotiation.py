@@ -12,15 +12,26 @@ from meshwatchd.core.failover.state_machine import PATIENCE_NS, REPEAT_NS, Inten
 from meshwatchd.core.failover.switchover import Execution
 from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
+from meshwatchd.model.generation import (
+    GenerationAccepted,
+    GenerationRefused,
+    is_comparable,
+    moves_between,
+    preceding,
+)
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, ProposalAnswered
 from meshwatchd.model.policy_state import OrderKind
-from meshwatchd.model.settings import MINUTE
+from meshwatchd.model.settings import MINUTE, SECOND
 from meshwatchd.model.topology import Path
 from meshwatchd.model.units import parse_duration
 
 ORDER_PAUSE_NS = MINUTE
 """An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
+
+
+VOTE_NS = 5 * SECOND
+"""A node that has not been heard for so long has no say in which generation is right."""
 
 
 class Agreement:
@@ -38,6 +49,7 @@ class Agreement:
         self._suspicion = suspicion
         self._decide = decide
         self._answered_nonce = 0
+        self._refused_at = -MINUTE
         self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
 
     def propose(self, target: Path, reason: Reason, now: int) -> Iterator[Output]:
@@ -81,6 +93,27 @@ class Agreement:
             yield from self.follow(sender, intent, now)
         elif self._is_answer(message, sender, now):
             yield from self._answered(message, now)
+
+    def compare(self, peer: NodeName, generation: int, now: int) -> Iterator[Output]:
+        """A peer is at a generation: where no number of moves explains it, one of both is wrong.
+
+        That is whoever fewer nodes agree with. One wrong number, wherever it comes from, so spreads to nobody, and a
+        node that has one comes back; where most have it, it is as good as any.
+        """
+        context, mover = self._context, self._context.mover
+        if is_comparable(mover.generation, generation):
+            return
+        pair, own = context.watch.index, mover.generation
+        heard = context.views.generations(pair, since=now - VOTE_NS)
+        theirs = [each for each in heard if is_comparable(generation, each)]
+        ours = sum(is_comparable(own, each) for each in heard) + bool(own)
+        if len(theirs) > ours:
+            earliest = min(theirs, key=lambda each: moves_between(generation, each))
+            mover.recount(preceding(earliest))
+            yield GenerationAccepted(pair=pair, generation=generation, own_generation=own)
+        elif moves_between(own, generation) > 0 and now >= self._refused_at + MINUTE:
+            self._refused_at = now
+            yield GenerationRefused(pair=pair, peer=peer, generation=generation, own_generation=own)
 
     def follow(self, sender: NodeName, intent: Intent, now: int) -> Iterator[Output]:
         """A relay of the path in use, or of the one to use, says where traffic goes."""
@@ -128,7 +161,7 @@ class Agreement:
         if message.reason in (Reason.PAUSED, Reason.PINNED):
             mover.home_after = now + ORDER_PAUSE_NS
         # Heard of, not reached: at that generation this node would not follow the move that it has missed.
-        mover.heard_generation = max(mover.heard_generation, message.generation)
+        mover.hear(message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
 
     def _is_fit(self, intent: Intent) -> bool:
@@ -179,7 +212,7 @@ class Agreement:
         context = self._context
         if not context.is_enforcing:
             return Reason.MODE
-        if message.generation <= context.mover.generation:
+        if not context.mover.is_ahead(message.generation):
             return Reason.STALE
         is_homeward = target.is_primary and message.reason is not Reason.OPERATOR
         if is_homeward and context.unrest.is_on(context.watch.remote, now):

@@ -268,6 +268,7 @@ class Conductor:
         """A peer's banner says which path it uses."""
         if self.parting is not None or not self.is_same_pair(active.relays):
             return
+        yield from self.agreement.compare(peer, active.generation, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)

@@ -19,6 +19,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
+from meshwatchd.model.generation import MOST_MISSED, following, moves_between
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.model.topology import Path
@@ -119,7 +120,7 @@ class Mover:
         self._move(MoveInput.DECIDED)
         self.intent = intent = Intent(
             target=target,
-            generation=max(self.generation, self.heard_generation) + 1,
+            generation=following(self._latest),
             nonce=nonce,
             began=now,
             reason=reason,
@@ -132,14 +133,24 @@ class Mover:
 
         A relay that was started anew has forgotten its own. Who remembers would ignore all moves up to that one.
         """
-        self.heard_generation = max(self.heard_generation, generation)
+        is_news = moves_between(self._latest, generation) > 0
+        if is_news and moves_between(self.generation, generation) < MOST_MISSED:
+            self.heard_generation = generation
 
     def is_newer(self, generation: int, path: Path) -> bool:
         """Whether a move to a path comes after the one this node knows.
 
         Two pairs of relays can agree on two ways round one fault at the same moment; the lower rank wins.
         """
-        return (-generation, path.rank) < (-self.generation, self.active.rank)
+        return self.is_ahead(generation) or (generation == self.generation and path.rank < self.active.rank)
+
+    def is_ahead(self, generation: int) -> bool:
+        """Whether a generation comes after this node's, and is one that the pair can have reached."""
+        return 0 < moves_between(self.generation, generation) <= MOST_MISSED
+
+    def recount(self, generation: int) -> None:
+        """Moves are counted from here on; which path traffic is on does not change."""
+        self.generation = self.heard_generation = generation
 
     def agree(self, intent: Intent) -> None:
         """Both relays want it, or our relay has moved already."""
@@ -227,6 +238,11 @@ class Mover:
             reason=intent.reason if reason is None else reason,
             relays=relays,
         )
+
+    @property
+    def _latest(self) -> int:
+        is_behind = moves_between(self.generation, self.heard_generation) > 0
+        return self.heard_generation if is_behind else self.generation
 
     def _current(self) -> Intent:
         assert self.intent is not None, f"a move in state {self.state} has an intent"

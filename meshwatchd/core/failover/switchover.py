@@ -14,6 +14,7 @@ from meshwatchd.core.probing.packet_budget import Use
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.generation import following
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -152,7 +153,7 @@ class Execution:
     def _call_back(self, proposal: Intent, now: int) -> Iterator[Output]:
         """The other relay has moved on our proposal, and we cannot: it has to undo at once."""
         context, mover = self._context, self._context.mover
-        mover.generation = proposal.generation + 1
+        mover.generation = following(proposal.generation)
         undo = Intent(target=mover.active, generation=mover.generation, nonce=0, began=now, reason=Reason.ROLLED_BACK)
         partner = context.partner(proposal.target, now)
         if partner is not None:
@@ -323,7 +324,7 @@ class Execution:
         )
         undo = Intent(
             target=context.mover.previous,
-            generation=context.mover.generation + 1,
+            generation=following(context.mover.generation),
             nonce=0,
             began=now,
             reason=Reason.ROLLED_BACK,

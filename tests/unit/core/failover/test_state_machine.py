@@ -15,6 +15,7 @@ from meshwatchd.core.failover.state_machine import (
     MoveState,
 )
 from meshwatchd.model.events import CoordinationKind, Reason
+from meshwatchd.model.generation import GENERATIONS, MOST_MISSED
 from tests.support.lab_mesh import topology_of
 
 IDLE, PROPOSING, APPLYING, VERIFYING = MoveState
@@ -80,6 +81,28 @@ def test_a_proposal_comes_after_every_generation_that_was_heard_of():
     mover.hear(3)
 
     assert 8 == mover.propose(mover.paths[1], 1, Reason.RESTORED, 0).generation
+
+
+def test_after_the_last_generation_comes_the_first():
+    """Moves go on; the one that was heard of is followed by the next."""
+    mover = _mover()
+    mover.recount(GENERATIONS)
+    mover.hear(2)
+
+    assert mover.is_newer(1, PATHS[0])
+    assert not mover.is_newer(GENERATIONS - 1, PATHS[0])
+    assert 3 == mover.propose(PATHS[1], 1, Reason.BROKEN, 0).generation
+
+
+def test_a_generation_that_no_moves_explain_is_neither_heard_nor_followed():
+    """However late it claims to be."""
+    mover = _mover()
+    mover.recount(5)
+    for far in (GENERATIONS, GENERATIONS // 2, 6 + MOST_MISSED):
+        mover.hear(far)
+        assert not mover.is_newer(far, PATHS[0])
+
+    assert 6 == mover.propose(PATHS[1], 1, Reason.BROKEN, 0).generation
 
 
 def test_an_applied_move_remembers_where_it_came_from():
