@@ -14,6 +14,8 @@ MAX_PEERS = 64
 MOST_STANDBYS = 1
 """Two locations with a leader and two backups each would have nine paths, and a pair has ports and tables for eight."""
 
+_HIGHEST_UID = 2**32 - 2
+
 _SHORTEST_FORGET_NS = 10 * MINUTE
 """Shorter than a reboot and a node would be forgotten by each."""
 _LONGEST_FORGET_NS = 365 * 24 * 60 * MINUTE
@@ -38,6 +40,9 @@ def check_discovery(settings: Settings) -> Iterator[Finding]:
         )
     if discovery.endpoint:
         yield from check_endpoint("discovery.endpoint", discovery.endpoint)
+    for index, uid in enumerate(discovery.source_uids):
+        why = "that is the highest user number"
+        yield from check_number(f"discovery.source_uids[{index}]", uid, least=0, most=_HIGHEST_UID, why=why)
     yield from check_duration(
         "discovery.forget", discovery.forget, shortest_ns=_SHORTEST_FORGET_NS, longest_ns=_LONGEST_FORGET_NS
     )

@@ -247,6 +247,8 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         forbid: names of nodes that are no part of the mesh, whatever they say.
         endpoint: the address or host name under which other locations reach this node's standby links. Empty: as the
             mesh's WireGuard peers and other daemons see it.
+        source_uids: users whose programs are asked where Kilo's and Cilium's agents listen. Root's are in any case; of
+            anybody else's a line in the log says that it is not.
         forget: how long a node is kept that says nothing; a dead node is a fault, one that was removed is none.
     """
 
@@ -256,6 +258,7 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     standbys: int = 1
     forbid: tuple[str, ...] = ()
     endpoint: str = ""
+    source_uids: tuple[int, ...] = ()
     forget: str = "72h"
 
 

@@ -144,7 +144,7 @@ class Agent:
         self._log = log
         self._sinks = Sinks.open(settings, log)
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
-        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node))
+        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
         self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect = self._prover.bisect

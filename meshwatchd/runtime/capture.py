@@ -65,7 +65,7 @@ async def capture(settings: Settings, node: NodeName, reader: SourceReader | Non
     tunnels = await Poll().states(shown.links)
     with contextlib.closing(EndpointLookups()) as lookups:
         snapshot = lookups.add(msgspec.structs.replace(shown, wireguard=tunnels))
-    sources = await (reader or SourceReader()).refresh()
+    sources = await (reader or SourceReader(uids=settings.discovery.source_uids)).refresh()
     view = compose.look(snapshot, sources, settings.mesh, node, looks=plugins.load())
     return Capture(node=node, snapshot=snapshot, sources=sources, view=view)
 

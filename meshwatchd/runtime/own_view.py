@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -23,7 +23,8 @@ class OwnView:
     Args:
         declared: the `[mesh]` section.
         node: this node's name.
-        reader: of the sources.
+        reader: of the sources; None makes one.
+        uids: of users beside root whose programs it asks.
         looks: the profiles; None takes the built-in and the installed ones.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
@@ -34,11 +35,12 @@ class OwnView:
         node: NodeName,
         *,
         reader: SourceReader | None = None,
+        uids: Collection[int] = (),
         looks: Mapping[str, compose.Look] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._declared, self._node, self._clock = declared, node, clock
-        self._reader = reader if reader is not None else SourceReader()
+        self._reader = reader if reader is not None else SourceReader(uids=uids)
         self._looks = looks if looks is not None else plugins.load()
         self._steady = Steady()
 

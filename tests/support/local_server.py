@@ -13,21 +13,24 @@ class Answers:
 
     Attributes:
         answer: sent as it is; a function makes it from the request; None leaves the asker waiting.
+        ended: set once a connection is over.
     """
 
     def __init__(self, answer: bytes | Callable[[bytes], bytes] | None) -> None:
         self.answer = answer
         self.asked: list[bytes] = []
+        self.ended = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         try:
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
                 await self._answer(reader, writer)
         finally:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+            self.ended.set()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from meshwatchd.adapters.sources.owner import believed, check_owner
 from meshwatchd.model.errors import DecodeError, KernelError
 
 TIMEOUT_S: Final = 2.0
@@ -24,36 +26,40 @@ _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?")
 _HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n]*)")
 
 
-async def get(address: Address, target: str, source: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+async def get(
+    address: Address, target: str, source: str, *, uids: Collection[int] | None = None, timeout_s: float = TIMEOUT_S
+) -> bytes:
     """The body of an answer with status 200.
 
     Args:
         address: where the program listens.
         target: path and query.
         source: for errors, as "kilo graph".
+        uids: of users that may listen there; None for root and this process's own.
         timeout_s: for all of it together.
 
     Raises:
-        KernelError: nobody listens, or the answer does not come in time.
+        KernelError: nobody listens, or a user that is not believed, or the answer does not come in time.
         DecodeError: it is no HTTP, too long, cut short, or not 200.
     Source: RFC 9112.
     """
     try:
         async with asyncio.timeout(timeout_s):
-            return take_apart(await _exchange(address, target), source)
+            return take_apart(await _exchange(address, target, source, believed() if uids is None else uids), source)
     except TimeoutError:
         raise KernelError(f"ask {source}", 110, f"no answer within {timeout_s:g} s") from None
     except OSError as error:
         raise KernelError(f"ask {source}", error.errno or 0, error.strerror or str(error)) from error
 
 
-async def _exchange(address: Address, target: str) -> bytes:
+async def _exchange(address: Address, target: str, source: str, uids: Collection[int]) -> bytes:
     """Everything that comes, at most a byte more than is allowed."""
     if isinstance(address, Path):
         reader, writer = await asyncio.open_unix_connection(str(address))
     else:
         reader, writer = await asyncio.open_connection(*address)
     try:
+        await check_owner(address, writer.get_extra_info("socket"), source, uids)
         writer.write(f"GET {target} HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n".encode("ascii"))
         await writer.drain()
         found = bytearray()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, TypeVar
+
+import msgspec
 
 from meshwatchd.adapters.sources import (
     cilium_nodes,
@@ -20,9 +22,10 @@ from meshwatchd.adapters.sources import (
     kilo_metrics,
     quick_file,
 )
+from meshwatchd.adapters.sources.owner import believed
 from meshwatchd.adapters.sources.slot import Slot
 from meshwatchd.model.settings import SECOND
-from meshwatchd.model.sources import QuickFile, Rejection, Sources
+from meshwatchd.model.sources import CiliumNodes, KiloGraph, QuickFile, Rejection, Sources
 
 AGENT_INTERVAL_NS: Final = 10 * SECOND
 """Who leads shows in the kernel at once; locations change when people move nodes."""
@@ -33,6 +36,7 @@ CILIUM_INTERVAL_NS: Final = 30 * SECOND
 FILE_INTERVAL_NS: Final = 10 * SECOND
 
 Parsed = TypeVar("Parsed")
+Listing = TypeVar("Listing", KiloGraph, CiliumNodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +63,26 @@ class SourceReader:
 
     Args:
         places: where they are.
+        uids: of users beside root whose programs are asked.
         clock: CLOCK_MONOTONIC in nanoseconds.
 
     Attributes:
         sources: as last read.
     """
 
-    def __init__(self, places: Places | None = None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        places: Places | None = None,
+        *,
+        uids: Collection[int] = (),
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._places = places if places is not None else Places()
         self._clock = clock
-        kilo, cilium = self._places.kilo, self._places.cilium
-        self._kilo = Slot(kilo_graph.SOURCE, AGENT_INTERVAL_NS, _asking(kilo, kilo_graph), kilo_graph.parse)
-        self._metrics = Slot(kilo_metrics.SOURCE, AGENT_INTERVAL_NS, _asking(kilo, kilo_metrics), kilo_metrics.parse)
-        self._cilium = Slot(cilium_nodes.SOURCE, CILIUM_INTERVAL_NS, _asking(cilium, cilium_nodes), cilium_nodes.parse)
+        kilo, cilium = (partial(_asking, place, believed(uids)) for place in (self._places.kilo, self._places.cilium))
+        self._kilo = Slot(kilo_graph.SOURCE, AGENT_INTERVAL_NS, kilo(kilo_graph), kilo_graph.parse)
+        self._metrics = Slot(kilo_metrics.SOURCE, AGENT_INTERVAL_NS, kilo(kilo_metrics), kilo_metrics.parse)
+        self._cilium = Slot(cilium_nodes.SOURCE, CILIUM_INTERVAL_NS, cilium(cilium_nodes), cilium_nodes.parse)
         self._subnets = [_filed(path, flannel_files.parse_subnet) for path in self._places.subnet_files]
         self._backends = [_filed(path, flannel_files.parse_configuration) for path in self._places.configuration_files]
         self._quick: dict[Path, Slot[QuickFile]] = {}
@@ -95,9 +106,9 @@ class SourceReader:
         )
         await asyncio.gather(*(slot.refresh(now, is_urgent=is_urgent) for slot in slots))
         self.sources = Sources(
-            kilo=self._kilo.value,
+            kilo=_without_pods(self._kilo),
             kilo_metrics=self._metrics.value,
-            cilium=self._cilium.value,
+            cilium=_without_pods(self._cilium),
             flannel=_first(self._subnets),
             flannel_backend=_first(self._backends),
             quick=tuple(slot.value for slot in self._quick.values() if slot.value is not None),
@@ -110,8 +121,17 @@ class SourceReader:
         self._quick = {path: self._quick.get(path) or _filed(path, quick_file.parse) for path in found}
 
 
-def _asking(address: http.Address, source: ModuleType) -> Callable[[], Awaitable[bytes | None]]:
-    return partial(http.get, address, source.TARGET, source.SOURCE)
+def _asking(address: http.Address, uids: Collection[int], source: ModuleType) -> Callable[[], Awaitable[bytes | None]]:
+    return partial(http.get, address, source.TARGET, source.SOURCE, uids=uids)
+
+
+def _without_pods(slot: Slot[Listing]) -> Listing | None:
+    """What an agent says; of one that is gone without its prefixes, by which traffic is steered."""
+    told = slot.value
+    if told is None or not slot.is_ended:
+        return told
+    nodes = tuple(msgspec.structs.replace(node, pod_cidr="") for node in told.nodes)
+    return msgspec.structs.replace(told, nodes=nodes)
 
 
 def _filed(path: Path, parse: Callable[[bytes, Path], Parsed]) -> Slot[Parsed]:

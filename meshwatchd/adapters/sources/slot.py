@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.settings import SECOND
 from meshwatchd.model.sources import Rejection
 
 LARGE_BYTES: Final = 32 * 1024
@@ -16,6 +17,9 @@ LARGE_BYTES: Final = 32 * 1024
 
 ABSENT: Final = frozenset((errno.ECONNREFUSED, errno.ENOENT, errno.ENOTDIR))
 """Nobody is there; that is no fault of a program that does not run on this node."""
+
+ENDED_NS: Final = 300 * SECOND
+"""An agent that is restarted or updated is back by then."""
 
 Value = TypeVar("Value")
 
@@ -32,6 +36,8 @@ class Slot(Generic[Value]):
     Attributes:
         value: the last good answer; None before the first, and after there was nothing.
         rejection: why the last attempt gave no new one.
+        is_ended: nobody has been there for ENDED_NS, or only a user who is not believed: the value is that of a program
+            that is gone.
     """
 
     def __init__(
@@ -47,22 +53,31 @@ class Slot(Generic[Value]):
         self._seen = b""
         self.value: Value | None = None
         self.rejection: Rejection | None = None
+        self.is_ended = False
+        self._gone_since_ns: int | None = None
 
     async def refresh(self, now: int, *, is_urgent: bool) -> None:
         """Ask, if it is time."""
         if now < self._due_ns and not is_urgent:
             return
         self._due_ns = now + self._interval_ns
+        is_gone = False
         try:
             await self._take(await self._read())
         except DecodeError as error:
             self._seen = b""
             self._reject(error.source, error.reason)
         except KernelError as error:
+            is_gone = error.errno in ABSENT or error.errno == errno.EPERM
             if error.errno in ABSENT and self.value is None:
                 self.rejection = None
             else:
                 self._reject(self._name, f"{error.text}{'' if self.value is None else '; what it last said is kept'}")
+        if not is_gone:
+            self._gone_since_ns = None
+        elif self._gone_since_ns is None:
+            self._gone_since_ns = now
+        self.is_ended = self._gone_since_ns is not None and now - self._gone_since_ns >= ENDED_NS
 
     async def _take(self, data: bytes | None) -> None:
         if data is None:

@@ -25,6 +25,7 @@ def test_the_defaults_are_accepted():
         (DiscoverySettings(forbid=("a1", "b 3")), "discovery.forbid[1]", "no name"),
         (DiscoverySettings(forbid=("b3",)), "discovery.forbid", "this node itself"),
         (DiscoverySettings(endpoint="198.51.100.21:51830"), "discovery.endpoint", "has a port"),
+        (DiscoverySettings(source_uids=(1000, -1)), "discovery.source_uids[1]", "out of range"),
         (DiscoverySettings(forget="1s"), "discovery.forget", "out of range"),
     ],
 )

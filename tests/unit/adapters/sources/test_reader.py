@@ -6,6 +6,7 @@ import pytest
 
 from meshwatchd.adapters.sources import SourceReader
 from meshwatchd.adapters.sources.reader import AGENT_INTERVAL_NS, Places
+from meshwatchd.adapters.sources.slot import ENDED_NS
 from meshwatchd.model.sources import KiloMetrics, Sources
 from tests.support import node_states
 from tests.support.local_server import Answers, ok, serving
@@ -100,6 +101,26 @@ def test_each_source_is_rejected_by_itself_and_keeps_its_last_good_value(folder)
     ] == sorted((each.source for each in bad.rejected), key=lambda source: (source.startswith("/"), source))
     assert (good.kilo, good.cilium, good.flannel) == (bad.kilo, bad.cilium, bad.flannel)
     assert (good.kilo_metrics, good.flannel_backend, good.quick) == (bad.kilo_metrics, bad.flannel_backend, bad.quick)
+
+
+def test_prefixes_end_with_the_agents_that_said_them(folder):
+    """Names and roles stay; by prefixes traffic is steered."""
+    clock = Clock()
+
+    async def run():
+        async with serving(kilo()) as address, serving(Answers(ok(NODES)), folder / "cilium.sock"):
+            reader = SourceReader(places_in(folder, address), clock=clock)
+            await reader.refresh()
+        told = [await reader.refresh(is_urgent=True)]
+        clock.now = ENDED_NS
+        return [*told, await reader.refresh(is_urgent=True)]
+
+    soon, late = asyncio.run(run())
+
+    assert node_states.graph() == soon.kilo
+    assert [each.name for each in soon.kilo.nodes] == [each.name for each in late.kilo.nodes]
+    assert {""} == {each.pod_cidr for each in (*late.kilo.nodes, *late.cilium.nodes)}
+    assert {""} != {each.pod_cidr for each in soon.cilium.nodes}
 
 
 def test_agents_are_not_asked_before_it_is_time(folder):

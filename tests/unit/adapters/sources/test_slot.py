@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from meshwatchd.adapters.sources.slot import LARGE_BYTES, Slot
+from meshwatchd.adapters.sources.slot import ENDED_NS, LARGE_BYTES, Slot
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.sources import Rejection
 
@@ -67,6 +67,29 @@ def test_an_agent_that_falls_silent_is_told_and_its_last_word_stays():
     value, rejection = source.refresh(20)
     assert "good" == value
     assert Rejection(source="kilo graph", reason="Connection refused; what it last said is kept") == rejection
+
+
+@pytest.mark.parametrize("code", [errno.ECONNREFUSED, errno.EPERM])
+def test_a_source_that_is_gone_for_long_has_ended(code):
+    """Nobody is there, or a user whose word does not count; one that comes back begins anew."""
+    gone = KernelError("ask kilo graph", code, "Connection refused")
+    source = Source(b"good", gone, gone, b"good", gone, gone)
+
+    ended = []
+    for now in (0, 10, 10 + ENDED_NS, 20 + ENDED_NS, 30 + ENDED_NS, 40 + ENDED_NS):
+        source.refresh(now)
+        ended.append(source.slot.is_ended)
+    assert [False, False, True, False, False, False] == ended
+
+
+def test_a_source_that_hangs_has_not_ended():
+    """Its program is there."""
+    hangs = KernelError("ask kilo graph", errno.ETIMEDOUT, "no answer within 2 s")
+    source = Source(b"good", hangs, hangs)
+
+    for now in (0, 10, 10 + ENDED_NS):
+        source.refresh(now)
+    assert not source.slot.is_ended
 
 
 def test_who_is_there_and_does_not_answer_is_told_at_once():
