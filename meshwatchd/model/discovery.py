@@ -72,6 +72,8 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
             address on the leader; empty where nobody relays (full granularity) or nothing tells.
         granularity: "location", "full", "cross"; empty where the notion does not apply.
         node_ip, pod_cidr, overlay_ip, wireguard_ip: as in `topology.Node`; wireguard_ip on leaders only.
+        is_pod_cidr_in_kernel: a bridge's network or a route of this node is that prefix, or has been; else only an
+            agent or a file says so.
         node_macs: by which this node may answer ARP for node_ip: of the device that has it, then of its other network
             cards; empty where that device is no Ethernet, and from versions that do not advertise them.
         vtep_mac: of its overlay device, empty without one.
@@ -83,6 +85,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
         layers: the devices of the mesh, the outermost first, the network card last.
         candidates: where hellos may be sent.
         why: one finding for each thing above, and for each profile that does not hold.
+        contradictions: prefixes that a source gives to this node's pods and that are not believed, as sentences.
     """
 
     profiles: tuple[str, ...]
@@ -93,6 +96,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     granularity: str = ""
     node_ip: str = ""
     pod_cidr: str = ""
+    is_pod_cidr_in_kernel: bool = False
     overlay_ip: str = ""
     wireguard_ip: str = ""
     node_ip6: str = ""
@@ -110,6 +114,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[DeviceLayer, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     why: tuple[Finding, ...] = ()
+    contradictions: tuple[str, ...] = ()
 
 
 class ToldFault(msgspec.Struct, frozen=True, array_like=True):
@@ -126,7 +131,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What one node tells the others, authenticated with the mesh key.
 
     Attributes:
-        view: what it sees of itself, without `candidates` and `why`, which are nobody else's business.
+        view: what it sees of itself, without `candidates`, `why` and `contradictions`, which are its own business.
         standby_public_key: base64 of 32 bytes, empty for a node that will not relay.
         standby_endpoint: host part of where its standby links can be reached; empty behind NAT.
         version: of meshwatchd.

@@ -70,7 +70,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def prefixes(self) -> tuple[str, ...]:
         """The prefixes that other locations route to this node: its pods and itself."""
-        return (self.pod_cidr, f"{self.node_ip}/32")
+        return (*filter(None, (self.pod_cidr,)), f"{self.node_ip}/32")
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -208,6 +208,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     mesh: Mesh
     hops: dict[str, Hop]
     is_overlay_direct: bool = False
+    refused: tuple[str, ...] = ()
 
     @property
     def local(self) -> Node:

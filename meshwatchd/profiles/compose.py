@@ -3,7 +3,8 @@
 A profile's look is a function of a snapshot, what other sources say, the operator's declaration and the node's name. It
 answers with a `LocalView` of what it can tell: with its name in `profiles` if it holds, without if not, and with its
 reasons in any case. The outermost comes first, and of two that tell the same thing it is believed: Kilo names the
-address that it routes, whatever flannel takes for the node's.
+address that it routes, whatever flannel takes for the node's. Of prefixes of pods that one is believed which the kernel
+shows, and none which it contradicts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ _TEXTS = (
     "leader",
     "granularity",
     "node_ip",
-    "pod_cidr",
     "overlay_ip",
     "wireguard_ip",
     "node_ip6",
@@ -71,10 +71,14 @@ def look(
     holding = [part for part in parts if part.profiles]
     told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
     told |= {name: next(filter(None, (getattr(part, name) for part in holding)), 0) for name in _NUMBERS}
+    pods, contradictions = _settle_pods(snapshot, holding, told["node_ip"])
     view = LocalView(
         profiles=tuple(name for part in holding for name in part.profiles),
         node=node,
         is_leader=any(part.is_leader for part in holding),
+        pod_cidr=pods,
+        is_pod_cidr_in_kernel=reading.shows_own_pods(snapshot, pods, told["node_ip"]),
+        contradictions=contradictions,
         layers=_stack(snapshot, holding),
         why=tuple(
             finding for part in (*holding, *(part for part in parts if not part.profiles)) for finding in part.why
@@ -86,6 +90,23 @@ def look(
         view,
         candidates=_choose(snapshot, view, (each for part in holding for each in part.candidates)),
         why=(*view.why, *(Finding(source=each.source, text=f"rejected: {each.reason}") for each in sources.rejected)),
+    )
+
+
+def _settle_pods(snapshot: Snapshot, holding: Iterable[LocalView], node_ip: str) -> tuple[str, tuple[str, ...]]:
+    """The prefix of this node's pods, and one sentence for each profile that says another one.
+
+    The kernel is believed before what any agent or file says, and nobody against it.
+    """
+    told = [(part.profiles[0], part.pod_cidr) for part in holding if part.pod_cidr]
+    wrong = {prefix: reading.elsewhere(snapshot, prefix, node_ip) for _, prefix in told}
+    shown = (prefix for _, prefix in told if reading.shows_own_pods(snapshot, prefix, node_ip))
+    chosen = next(shown, "") or next((prefix for _, prefix in told if not wrong[prefix]), "")
+    return chosen, tuple(
+        f"{profile} says that this node's pods are in {prefix}, {wrong[prefix] or f'and {chosen} is better founded'};"
+        " it is not believed: correct the node's pod CIDR there"
+        for profile, prefix in told
+        if prefix != chosen
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 
+from meshwatchd.model.prefixes import covers
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer
 
 MAIN_TABLE = 254
@@ -94,6 +95,36 @@ def is_wireguard(snapshot: Snapshot, link: Link) -> bool:
 def main_routes(snapshot: Snapshot, protocol: int) -> Iterator[DeviceRoute]:
     """Routes of the main table into the mesh's devices, by who made them."""
     return (route for route in snapshot.device_routes if route.table == MAIN_TABLE and route.protocol == protocol)
+
+
+def shows_own_pods(snapshot: Snapshot, prefix: str, node_ip: str) -> bool:
+    """Whether the kernel shows that a prefix is this node's pods': that of a bridge, or of a route into a device whose
+    own address is in it. The LAN's is neither, even where the network card is in a bridge.
+    """
+    if is_in(node_ip, prefix):
+        return False
+    bridges = (link for link in snapshot.links if link.kind == "bridge")
+    if any(str(network) == prefix for link in bridges for _, network in networks_of(link)):
+        return True
+    ways = (snapshot.link(route.dev) for route in snapshot.device_routes if _is_main(route) and route.dst == prefix)
+    return any(is_in(address, prefix) for link in ways if link is not None for address in link.addresses)
+
+
+def elsewhere(snapshot: Snapshot, prefix: str, node_ip: str) -> str:
+    """What is no pod of this node by its kernel and yet within a prefix, as half a sentence; empty for nothing."""
+    if is_in(node_ip, prefix):
+        return f"which holds {node_ip}, the node's own address"
+    own = own_addresses(snapshot)
+    for route in snapshot.device_routes:
+        if _is_main(route) and ":" not in route.dst and route.via not in own and covers(prefix, route.dst):
+            way = f"via {route.via} dev {route.dev}" if route.via else f"into {route.dev}"
+            if route.via or not any(is_in(address, route.dst) for address in own):
+                return f"while the kernel routes {route.dst} {way}"
+    return ""
+
+
+def _is_main(route: DeviceRoute) -> bool:
+    return route.table == MAIN_TABLE
 
 
 def hosts_beyond(snapshot: Snapshot) -> frozenset[str]:

@@ -28,6 +28,7 @@ from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.hello_schedule import Pace
 from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
@@ -121,6 +122,7 @@ class Discovery:
         self._pace = Pace(random.Random())
         self._port = port(settings.probe.port - 1, self._receive, self.counters)
         self._reflexive = Reflexive()
+        self._own_networks = OwnNetworks()
         self._introductions = Introductions()
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
@@ -187,8 +189,16 @@ class Discovery:
             origin=origin,
             nodes=len(peers) + 1,
             unheard=kept[:SHOWN],
-            problems=self._roster.problems[:SHOWN],
+            problems=self._problems()[:SHOWN],
         )
+
+    def _problems(self) -> tuple[str, ...]:
+        """What is wrong with this node's own word, with others' by its kernel, and with everybody's together."""
+        own = self._view.contradictions if self._view is not None else ()
+        mesh = self.mesh
+        found = self._own_networks.compare(self._snapshot, mesh, self._node) if mesh is not None else ()
+        here = (f"{each.render()}; no route of ours leads there: correct {each.claim.who}'s pod CIDR" for each in found)
+        return (*own, *here, *self._roster.problems)
 
     def observe(self, snapshot: Snapshot) -> None:
         """The kernel has changed."""
@@ -269,7 +279,7 @@ class Discovery:
             assert self.mesh is not None, "only a mesh is a change"
             self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
-        self._remarks.problems(self._roster.problems, is_found=self.mesh is not None)
+        self._remarks.problems(self._problems(), is_found=self.mesh is not None)
         self._is_heard_anew |= self._roster.take_hushed()
         if self._is_heard_anew:
             self._is_heard_anew = False
@@ -303,7 +313,7 @@ class Discovery:
         discovery = self._settings.discovery
         tunnel = tunnel_of(self._snapshot.wireguard, view.wireguard_device)
         return Hello(
-            view=msgspec.structs.replace(view, candidates=(), why=()),
+            view=msgspec.structs.replace(view, candidates=(), why=(), contradictions=()),
             standby_public_key=self._standby_key(),
             standby_endpoint=discovery.endpoint or view.public_endpoint or self._reflexive.endpoint(),
             version=meshwatchd.__version__,

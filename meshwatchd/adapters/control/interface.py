@@ -363,7 +363,7 @@ type View (
   is_leader: bool,
   granularity: string,
   node_ip: string,
-  pod_cidr: string,
+  pod_cidr: string, is_pod_cidr_in_kernel: bool,
   overlay_ip: string,
   wireguard_ip: string,
   node_ip6: string,
@@ -380,7 +380,7 @@ type View (
   public_endpoint: string,
   layers: []DeviceLayer,
   candidates: []Candidate,
-  why: []Finding
+  why: []Finding, contradictions: []string
 )
 
 method Status() -> (status: Snapshot)

@@ -6,7 +6,6 @@ what the operator has written under [mesh] replaces whatever it names
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 
@@ -15,6 +14,7 @@ import msgspec
 from meshwatchd.core.membership.location import Hellos
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.prefixes import Claim, judge
 from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.topology import Location, Node, can_link
 
@@ -69,6 +69,7 @@ def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
     """
     problems: list[str] = []
     nodes = _without_doubles(dict(_nodes(said, settings.mesh, problems)), said.alive, problems)
+    nodes = _without_contradictions(nodes, said, settings.mesh, problems)
     locations = dict(_locations(said, nodes, settings, problems))
     kept = _watchable(locations, {node.location for node in nodes.values()}, said.watched)
     if len(kept) < len(locations):
@@ -166,18 +167,39 @@ def _without_doubles(
             kept.append(name)
         elif name in alive:
             problems.append(f"{name} and {owner} say they have the same address; {name} is left out")
-    prefixes = sorted(
-        (int(network.network_address), int(network.broadcast_address), name in alive, name)
-        for name in kept
-        for network in (ipaddress.IPv4Network(nodes[name].pod_cidr),)
-    )
-    for (_, last, _, one), (first, _, _, other) in itertools.pairwise(prefixes):
-        if first <= last:
-            loser = max(one, other, key=lambda name: (name not in alive, name))
-            if loser in kept:
-                kept.remove(loser)
-                problems.append(f"the pod prefixes of {one} and {other} overlap; {loser} is left out")
     return {name: nodes[name] for name in sorted(kept)}
+
+
+def _without_contradictions(
+    nodes: dict[NodeName, Node], said: Said, declared: MeshSettings, problems: list[str]
+) -> dict[NodeName, Node]:
+    """Drop nodes whose pods would be where others are; addresses of nodes and the operator's word are believed."""
+    pinned = {node.name for node in declared.node}
+    addresses = (
+        Claim(name, f"{address}/32")
+        for name, node in nodes.items()
+        for address in (node.node_ip, node.overlay_ip)
+        if ":" not in address
+    )
+    pins = (Claim(name, node.pod_cidr) for name, node in nodes.items() if name in pinned)
+    claims = (
+        Claim(
+            name,
+            node.pod_cidr,
+            is_shown=said.hellos[name].view.is_pod_cidr_in_kernel,
+            is_alive=name in said.alive,
+        )
+        for name, node in nodes.items()
+        if name not in pinned
+    )
+    _, contradictions = judge([*addresses, *pins], claims)
+    problems += (
+        f"{each.render()}; {each.claim.who} is left out: correct there what names its pods (meshwatchctl topology"
+        " --why), or add it to discovery.forbid"
+        for each in contradictions
+    )
+    offenders = {each.claim.who for each in contradictions}
+    return {name: node for name, node in nodes.items() if name not in offenders}
 
 
 def _locations(

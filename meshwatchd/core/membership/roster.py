@@ -283,4 +283,9 @@ class Roster:
 def complete(view: LocalView, former: LocalView) -> LocalView:
     """A view with what it lacks taken from an earlier one of the same node."""
     lacking = {field: getattr(former, field) for field in LASTING if not getattr(view, field)}
+    # Traffic is steered by it, so it lasts where a kernel has shown it; what an agent said ends with the agent.
+    if former.is_pod_cidr_in_kernel and view.pod_cidr in {"", former.pod_cidr}:
+        lacking["is_pod_cidr_in_kernel"] = True
+    elif "pod_cidr" in lacking:
+        del lacking["pod_cidr"]
     return msgspec.structs.replace(view, **lacking)

@@ -162,6 +162,8 @@ class Takeover:
                 begun=len(plans) - len(kept),
                 ended=len(known) - len(kept),
             )
+        for sentence in planner.withheld:
+            yield PlanRefused(pair=-1, reason=sentence)
         state.findings.forget_misfits(now)
         yield ConfigureSessions(
             sessions=plans,

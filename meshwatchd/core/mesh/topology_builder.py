@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Profile, Unrecognised
 from meshwatchd.model.settings import MeshSettings, Settings
@@ -64,6 +65,7 @@ class Recogniser:
         self._node = node
         self._profiles = profiles
         self._found: MeshSettings | None = None
+        self._own_networks = OwnNetworks()
 
     def recognise(self, snapshot: Snapshot) -> Topology | Unrecognised:
         """The mesh as of a snapshot; what was found out once stays valid while nothing new is found out.
@@ -79,6 +81,9 @@ class Recogniser:
             )
         topology = profile.recognise(snapshot, mesh, self._node)
         if isinstance(topology, Topology):
+            contradictions = self._own_networks.compare(snapshot, mesh, self._node)
+            refused = tuple(dict.fromkeys(each.claim.prefix for each in contradictions))
+            topology = msgspec.structs.replace(topology, refused=refused)
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)
         return topology

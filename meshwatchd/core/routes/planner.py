@@ -25,7 +25,9 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
+from meshwatchd.model.prefixes import Claim, judge
 from meshwatchd.model.settings import RESERVED_PORTS, Settings
 from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
 from meshwatchd.model.topology import RANKS_PER_PAIR, Node, Path, Topology
@@ -55,13 +57,18 @@ def table_offset(slot: int) -> int:
 
 
 class Planner:
-    """Pure functions of one topology and the settings, gathered because all of them need both."""
+    """Pure functions of one topology and the settings, gathered because all of them need both.
+
+    Attributes:
+        withheld: one sentence for each prefix of another location that no table of ours leads to.
+    """
 
     def __init__(self, topology: Topology, settings: Settings) -> None:
         self.topology = topology
         self.settings = settings
         self.local = topology.local
         self.paths = topology.local_paths()
+        self._led, self.withheld = _led(topology)
         self._by_number: dict[int, Path] = {path.number: path for path in self.paths}
         places = {pair: place for place, pair in enumerate(sorted({path.pair for path in self.paths}))}
         self._slots = {path.number: places[path.pair] * RANKS_PER_PAIR + path.rank for path in self.paths}
@@ -110,7 +117,7 @@ class Planner:
         if path.is_primary or relay not in (local.name, *self.topology.hops) or not self.probes_path(path):
             return ()
         table = self._table(path)
-        prefixes = [prefix for node in self.reached_over(path) for prefix in node.prefixes()]
+        prefixes = [prefix for node in self.reached_over(path) for prefix in self._led[node.name]]
         if relay == local.name:
             return tuple(
                 Route(dst=prefix, table=table, dev=self._device(path), src=local.node_ip) for prefix in prefixes
@@ -193,7 +200,7 @@ class Planner:
             mtu_bytes=self.settings.standby.mtu,
             peer_public_key=peer.standby_public_key or "",
             endpoint=f"{peer.standby_endpoint}:{port}" if peer.standby_endpoint else None,
-            allowed_ips=tuple(prefix for node in self.topology.mesh.members(remote) for prefix in node.prefixes()),
+            allowed_ips=tuple(prefix for node in self.topology.mesh.members(remote) for prefix in self._led[node.name]),
             keepalive_s=max(1, parse_duration(self.settings.standby.keepalive) // 1_000_000_000),
         )
 
@@ -241,3 +248,37 @@ class Planner:
             for route in self.routes(path)
             if route.dst.endswith("/32")
         )
+
+
+def _led(topology: Topology) -> tuple[dict[NodeName, tuple[str, ...]], tuple[str, ...]]:
+    """Prefixes of each node of another location that our tables may lead to: none that holds an address of this one.
+
+    The last guard, whatever was believed before: our rules are asked before the main table, so a route of ours to an
+    address of the own location takes it from everybody on this node.
+
+    Returns:
+        the prefixes by node, and one sentence for each that is left out.
+    """
+    local = topology.local
+    own = [
+        Claim(node.name, prefix)
+        for node in topology.mesh.members(local.location)
+        for prefix in (*node.prefixes(), *(f"{each}/32" for each in (node.overlay_ip, node.wireguard_ip) if each))
+        if ":" not in prefix
+    ]
+    # Whether others contradict each other was settled where the mesh was made: here they are one claimant.
+    remote = {node.name: node.prefixes() for node in topology.mesh.nodes if node.location != local.location}
+    told = dict.fromkeys(prefix for prefixes in remote.values() for prefix in prefixes)
+    against = {
+        each.claim.prefix: f"which holds {each.against.prefix} of {each.against.who}"
+        for each in judge(own, [Claim("", prefix) for prefix in told]).contradictions
+    } | dict.fromkeys(topology.refused, "which this node's own networks contradict")
+    return (
+        {name: tuple(prefix for prefix in prefixes if prefix not in against) for name, prefixes in remote.items()},
+        tuple(
+            f"{name} claims {prefix}, {against[prefix]}: no table of ours leads there; correct {name}'s pod CIDR"
+            for name, prefixes in remote.items()
+            for prefix in prefixes
+            if prefix in against
+        ),
+    )

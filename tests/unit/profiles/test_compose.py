@@ -44,6 +44,56 @@ def test_kilo_over_flannel(name):
     assert others <= {each.address for each in view.candidates}
 
 
+def _graph_that_says(prefix, node="a2"):
+    """Kilo's graph with another prefix for one node's pods."""
+    graph = node_states.graph()
+    nodes = (msgspec.structs.replace(each, pod_cidr=prefix) if each.name == node else each for each in graph.nodes)
+    return Sources(kilo=msgspec.structs.replace(graph, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("state", [kilo_flannel, kilo_cilium])
+@pytest.mark.parametrize("name", NODE_IPS)
+def test_the_kernel_is_believed_before_kilos_graph(state, name):
+    """The contradiction names who said what."""
+    view = seen(state(name), _graph_that_says("10.0.0.0/8", name), node=name)
+
+    assert (f"10.244.{node_states.number_of(name)}.0/24", True) == (view.pod_cidr, view.is_pod_cidr_in_kernel)
+    (said,) = view.contradictions
+    assert said.startswith("kilo says that this node's pods are in 10.0.0.0/8, w")
+
+
+def test_a_harmless_prefix_of_an_agent_is_not_believed_against_the_kernel_either():
+    """Nobody is there, and the pods are elsewhere."""
+    view = seen(kilo_flannel("a2"), _graph_that_says("10.99.0.0/24"))
+
+    assert "10.244.2.0/24" == view.pod_cidr
+    assert ("kilo says that this node's pods are in 10.99.0.0/24, and 10.244.2.0/24 is better founded",) == tuple(
+        each.partition(";")[0] for each in view.contradictions
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", ["192.168.0.0/16", "192.168.100.0/24", "10.0.0.0/8", "10.244.4.0/24", "10.244.0.0/20"]
+)
+def test_what_the_kernel_contradicts_is_not_believed_even_if_nothing_else_is_known(wrong):
+    """Before the first pod there is no bridge; the node's own address and the mesh's routes are there."""
+    snapshot = kilo_flannel("a2")
+    links = tuple(link for link in snapshot.links if link.kind != "bridge")
+    view = seen(msgspec.structs.replace(snapshot, links=links), _graph_that_says(wrong))
+
+    assert ("", False, 1) == (view.pod_cidr, view.is_pod_cidr_in_kernel, len(view.contradictions))
+    assert "it is not believed" in view.contradictions[0]
+
+
+def test_what_nothing_contradicts_is_believed_of_an_agent():
+    """It is founded on the agent alone, and that is told."""
+    snapshot = kilo_flannel("a2")
+    links = tuple(link for link in snapshot.links if link.kind != "bridge")
+    view = seen(msgspec.structs.replace(snapshot, links=links), _graph_that_says("10.244.2.0/24"))
+
+    assert ("10.244.2.0/24", False, ()) == (view.pod_cidr, view.is_pod_cidr_in_kernel, view.contradictions)
+
+
 @pytest.mark.parametrize("name", NODE_IPS)
 def test_kilo_over_cilium(name):
     """The same, with four layers."""

@@ -150,7 +150,7 @@ def test_a_node_without_addresses_is_left_out_and_named():
     [
         ({"node_ip": "192.168.100.11"}, "a1 and a2 say they have the same address"),
         ({"overlay_ip": "10.244.1.0"}, "a1 and a2 say they have the same address"),
-        ({"pod_cidr": "10.244.0.0/16"}, "overlap"),
+        ({"pod_cidr": "10.244.0.0/16"}, "a2 claims 10.244.0.0/16, which overlaps 10.244.1.0/24 of a1"),
     ],
 )
 def test_what_belongs_to_two_nodes_belongs_to_one(seen, words):
@@ -159,6 +159,52 @@ def test_what_belongs_to_two_nodes_belongs_to_one(seen, words):
     found = _assemble(told)
     assert any(words in problem or words in problem.replace("a2 and a1", "a1 and a2") for problem in found.problems)
     assert found.mesh is None or len(found.mesh.node) < 6
+
+
+@pytest.mark.parametrize("wide", ["10.0.0.0/8", "10.244.0.0/16", "0.0.0.0/1"])
+@pytest.mark.parametrize("alive", [None, ["a3"]], ids=["all are heard", "most are silent"])
+def test_a_node_that_claims_too_much_puts_out_itself_alone(wide, alive):
+    """Whoever is next to it in the order of addresses, and whether or not its prefix holds those of others far on."""
+    found = _assemble(_changed("a3", seen={"pod_cidr": wide}), node="b3", alive=alive)
+    assert found.mesh is not None
+
+    assert ["a1", "a2", "b1", "b2", "b3"] == [node.name for node in found.mesh.node]
+    (problem,) = found.problems
+    assert problem.startswith(f"a3 claims {wide}, which overlaps 10.2")
+    assert "a3 is left out: correct there what names its pods" in problem
+
+
+def test_a_prefix_with_another_nodes_address_in_it_is_refused():
+    """Pods are not where nodes are."""
+    found = _assemble(_changed("a3", seen={"pod_cidr": "10.2.0.0/24"}), node="b3")
+    assert found.mesh is not None
+
+    assert "a3" not in [node.name for node in found.mesh.node]
+    assert ("a3 claims 10.2.0.0/24, which overlaps 10.2.0.11/32 of b1 and 2 more",) == tuple(
+        problem.partition(";")[0] for problem in found.problems
+    )
+
+
+@pytest.mark.parametrize(("is_shown", "stays"), [(True, "b3"), (False, "a3")])
+def test_of_two_that_claim_one_prefix_a_kernel_decides(is_shown, stays):
+    """a3 has the better name, and only an agent that says so."""
+    told = _changed("a3", seen={"pod_cidr": "10.244.6.0/24", "is_pod_cidr_in_kernel": False, "overlay_ip": "10.9.9.9"})
+    seen = {"is_pod_cidr_in_kernel": is_shown, "overlay_ip": "10.9.9.8"}
+    found = _assemble(told | {"b3": hellos.hello("b3", seen=seen)}, node="b1")
+    assert found.mesh is not None
+
+    assert [stays] == [node.name for node in found.mesh.node if node.name in {"a3", "b3"}]
+
+
+def test_what_the_operator_pins_is_believed_against_everybody():
+    """A node that claims the same is left out, whatever its kernel shows."""
+    mesh = MeshSettings(node=(next(node for node in declared_mesh().node if node.name == "b3"),))
+    mesh = MeshSettings(node=tuple(msgspec.structs.replace(node, location="site-b1") for node in mesh.node))
+    found = _assemble(_changed("a2", seen={"pod_cidr": "10.244.6.0/24"}), mesh=mesh)
+    assert found.mesh is not None
+
+    assert "b3" in [node.name for node in found.mesh.node]
+    assert "a2" not in [node.name for node in found.mesh.node]
 
 
 def test_the_old_name_of_a_renamed_node_is_dropped_without_a_word():

@@ -193,6 +193,27 @@ def test_a_rebooted_node_knows_the_mesh_with_everybody_down():
     assert "flannel.1" == roster.mesh.overlay_device
 
 
+@pytest.mark.parametrize(("is_shown", "lasts"), [(True, "10.244.1.0/24"), (False, "")])
+def test_pods_that_a_kernel_has_shown_last_and_those_of_an_agent_end_with_it(is_shown, lasts):
+    """In memory and on disk: what an agent has said of prefixes must not outlive it."""
+    roster = _roster(_settings(), former=hellos.hello("a1", seen={"is_pod_cidr_in_kernel": is_shown}))
+    for now in (0, SECOND):
+        bare = hellos.view("a1", pod_cidr="", is_pod_cidr_in_kernel=False)
+        roster.tell(Hello(view=bare, mode="enforce", standby_public_key=hellos.KEYS["a1"]), now)
+        told = roster.own.view
+        assert (lasts, is_shown) == (told.pod_cidr, told.is_pod_cidr_in_kernel)
+
+
+def test_pods_that_a_kernel_has_shown_last_when_their_bridge_is_gone_and_an_agent_goes_on_saying_so():
+    """A bridge that was deleted is a fault of this node, and then a route that is wrong another one."""
+    roster = _started("a1")
+    for pods in ("10.244.1.0/24", ""):
+        roster.tell(hellos.hello("a1", seen={"pod_cidr": pods, "is_pod_cidr_in_kernel": False}), SECOND)
+        assert ("10.244.1.0/24", True) == (roster.own.view.pod_cidr, roster.own.view.is_pod_cidr_in_kernel)
+    roster.tell(hellos.hello("a1", seen={"pod_cidr": "10.99.0.0/24", "is_pod_cidr_in_kernel": False}), SECOND)
+    assert ("10.99.0.0/24", False) == (roster.own.view.pod_cidr, roster.own.view.is_pod_cidr_in_kernel)
+
+
 FOUR, FIVE = ["site-a1", "site-b1", "x", "y"], ["added", "site-a1", "site-b1", "x"]
 
 

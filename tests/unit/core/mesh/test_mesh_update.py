@@ -304,3 +304,20 @@ def test_with_a_collision_nobody_is_followed():
     )
 
     assert out.ApplySwitch not in _kinds(engine.handle(notice, NOON + SECOND))
+
+
+def test_a_prefix_that_no_table_leads_to_is_told_with_who_claims_it():
+    """The mesh is taken over all the same: a2 is probed, and its pods stay on the mesh's own path."""
+    bench = ready("b3")
+    nodes = tuple(
+        msgspec.structs.replace(node, pod_cidr="10.2.0.0/24") if node.name == "a2" else node
+        for node in declared_mesh().node
+    )
+    told = bench.feed(_snapshot("b3", node=nodes))
+
+    assert ["a2 claims 10.2.0.0/24, which holds 10.2.0.11/32 of b1"] == [
+        each.reason.partition(":")[0] for each in told if isinstance(each, out.PlanRefused)
+    ]
+    (asked,) = (each.provision for each in told if isinstance(each, out.EnsureProvision))
+    assert "192.168.100.12/32" in {route.dst for route in asked.routes}
+    assert "10.2.0.0/24" not in {route.dst for route in asked.routes}

@@ -9,10 +9,10 @@ from meshwatchd.core.routes.planner import LANDING_OFFSET, Planner
 from meshwatchd.model import plan
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import Route, Rule, Switch
-from meshwatchd.model.topology import Topology
+from meshwatchd.model.topology import Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
-from tests.support.lab_mesh import NAMES, led_by, planner_of, settings_for, snapshot_of
+from tests.support.lab_mesh import NAMES, led_by, planner_of, settings_for, snapshot_of, topology_of
 
 CLOUD = {
     "b1": ("10.244.4.0/24", "10.2.0.11/32"),
@@ -274,3 +274,68 @@ def test_a_node_of_fifty_locations_takes_tables_beyond_the_first_hundred_and_no_
     assert len(ports) == len(set(ports))
     for path in planner.paths:
         assert all(path == planner.overridden_by(rule) for rule in planner.override(path))
+
+
+def _planner_with(claims, refused=()):
+    """b3's planner where nodes claim other prefixes."""
+    topology = topology_of("b3")
+    nodes = [
+        msgspec.structs.replace(node, pod_cidr=claims.get(node.name, node.pod_cidr)) for node in topology.mesh.nodes
+    ]
+    mesh = build_mesh(topology.mesh.locations, nodes)
+    return Planner(msgspec.structs.replace(topology, mesh=mesh, refused=tuple(refused)), settings_for("b3"))
+
+
+@pytest.mark.parametrize(
+    "wide", ["10.0.0.0/8", "10.2.0.0/24", "10.2.0.13/32", "10.244.6.0/25", "10.244.0.0/16", "10.4.0.1/32"]
+)
+def test_no_table_leads_to_an_address_of_the_own_location(wide):
+    """However it came to be believed; all else of that node and of the others is as it was, and it is said."""
+    planner = _planner_with({"a2": wide})
+
+    for number in range(1, 5):
+        led = {route.dst for route in planner.routes(planner.path(number))}
+        assert led == {route.dst for route in planner_of("b3").routes(planner.path(number))} - {"10.244.2.0/24"}
+    (sentence,) = planner.withheld
+    assert sentence.startswith(f"a2 claims {wide}, which holds ")
+
+
+def test_no_link_takes_packets_from_an_address_of_the_own_location():
+    """AllowedIPs are routes as well: b2's links would send there, and believe what comes from there."""
+    topology = topology_of("b2")
+    nodes = [
+        msgspec.structs.replace(node, pod_cidr="10.0.0.0/8") if node.name == "a2" else node
+        for node in topology.mesh.nodes
+    ]
+    planner = Planner(
+        msgspec.structs.replace(topology, mesh=build_mesh(topology.mesh.locations, nodes)), settings_for("b2")
+    )
+
+    for link in planner.provision().links:
+        assert "10.0.0.0/8" not in link.allowed_ips
+        assert {"10.244.1.0/24", "192.168.100.12/32", "10.244.3.0/24"} <= set(link.allowed_ips)
+
+
+def test_no_table_leads_to_what_this_nodes_kernel_knows_to_be_here():
+    """A part of the LAN where no node is."""
+    planner = _planner_with({"a2": "10.2.0.128/25"}, refused=["10.2.0.128/25"])
+
+    assert "10.2.0.128/25" not in {route.dst for route in planner.provision().routes}
+    assert ("a2 claims 10.2.0.128/25, which this node's own networks contradict",) == tuple(
+        sentence.partition(":")[0] for sentence in planner.withheld
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_a_mesh_as_it_should_be_nothing_is_withheld(name):
+    """The guard costs nobody a route."""
+    assert () == planner_of(name).withheld
+
+
+def test_a_node_without_pods_is_led_to_by_its_address_alone():
+    """There is nothing else of it."""
+    planner = _planner_with({"a2": ""})
+
+    led = {route.dst for route in planner.routes(planner.path(1))}
+    assert "192.168.100.12/32" in led
+    assert "" not in led
