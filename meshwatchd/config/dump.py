@@ -69,7 +69,7 @@ def _section(section: msgspec.structs.FieldInfo) -> str:
     defaults = msgspec.to_builtins(section.default)
     lines = [_comment(summary), f"[{section.name}]"]
     for field in msgspec.structs.fields(section.type):
-        if isinstance(field.default, tuple) and field.type != tuple[str, ...]:
+        if isinstance(field.default, tuple) and field.type not in (tuple[str, ...], tuple[int, ...]):
             continue
         notes = [reasons[field.name]] if field.name in reasons else []
         notes += _choices(f"{section.name}.{field.name}", field.type)
