@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from meshwatchd.model.decoding import refusals
 from tests.support.stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,6 +72,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line("failed: tests were skipped, and --forbid-skips was given", red=True)
     if config.option.require_passes and not terminalreporter.stats.get("passed"):
         terminalreporter.write_line("failed: no test passed, and --require-passes was given", red=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_refused() -> None:
+    """What one test has had refused is not in another one's counters."""
+    refusals.counts.clear()
+    refusals.report = lambda _error: None
 
 
 @pytest.fixture(scope="session")

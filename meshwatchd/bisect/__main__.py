@@ -24,6 +24,7 @@ from meshwatchd.bisect.run import Run
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.bisection import BisectResult
+from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
@@ -100,7 +101,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _read_mesh(settings: Settings) -> MeshSettings:
     """The mesh as the agent knows it; nothing on standard input means as declared."""
     data = sys.stdin.buffer.read()
-    return msgspec.json.decode(data, type=MeshSettings) if data.strip() else settings.mesh
+    return decode_json(data, MeshSettings, Door("standard input")) if data.strip() else settings.mesh
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, Reply, Splitter, decode_reply, encode_call
+from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, REPLIES, Reply, Splitter, decode_reply, encode_call
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, DecodeError
 
 EXIT_UNREACHABLE = 3
@@ -126,7 +127,7 @@ def _check(reply: Reply) -> msgspec.Raw:
         return reply.parameters
     if reply.error == PERMISSION_DENIED:
         raise ControlError(EXIT_NO_PERMISSION, "only root may do that; use sudo, or --dry-run to look only")
-    parameters = msgspec.json.decode(reply.parameters, type=dict[str, object])
+    parameters = decode_json(reply.parameters, dict[str, object], REPLIES)
     if "reason" in parameters:
         raise ControlError(EXIT_UNREACHABLE, f"meshwatchd: {parameters['reason']}")
     details = ", ".join(f"{key} {value}" for key, value in parameters.items())

@@ -8,10 +8,12 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.bisection import BisectParameters, BisectReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import Client
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.model.bisection import Place
+from meshwatchd.model.decoding import decode_json
 
 EXIT_DEAD = 2
 PATIENCE_S = 90.0
@@ -30,7 +32,7 @@ def bisect(terminal: Terminal, *, node: str) -> int:
     """
     client = Client(terminal.socket, timeout_s=PATIENCE_S)
     reply = client.call("io.meshwatch.Control.Bisect", BisectParameters(node=node))
-    result = msgspec.json.decode(reply, type=BisectReply).result
+    result = decode_json(reply, BisectReply, REPLIES).result
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:

@@ -9,8 +9,10 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import EventsParameters, EventsReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_event
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.units import parse_duration
 
 EXIT_LOST = 1
@@ -37,7 +39,7 @@ def events(terminal: Terminal, *, is_following: bool, since_ns: int | None) -> i
         is_patient=is_following,
     )
     for reply in replies:
-        for event in msgspec.json.decode(reply, type=EventsReply).events:
+        for event in decode_json(reply, EventsReply, REPLIES).events:
             if event.get("event") == "events.lost":
                 click.echo(f"meshwatchctl: too slow, {event.get('lost')} events were lost; start again", err=True)
                 return EXIT_LOST

@@ -9,12 +9,14 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import ExplainReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_findings import explain_code
 from meshwatchd.cli.render_story import render_explanations
 from meshwatchd.cli.text import is_stale, warn_if_stale
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 
 
@@ -32,7 +34,7 @@ def explain(terminal: Terminal, code: str | None) -> int:
         text = msgspec.json.encode(entry).decode() + "\n" if terminal.is_json else explain_code(entry.code)
         sys.stdout.write(text)
         return 0
-    reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Explain"), type=ExplainReply)
+    reply = decode_json(terminal.client.call("io.meshwatch.Control.Explain"), ExplainReply, REPLIES)
     now_ns = time.monotonic_ns()
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")

@@ -9,10 +9,12 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import MtuReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.text import is_stale, warn_if_stale
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
 EXIT_LESS, EXIT_BLACK_HOLE = 1, 2
@@ -28,7 +30,7 @@ def mtu(terminal: Terminal, *, node: str) -> int:
     The exit status is 0 where everything carries what it should, 1 where something is to be done, 2 where large packets
     are lost, 3 where the daemon does not know.
     """
-    reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Mtu", {"node": node}), type=MtuReply)
+    reply = decode_json(terminal.client.call("io.meshwatch.Control.Mtu", {"node": node}), MtuReply, REPLIES)
     if node and not reply.sizes:
         raise ControlError(64, f"no size is measured towards {node}; `meshwatchctl mtu` has the nodes that are")
     now_ns = time.monotonic_ns()

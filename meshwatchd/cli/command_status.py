@@ -9,10 +9,12 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import StatusReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import is_stale
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.status import Status
 
@@ -44,7 +46,7 @@ def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
 def fetch_status(terminal: Terminal) -> Status:
     """Ask the daemon for its status."""
     reply = terminal.client.call("io.meshwatch.Control.Status")
-    return msgspec.json.decode(reply, type=StatusReply).status
+    return decode_json(reply, StatusReply, REPLIES).status
 
 
 def _render(terminal: Terminal, status: Status, *, is_verbose: bool) -> str:

@@ -8,8 +8,10 @@ import click
 import msgspec
 
 from meshwatchd.adapters.control.interface import TopologyReply
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_topology import render_topology
+from meshwatchd.model.decoding import decode_json
 
 EXIT_UNRECOGNISED = 1
 
@@ -22,7 +24,7 @@ def topology(terminal: Terminal, *, is_reasoned: bool) -> int:
 
     Exit status: 0 a mesh was recognised, 1 none was.
     """
-    reply = msgspec.json.decode(terminal.client.call("io.meshwatch.Control.Topology"), type=TopologyReply)
+    reply = decode_json(terminal.client.call("io.meshwatch.Control.Topology"), TopologyReply, REPLIES)
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:

@@ -13,8 +13,10 @@ from meshwatchd.adapters.control.interface import (
     OperateReply,
     OrderParameters,
 )
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_operation
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.units import parse_duration
 
 EXIT_REFUSED = 1
@@ -65,7 +67,7 @@ def operate(
 ) -> int:
     """Ask for something that changes what the daemon does, and show the answer; returns the exit status."""
     raw = terminal.client.call(f"io.meshwatch.Control.{method}", parameters)
-    reply = msgspec.json.decode(raw, type=OperateReply)
+    reply = decode_json(raw, OperateReply, REPLIES)
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
     else:

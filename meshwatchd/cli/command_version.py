@@ -8,7 +8,9 @@ import click
 import msgspec
 
 import meshwatchd
+from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
 
@@ -29,4 +31,4 @@ def _ask_daemon(terminal: Terminal) -> str | None:
         reply = terminal.client.call("org.varlink.service.GetInfo")
     except ControlError:
         return None
-    return str(msgspec.json.decode(reply, type=dict[str, object]).get("version"))
+    return str(decode_json(reply, dict[str, object], REPLIES).get("version"))

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.cli.client import EXIT_UNREACHABLE, Client
 from meshwatchd.cli.text import Paint, paint_ansi, paint_nothing
-from meshwatchd.model.errors import ControlError
+from meshwatchd.model.errors import ControlError, DecodeError
 
 EXIT_USAGE = 64
 EXIT_UNWRITTEN = 74
@@ -146,10 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ControlError as error:
         print(f"meshwatchctl: {error}", file=sys.stderr)
         return error.code
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DecodeError as error:
         # Never 1 or 2, which are states of the mesh.
-        remedy = "after an upgrade: systemctl restart meshwatchd (meshwatchctl version shows both)"
-        print(f"meshwatchctl: meshwatchd's answer is not understood ({error}); {remedy}", file=sys.stderr)
+        print(f"meshwatchctl: {error.source} is not understood ({error.reason}); {error.remedy}", file=sys.stderr)
         return EXIT_UNREACHABLE
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED

@@ -17,6 +17,7 @@ from meshwatchd.config.check_numbers import check_numbers
 from meshwatchd.config.check_stamp import check_stamp
 from meshwatchd.config.shape import ShapeError, shape
 from meshwatchd.config.values import Finding
+from meshwatchd.model.decoding import FAILURES
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Settings
 
@@ -84,6 +85,8 @@ def _parse(path: Path) -> Mapping[str, object]:
         raise ConfigError(str(path), "", "lists are nested too deeply", "close the brackets of each list") from error
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(path, text, str(error)) from error
+    except FAILURES as error:
+        raise ConfigError(str(path), "", f"is no TOML: {error}", _SYNTAX_REMEDY) from error
 
 
 def _read(path: Path) -> bytes:

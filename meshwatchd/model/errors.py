@@ -46,11 +46,19 @@ class DecodeError(MeshwatchError):
     Args:
         source: where the bytes came from, as "stamp" or "link".
         reason: the first thing found wrong with them.
+        remedy: what an operator can do about it; empty where nobody knows.
+
+    Attributes:
+        is_noted: `model.decoding` has counted it.
     """
 
-    def __init__(self, source: str, reason: str) -> None:
-        self.source, self.reason = source, reason
-        super().__init__(f"{source}: {reason}")
+    def __init__(self, source: str, reason: str, remedy: str = "") -> None:
+        self.source, self.reason, self.remedy = source, reason, remedy
+        self.is_noted = False
+        super().__init__(source, reason, remedy)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}{f'; {self.remedy}' if self.remedy else ''}"
 
 
 class JournalError(MeshwatchError):

@@ -36,6 +36,7 @@ from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.config.load import load
 from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
+from meshwatchd.model.decoding import refusals
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
 from meshwatchd.model.events import (
@@ -72,7 +73,7 @@ from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
-from meshwatchd.runtime.logging import make_log
+from meshwatchd.runtime.logging import make_log, report_refusals
 from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
@@ -171,7 +172,8 @@ class Agent:
         if self._status is None:
             return None
         status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()))
-        counters = status.counters if self._discovery is None else {**status.counters, **self._discovery.counters}
+        found = self._discovery.counters if self._discovery is not None else {}
+        counters = {**refusals.added_to(status.counters), **found}
         return msgspec.structs.replace(status, knowledge=self._late_discovery.knowledge(), counters=counters)
 
     def view(self) -> LocalView | None:
@@ -483,7 +485,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(boot: Boot, link_fd: int) -> int:
-    log, link = make_log(boot.settings.daemon.log_format), agent_end(link_fd, Counter())
+    log, link = report_refusals(make_log(boot.settings.daemon.log_format)), agent_end(link_fd, Counter())
     status = EXIT_OK
     try:
         await Agent(boot.settings, link, log, config=Path(boot.config), secrets=boot.secrets).run()

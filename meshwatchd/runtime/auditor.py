@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +19,7 @@ import msgspec
 
 from meshwatchd.adapters.netlink.repair import RepairKernel
 from meshwatchd.adapters.storage.policy_file import read_boot
+from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
 from meshwatchd.core.audit.overlay_entries import Confirmation, View, audit
 from meshwatchd.core.audit.peer_faults import believe
@@ -43,6 +43,8 @@ LOOK_PAUSE = 200
 """On a node of a large mesh a look takes half a second: without a reason it may take half a percent of the time."""
 
 STATE_FILE = "overlay-good.json"
+MAX_STATE_BYTES = 64 * 1024 * 1024
+"""A hundred thousand entries of a mesh of thousands of nodes, several times over."""
 
 Source = Callable[[View, int], Iterable[AuditFinding]]
 """A further look, at an instant: at WireGuard devices, at the host."""
@@ -85,7 +87,8 @@ class Auditor:
         self._mesh, self._node = mesh, node
         self._kernel, self._read_back, self._send, self._clock, self._log = kernel, read_back, send, clock, log
         self._sources = tuple(sources)
-        self._file = state_dir / STATE_FILE
+        path = state_dir / STATE_FILE
+        self._file = VersionedFile(path, GoodState, version=1, max_bytes=MAX_STATE_BYTES, mode=0o600)
         self._boot = read_boot()
         self._confirmation = Confirmation()
         self._snapshot: Snapshot | None = None
@@ -262,24 +265,15 @@ class Auditor:
         return self._candidate[1] + GOOD_AFTER_NS
 
     def _load(self) -> GoodState | None:
-        try:
-            state = msgspec.json.decode(self._file.read_bytes(), type=GoodState)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            self._log.warning("good_state.unread", path=str(self._file), error=str(error), remedy="it is written anew")
-            return None
-        return state if state.boot == self._boot else None
+        state, problem = self._file.load()
+        if problem:
+            self._log.warning("good_state.unread", error=problem, remedy="it is written anew")
+        return state if state is not None and state.boot == self._boot else None
 
     def _save(self, state: GoodState) -> None:
         """Whole or not at all; a full disk costs the memory across a restart and nothing else."""
-        temporary = self._file.with_suffix(".tmp")
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(state))
-            temporary.replace(self._file)
-        except OSError as error:
-            self._log.warning("good_state.unsaved", path=str(self._file), error=os.strerror(error.errno or 0))
+        if problem := self._file.save(state, "what was good is forgotten at the next restart"):
+            self._log.warning("good_state.unsaved", error=problem)
 
 
 def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:

@@ -20,7 +20,8 @@ import msgspec
 
 from meshwatchd.core.diagnosis.bisection_trigger import choose_peer
 from meshwatchd.model.bisection import BisectResult, BisectSettings
-from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.decoding import Door, decode_json
+from meshwatchd.model.errors import DecodeError, MeshwatchError
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import PathBisected
@@ -136,8 +137,8 @@ class Bisections:
         async with self._turn:
             output = await self._spawn(peer, msgspec.json.encode(self._mesh()))
         try:
-            result = msgspec.json.decode(output, type=BisectResult)
-        except msgspec.MsgspecError as error:
+            result = decode_json(output, BisectResult, Door("bisection"))
+        except DecodeError as error:
             raise BisectError(f"bisecting {peer}: its process wrote no result ({error})") from error
         self._tell(fact_of(result, verdict))
         return result

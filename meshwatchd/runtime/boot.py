@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from meshwatchd.model.decoding import Door, decode_frame
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.settings import Settings
 from meshwatchd.wire.auth import MeshSecret
 
@@ -50,6 +52,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     reason: str
 
 
+_DECODER: Final[msgspec.msgpack.Decoder[Boot | Refusal]] = msgspec.msgpack.Decoder(Boot | Refusal)
+
+
 def encode(word: Boot | Refusal) -> bytes:
     """As the other process decodes it."""
     return msgspec.msgpack.encode(word)
@@ -58,9 +63,9 @@ def encode(word: Boot | Refusal) -> bytes:
 def decode(data: bytes) -> Boot | Refusal:
     """What a reader wrote; one that was cut short has not been understood."""
     try:
-        return msgspec.msgpack.decode(data, type=Boot | Refusal)
-    except msgspec.MsgspecError as error:
-        return Refusal(reason=f"the reader of the configuration ended early: {error}")
+        return decode_frame(data, _DECODER, Door("configuration reader"))
+    except DecodeError as error:
+        return Refusal(reason=f"the reader of the configuration ended early: {error.reason}")
 
 
 def hand_over(boot: Boot) -> int:

@@ -24,6 +24,7 @@ from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.sources import SourceReader, plugins
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.config.load import load
+from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.ids import NodeName
@@ -81,9 +82,9 @@ def parse(data: bytes) -> Capture:
     """A capture that was rendered.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        DecodeError: it is none.
     """
-    return msgspec.json.decode(data, type=Capture)
+    return decode_json(data, Capture, Door("capture"))
 
 
 async def _is_not_judged(link: Link) -> bool:

@@ -20,6 +20,7 @@ from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.stamp_interop.reflector import StandardReflector
 from meshwatchd.core.diagnosis.banner_windows import Parts
+from meshwatchd.model.decoding import refusals
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import Banner, Event, SwitchApplied, SwitchFailed
 from meshwatchd.model.frames import FactFrame, OperatorReplyFrame, ProvisionFrame, RepairFrame, StateFrame
@@ -207,7 +208,7 @@ class Effects:
         """All counters, with those that the kernel keeps."""
         standard = {} if self._standard is None else {"stamp-filtered": self._standard.filtered()}
         return {
-            **self._counters,
+            **refusals.added_to(self._counters),
             **standard,
             "probes-open": self._prober.open_probes,
             "source-ports-open": self._prober.open_ports,

@@ -23,6 +23,7 @@ from meshwatchd.adapters.process import (
 )
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.core.engine import Engine
+from meshwatchd.model.decoding import refusals
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import TIMERS, Settings
@@ -58,6 +59,7 @@ def run(boot: Boot) -> int:
         reason = f"process {holder} is the meshwatchd of this node"
         say("start.refused", level="error", reason=reason, pid=holder)
         return EXIT_NOT_ALONE
+    refusals.report = lambda error: say("input.refused", source=error.source, reason=error.reason, remedy=error.remedy)
     try:
         _build(boot).run()
     finally:

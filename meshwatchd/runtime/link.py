@@ -21,6 +21,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from meshwatchd.model.decoding import Door, decode_frame
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.frames import MAX_FRAME_BYTES, FactFrame, StatusFrame, ToAgent, ToEngine
 
 PIECE_BYTES: Final = 32 * 1024
@@ -32,6 +34,7 @@ RECEIVE_LIMIT: Final = 256
 """Pieces taken in one turn: at most 8 MiB, a few milliseconds."""
 
 _SO_SNDBUFFORCE: Final = 32
+_DOOR: Final = Door("frame", "engine and agent are of different versions: systemctl restart meshwatchd")
 _LAST: Final = b"\0"
 _MORE: Final = b"\1"
 
@@ -114,7 +117,7 @@ class LinkEnd(Generic[Sent, Received]):
     Args:
         end: a socket of `pair()`; made non-blocking here.
         decoder: of the frames that arrive.
-        counters: where dropped and unreadable frames are counted.
+        counters: where dropped frames are counted.
         outbox: what an earlier link could not send.
     """
 
@@ -196,10 +199,8 @@ class LinkEnd(Generic[Sent, Received]):
             self._counters["link-frames-too-large"] += 1
             return ()
         try:
-            return (self._decoder.decode(b"".join(pieces)),)
-        except msgspec.MsgspecError:
-            # Both processes are one release; only a bug, or an agent of another version, gets here.
-            self._counters["link-frames-undecodable"] += 1
+            return (decode_frame(b"".join(pieces), self._decoder, _DOOR),)
+        except DecodeError:
             return ()
 
 

@@ -13,6 +13,7 @@ from typing import TextIO
 import msgspec
 import structlog
 
+from meshwatchd.model.decoding import refusals
 from meshwatchd.runtime.sinks import Log
 
 _PRIORITIES = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
@@ -39,6 +40,14 @@ def make_log(log_format: str, *, stream: TextIO | None = None, level: str = "inf
         processors=[structlog.processors.add_log_level, _stamp, render],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         context_class=dict,
+    )
+    return log
+
+
+def report_refusals(log: Log) -> Log:
+    """Have the first input that is refused of each source logged; returns the log."""
+    refusals.report = lambda error: log.warning(
+        "input.refused", source=error.source, reason=error.reason, remedy=error.remedy
     )
     return log
 

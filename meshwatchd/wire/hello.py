@@ -28,7 +28,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.discovery import Hello
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire.auth import (
     TAG_BYTES,
     KeyRole,
@@ -99,6 +101,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     knows: tuple[str, ...] = ()
 
 
+_DOOR: Final = Door("hello", "a node with our key is of another version: meshwatchctl version on each")
 _DECODER: Final = msgspec.msgpack.Decoder(_Body)
 
 
@@ -199,11 +202,12 @@ def decode(
     stamp = Stamp(epoch, counter)
     answers = Stamp(answers_epoch, answers_counter) if answers_epoch else None
     try:
-        sender = datagram[_HEADER.size : body_at].decode()
-        if is_repeated is not None and is_repeated(sender, stamp, answers):
-            return HelloRejection.REPEATED
-        body = _DECODER.decode(datagram[body_at:-TAG_BYTES])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with _DOOR:
+            sender = datagram[_HEADER.size : body_at].decode()
+            if is_repeated is not None and is_repeated(sender, stamp, answers):
+                return HelloRejection.REPEATED
+            body = _DECODER.decode(datagram[body_at:-TAG_BYTES])
+    except DecodeError:
         return HelloRejection.MALFORMED
     if not sender or sender != body.hello.view.node or not epoch or not counter:
         return HelloRejection.MALFORMED

@@ -31,6 +31,8 @@ from typing import Final
 import msgspec
 
 from meshwatchd.model.bisection import PeerCounts
+from meshwatchd.model.decoding import Door
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.wire.auth import TAG_BYTES, KeyRole, MacKey, MeshSecret, check_secrets, derive_tap_key, key_id
 
@@ -105,6 +107,7 @@ class TapKeys:
         return self._keys.get(number)
 
 
+_DOOR: Final = Door("tap request", "a node with our key is of another version: meshwatchctl version on each")
 _DECODER: Final = msgspec.msgpack.Decoder(TapContent)
 
 
@@ -131,7 +134,8 @@ def decode(datagram: bytes, keys: TapKeys) -> TapMessage | TapRejection:
     if not key.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
         return TapRejection.BAD_TAG
     try:
-        content = _DECODER.decode(datagram[_HEADER.size : -TAG_BYTES])
-        return TapMessage(kind=TapKind(kind), nonce=nonce, content=content)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        with _DOOR:
+            content = _DECODER.decode(datagram[_HEADER.size : -TAG_BYTES])
+            return TapMessage(kind=TapKind(kind), nonce=nonce, content=content)
+    except DecodeError:
         return TapRejection.MALFORMED

@@ -17,6 +17,7 @@ import meshwatchd
 from meshwatchd.adapters.control import bisection, interface
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.varlink import (
+    CALLS,
     EXPECTED_MORE,
     INTERFACE_NOT_FOUND,
     INVALID_PARAMETER,
@@ -28,8 +29,9 @@ from meshwatchd.adapters.control.varlink import (
 )
 from meshwatchd.adapters.storage.event_store import EventLine, EventStore, FollowerTooSlowError
 from meshwatchd.model.bisection import BisectResult
+from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.discovery import LocalView
-from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.errors import DecodeError, MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
@@ -254,8 +256,8 @@ def _describe(parameters: interface.DescriptionParameters) -> dict[str, str]:
 def _decode(call: Call, kind: type[_Parameters]) -> _Parameters:
     """The parameters of a call; its complaint names the parameter."""
     try:
-        return msgspec.json.decode(call.parameters, type=kind)
-    except msgspec.MsgspecError as error:
-        text = str(error)
+        return decode_json(call.parameters, kind, CALLS)
+    except DecodeError as error:
+        text = error.reason
         named = text.partition("`$.")[2] or text.partition("field `")[2]
         raise VarlinkError(INVALID_PARAMETER, parameter=named.partition("`")[0] or "parameters") from None

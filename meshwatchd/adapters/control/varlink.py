@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.decoding import Door, decode_json, refusals
 from meshwatchd.model.errors import DecodeError
 
 MAX_MESSAGE_BYTES = 64 * 1024
@@ -17,6 +18,11 @@ METHOD_NOT_FOUND = "org.varlink.service.MethodNotFound"
 INVALID_PARAMETER = "org.varlink.service.InvalidParameter"
 EXPECTED_MORE = "org.varlink.service.ExpectedMore"
 PERMISSION_DENIED = "org.varlink.service.PermissionDenied"
+
+CALLS = Door("control socket", "a program that is no meshwatchctl of this version writes to it")
+REPLIES = Door(
+    "meshwatchd's answer", "after an upgrade: systemctl restart meshwatchd (meshwatchctl version shows both)"
+)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,10 +84,7 @@ def decode_call(message: bytes) -> Call:
     Raises:
         DecodeError: no JSON, or no call.
     """
-    try:
-        return msgspec.json.decode(message, type=Call)
-    except msgspec.MsgspecError as error:
-        raise DecodeError("varlink", str(error)) from error
+    return decode_json(message, Call, CALLS)
 
 
 def decode_reply(message: bytes) -> Reply:
@@ -90,10 +93,7 @@ def decode_reply(message: bytes) -> Reply:
     Raises:
         DecodeError: no JSON, or no reply.
     """
-    try:
-        return msgspec.json.decode(message, type=Reply)
-    except msgspec.MsgspecError as error:
-        raise DecodeError("varlink", str(error)) from error
+    return decode_json(message, Reply, REPLIES)
 
 
 class Splitter:
@@ -117,7 +117,7 @@ class Splitter:
         *messages, rest = bytes(self._rest).split(b"\0")
         self._rest = bytearray(rest)
         if self._max_bytes is not None and any(len(part) > self._max_bytes for part in (*messages, rest)):
-            raise DecodeError("varlink", f"a message is longer than {self._max_bytes} bytes")
+            raise refusals.note(DecodeError("control socket", f"a message is longer than {self._max_bytes} bytes"))
         return messages
 
 

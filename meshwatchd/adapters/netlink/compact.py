@@ -20,6 +20,7 @@ import struct
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 
 ROUTE: Final = struct.Struct("=8BI")
@@ -107,6 +108,7 @@ Packed = tuple[bytes, tuple[bytes, ...]]
 """A key and its values."""
 
 
+@Door("netlink route")
 def pack_route(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWROUTE or RTM_DELROUTE into key and values; None for what is no route.
 
@@ -114,21 +116,18 @@ def pack_route(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short.
     Source: linux/rtnetlink.h; fib_dump_info() in net/ipv4/fib_semantics.c, rt6_fill_node() in net/ipv6/route.c.
     """
-    try:
-        family, dst_len, src_len, tos, table, protocol, scope, kind, flags = ROUTE.unpack_from(body)
-        if flags & RTM_F_CLONED or family not in _ADDRESS_BYTES:
-            return None
-        found = attributes(body, ROUTE.size)
-        get = found.get
-        if _TABLE in found:
-            (table,) = _U32.unpack(found[_TABLE])
-        (metric,) = _U32.unpack(get(_PRIORITY, _ZERO32))
-        key = _ROUTE_KEY.pack(family, dst_len, src_len, tos, table, metric) + get(_DST, b"") + get(_SRC, b"")
-        source = get(_PREFSRC, b"")
-        head = _ROUTE_VALUE.pack(kind, scope, protocol, len(source)) + source
-        hops = _pack_hops(found, flags)
-    except struct.error as error:
-        raise DecodeError("netlink route", str(error)) from error
+    family, dst_len, src_len, tos, table, protocol, scope, kind, flags = ROUTE.unpack_from(body)
+    if flags & RTM_F_CLONED or family not in _ADDRESS_BYTES:
+        return None
+    found = attributes(body, ROUTE.size)
+    get = found.get
+    if _TABLE in found:
+        (table,) = _U32.unpack(found[_TABLE])
+    (metric,) = _U32.unpack(get(_PRIORITY, _ZERO32))
+    key = _ROUTE_KEY.pack(family, dst_len, src_len, tos, table, metric) + get(_DST, b"") + get(_SRC, b"")
+    source = get(_PREFSRC, b"")
+    head = _ROUTE_VALUE.pack(kind, scope, protocol, len(source)) + source
+    hops = _pack_hops(found, flags)
     if family == socket.AF_INET6:
         return key, tuple(head + hop for hop in hops) or (head,)
     return key, (head + b"".join(hops),)
@@ -164,6 +163,7 @@ def protocol_of(value: bytes) -> int:
     return value[2]
 
 
+@Door("netlink neighbour")
 def pack_neighbour(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWNEIGH or RTM_DELNEIGH of an IP family into key and value.
 
@@ -174,10 +174,7 @@ def pack_neighbour(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short.
     Source: linux/neighbour.h, neigh_fill_info() in net/core/neighbour.c.
     """
-    try:
-        family, index, state, flags, _kind = NEIGHBOUR.unpack_from(body)
-    except struct.error as error:
-        raise DecodeError("netlink neighbour", str(error)) from error
+    family, index, state, flags, _kind = NEIGHBOUR.unpack_from(body)
     found = attributes(body, NEIGHBOUR.size)
     if flags & NTF_PROXY or state & NUD_NOARP or family not in _ADDRESS_BYTES or _NDA_DST not in found:
         return None
@@ -192,6 +189,7 @@ def unpack_neighbour(key: bytes, value: bytes) -> NeighbourEntry:
     return NeighbourEntry(family, index, key[_NEIGHBOUR_KEY.size :], state, value[_STATE.size :])
 
 
+@Door("netlink FDB entry")
 def pack_fdb(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWNEIGH or RTM_DELNEIGH of family AF_BRIDGE into key and value.
 
@@ -202,16 +200,13 @@ def pack_fdb(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short.
     Source: vxlan_fdb_info() in drivers/net/vxlan/vxlan_core.c.
     """
-    try:
-        _family, index, state, flags, _kind = NEIGHBOUR.unpack_from(body)
-        found = attributes(body, NEIGHBOUR.size)
-        remote, mac = found.get(_NDA_DST), found.get(_NDA_LLADDR, b"")
-        if remote is None or len(mac) != _MAC_BYTES:
-            return None
-        (vlan,) = _U16.unpack(found.get(_NDA_VLAN, b"\0\0"))
-        (vni,) = _U32.unpack(found.get(_NDA_SRC_VNI, _ZERO32))
-    except struct.error as error:
-        raise DecodeError("netlink FDB entry", str(error)) from error
+    _family, index, state, flags, _kind = NEIGHBOUR.unpack_from(body)
+    found = attributes(body, NEIGHBOUR.size)
+    remote, mac = found.get(_NDA_DST), found.get(_NDA_LLADDR, b"")
+    if remote is None or len(mac) != _MAC_BYTES:
+        return None
+    (vlan,) = _U16.unpack(found.get(_NDA_VLAN, b"\0\0"))
+    (vni,) = _U32.unpack(found.get(_NDA_SRC_VNI, _ZERO32))
     key = _FDB_KEY.pack(index, vlan, vni, mac)
     if mac[0] & _GROUP_BIT or not any(mac):
         key += remote

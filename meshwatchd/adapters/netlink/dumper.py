@@ -12,14 +12,13 @@ import asyncio
 import errno
 import os
 import socket
-import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from meshwatchd.adapters.netlink import message
 from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.message import Message
-from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.errors import KernelError
 
 SOL_NETLINK: Final = 270
 NETLINK_GET_STRICT_CHK: Final = 12
@@ -34,7 +33,6 @@ _ABSENT: Final = frozenset((errno.EOPNOTSUPP, errno.EAFNOSUPPORT))
 """A kernel without that family has nothing of it."""
 
 _LAST: Final = frozenset((message.NLMSG_DONE, message.NLMSG_ERROR))
-_ERROR: Final = struct.Struct("=i")
 
 
 class NetlinkSocket(Protocol):
@@ -127,9 +125,7 @@ class Dumper:
 
 
 def _check(last: Message) -> None:
-    if len(last.body) < _ERROR.size:
-        raise DecodeError("netlink", f"acknowledgement of {len(last.body)} bytes")
-    (code,) = _ERROR.unpack_from(last.body)
+    code = message.error_of(last.body)
     if code:
         raise OSError(-code, os.strerror(-code))
 

@@ -19,9 +19,10 @@ from __future__ import annotations
 import functools
 import socket
 import struct
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Rule
 
@@ -61,9 +62,6 @@ _U32: Final = struct.Struct("=I")
 _PORT_RANGE: Final = struct.Struct("=HH")
 """struct fib_rule_port_range: first and last port; unlike ports in packets they are in host order."""
 
-_ATTRIBUTE_TYPE_MASK: Final = 0x3FFF
-"""Without NLA_F_NESTED and NLA_F_NET_BYTEORDER."""
-
 
 class KernelRule(NamedTuple):
     """A rule as the kernel shows it: what our vocabulary can say of it, and whose it is."""
@@ -99,6 +97,7 @@ def encode_rule(rule: Rule, protocol: int) -> bytes:
     return b"".join(parts)
 
 
+@Door("netlink rule")
 def decode_rule(body: bytes) -> KernelRule | None:
     """Read one rule of a dump.
 
@@ -113,7 +112,7 @@ def decode_rule(body: bytes) -> KernelRule | None:
     if len(body) < _RULE.size:
         raise DecodeError("netlink rule", f"{len(body)} bytes")
     family, dst_len, src_len, tos, table, action, flags = _RULE.unpack_from(body)
-    found = dict(decode_attributes(body, _RULE.size))
+    found = attributes(body, _RULE.size)
     flags &= ~_FIB_RULE_IIF_DETACHED
     if (family, dst_len, src_len, tos, flags & ~_FIB_RULE_UNRESOLVED) != (socket.AF_INET, 0, 0, 0, 0):
         return None
@@ -124,10 +123,7 @@ def decode_rule(body: bytes) -> KernelRule | None:
             return None
     if not found.keys() <= _KNOWN or not _is_udp_or_any(found):
         return None
-    try:
-        return _build(found, table)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise DecodeError("netlink rule", str(error)) from error
+    return _build(found, table)
 
 
 def _build(found: dict[int, bytes], table: int) -> KernelRule:
@@ -192,20 +188,6 @@ def encode_attribute(type_: int, value: bytes) -> bytes:
     """One attribute with its padding."""
     length = ATTRIBUTE.size + len(value)
     return ATTRIBUTE.pack(length, type_) + value + bytes(-length % 4)
-
-
-def decode_attributes(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The attributes of data[offset:], in order.
-
-    Raises:
-        DecodeError: an attribute is shorter than its header or longer than what is left.
-    """
-    while offset + ATTRIBUTE.size <= len(data):
-        length, type_ = ATTRIBUTE.unpack_from(data, offset)
-        if length < ATTRIBUTE.size or offset + length > len(data):
-            raise DecodeError("netlink attribute", f"length {length} at byte {offset} of {len(data)}")
-        yield type_ & _ATTRIBUTE_TYPE_MASK, data[offset + ATTRIBUTE.size : offset + length]
-        offset += length + -length % 4
 
 
 def encode_message(type_: int, flags: int, sequence: int, body: bytes) -> bytes:

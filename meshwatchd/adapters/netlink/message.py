@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from meshwatchd.model.decoding import Door, refusals
 from meshwatchd.model.errors import DecodeError
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
@@ -30,6 +31,7 @@ NLM_F_REQUEST, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_DUMP, NLM_F_APPEND = 0x1, 0
 
 HEADER: Final = struct.Struct("=IHHII")
 _ATTRIBUTE: Final = struct.Struct("=HH")
+_ERROR: Final = struct.Struct("=i")
 _TYPE_MASK: Final = 0x3FFF
 """Without NLA_F_NESTED and NLA_F_NET_BYTEORDER."""
 
@@ -53,9 +55,19 @@ def split(datagram: bytes) -> Iterator[Message]:
     while offset + HEADER.size <= end:
         length, kind, flags, sequence, _port = HEADER.unpack_from(datagram, offset)
         if length < HEADER.size or offset + length > end:
-            raise DecodeError("netlink message", f"length {length} at byte {offset} of {end}")
+            raise refusals.note(DecodeError("netlink message", f"length {length} at byte {offset} of {end}"))
         yield Message(kind, flags, sequence, datagram[offset + HEADER.size : offset + length])
         offset += (length + 3) & ~3
+
+
+@Door("netlink acknowledgement")
+def error_of(body: bytes) -> int:
+    """The number in NLMSG_ERROR or NLMSG_DONE: 0, or a negative errno.
+
+    Raises:
+        DecodeError: the body is cut short.
+    """
+    return int(_ERROR.unpack_from(body)[0])
 
 
 def attributes(data: bytes, offset: int) -> dict[int, bytes]:

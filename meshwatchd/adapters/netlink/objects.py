@@ -14,7 +14,7 @@ from meshwatchd.adapters.netlink import compact
 from meshwatchd.adapters.netlink.compact import Packed, RouteEntry
 from meshwatchd.adapters.netlink.decode import IFF_UP, RTN_UNICAST, RouteRecord
 from meshwatchd.adapters.netlink.message import attributes
-from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.plan import Route
 from meshwatchd.model.snapshot import Link, Vxlan
 
@@ -46,6 +46,7 @@ class Address(NamedTuple):
     length: int
 
 
+@Door("netlink link")
 def pack_link(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWLINK or RTM_DELLINK into key (the index) and value; None for a bridge port's attributes.
 
@@ -53,18 +54,15 @@ def pack_link(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short, or a name is no UTF-8.
     Source: linux/if_link.h, rtnl_fill_ifinfo() in net/core/rtnetlink.c.
     """
-    try:
-        family, index, flags, _change = LINK.unpack_from(body)
-        if family != socket.AF_UNSPEC:
-            return None
-        found = attributes(body, LINK.size)
-        info = attributes(found.get(_LINKINFO, b""), 0)
-        kind = info.get(_KIND, b"").rstrip(b"\0")
-        vxlan = _pack_vxlan(info.get(_DATA, b"")) if kind == b"vxlan" else b""
-        name = found.get(_IFNAME, b"").rstrip(b"\0")
-        (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
-    except struct.error as error:
-        raise DecodeError("netlink link", str(error)) from error
+    family, index, flags, _change = LINK.unpack_from(body)
+    if family != socket.AF_UNSPEC:
+        return None
+    found = attributes(body, LINK.size)
+    info = attributes(found.get(_LINKINFO, b""), 0)
+    kind = info.get(_KIND, b"").rstrip(b"\0")
+    vxlan = _pack_vxlan(info.get(_DATA, b"")) if kind == b"vxlan" else b""
+    name = found.get(_IFNAME, b"").rstrip(b"\0")
+    (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
     lladdr = found.get(_LLADDR, b"")
     if len(lladdr) != _MAC_BYTES:
         lladdr = b""  # tunl0 has its outer address in there
@@ -73,7 +71,7 @@ def pack_link(body: bytes) -> Packed | None:
 
 
 def _pack_vxlan(data: bytes) -> bytes:
-    """VXLAN's own attributes, those that decide where packets go; raises struct.error."""
+    """VXLAN's own attributes, those that decide where packets go."""
     found = attributes(data, 0)
     (vni,), (lower,) = _U32.unpack(found.get(_VNI, bytes(4))), _U32.unpack(found.get(_VXLAN_LINK, bytes(4)))
     (port,) = _PORT_ON_WIRE.unpack(found.get(_PORT, bytes(2)))
@@ -115,6 +113,7 @@ def _unpack_vxlan(packed: bytes) -> Vxlan:
     )
 
 
+@Door("netlink address")
 def pack_address(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWADDR or RTM_DELADDR into key and value; None for other families.
 
@@ -122,10 +121,7 @@ def pack_address(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short.
     Source: inet_fill_ifaddr(): IFA_LOCAL is this end's address; IPv6 has it on point-to-point links only.
     """
-    try:
-        family, length, _flags, scope, index = ADDRESS.unpack_from(body)
-    except struct.error as error:
-        raise DecodeError("netlink address", str(error)) from error
+    family, length, _flags, scope, index = ADDRESS.unpack_from(body)
     found = attributes(body, ADDRESS.size)
     address = found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS) or b""
     if family not in {socket.AF_INET, socket.AF_INET6} or len(address) not in _ADDRESS_BYTES:

@@ -20,6 +20,7 @@ from meshwatchd.adapters.netlink import compact, fibrule
 from meshwatchd.adapters.netlink.message import attributes, encode_attribute
 from meshwatchd.adapters.netlink.route_socket import Answer, RouteSocket, request_for
 from meshwatchd.adapters.netlink.tables import Table
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
@@ -79,7 +80,9 @@ class RouteLookup:
         if question.iif and not index:
             return RouteAnswer()
         try:
-            return self._answer(question, self._socket.ask(_request(question, index)))
+            answer = self._socket.ask(_request(question, index))
+            with Door("netlink route lookup"):
+                return self._answer(question, answer)
         except (OSError, DecodeError):
             return RouteAnswer()
 

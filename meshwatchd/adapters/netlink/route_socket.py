@@ -26,8 +26,10 @@ from meshwatchd.adapters.netlink.message import (
     attributes,
     encode,
     encode_attribute,
+    error_of,
     split,
 )
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 
 RTA_DST: Final = 1
@@ -69,14 +71,15 @@ class RouteSocket:
         except (OSError, DecodeError):
             return None
 
+    @Door("netlink route")
     def _read(self, datagram: bytes) -> Answer | None:
         for message in split(datagram):
             if message.sequence != self._sequence:
                 continue
             if message.kind == RTM_NEWROUTE:
                 return Answer(0, attributes(message.body, ROUTE.size))
-            if message.kind == NLMSG_ERROR and len(message.body) >= _ERROR.size:
-                return Answer(-_ERROR.unpack_from(message.body)[0], {})
+            if message.kind == NLMSG_ERROR:
+                return Answer(-error_of(message.body), {})
         return None
 
 

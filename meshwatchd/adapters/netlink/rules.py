@@ -13,12 +13,14 @@ from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from meshwatchd.adapters.netlink import decode, fibrule, message
 from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.model.decoding import Door
 
 _HEADER_BYTES: Final = 12
 _U32: Final = struct.Struct("=I")
 _MARSHAL = MarshalRtnl()
 
 
+@Door("netlink rule")
 def describe_rule(body: bytes) -> RuleRecord:
     """Turn the body of RTM_NEWRULE or RTM_DELRULE of family AF_INET into a RuleRecord.
 
@@ -35,6 +37,7 @@ def describe_rule(body: bytes) -> RuleRecord:
     )
 
 
+@Door("netlink rule")
 def priority_and_protocol(body: bytes) -> tuple[int, int]:
     """A rule's priority, 0 where it has none, and its protocol.
 

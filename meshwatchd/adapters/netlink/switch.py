@@ -10,13 +10,13 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from meshwatchd.adapters.netlink import fibrule
 from meshwatchd.adapters.netlink.fibrule import KernelRule
-from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.adapters.netlink.message import Message, attributes, error_of, split
+from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import Rule, Switch
 
 _SOL_NETLINK: Final = 270
@@ -45,13 +45,6 @@ class _Step(NamedTuple):
 
     def render(self) -> str:
         return f"ip rule {'add' if self.is_add else 'del'} {self.rule.render()}"
-
-
-class _Message(NamedTuple):
-    type: int
-    flags: int
-    sequence: int
-    body: bytes
 
 
 class RuleSwitch:
@@ -113,10 +106,10 @@ class RuleSwitch:
         rules: list[KernelRule] = []
         while True:
             for message in self._receive(sequence, op="dump rules"):
-                if message.type in {_NLMSG_DONE, _NLMSG_ERROR}:
+                if message.kind in {_NLMSG_DONE, _NLMSG_ERROR}:
                     self._check(message, op="dump rules")
                     return tuple(rules)
-                found = fibrule.decode_rule(message.body) if message.type == fibrule.RTM_NEWRULE else None
+                found = fibrule.decode_rule(message.body) if message.kind == fibrule.RTM_NEWRULE else None
                 if found is not None:
                     rules.append(found)
 
@@ -184,42 +177,32 @@ class RuleSwitch:
             raise _failure(op, error.errno or errno.EIO) from error
         return self._sequence
 
-    def _receive(self, sequence: int, *, op: str | _Step) -> list[_Message]:
+    def _receive(self, sequence: int, *, op: str | _Step) -> list[Message]:
         """The messages of the next datagram that answers `sequence`; older answers are dropped."""
         while True:
             try:
                 data = self._socket.recv(_RECEIVE_BYTES)
             except OSError as error:
                 raise _failure(op, error.errno or errno.EIO) from error
-            messages = [message for message in _split(data) if message.sequence == sequence]
+            messages = [message for message in split(data) if message.sequence == sequence]
             if messages:
                 return messages
 
     @staticmethod
-    def _check(message: _Message, *, op: str | _Step) -> None:
-        if message.type not in {_NLMSG_ERROR, _NLMSG_DONE}:
+    def _check(message: Message, *, op: str | _Step) -> None:
+        if message.kind not in {_NLMSG_ERROR, _NLMSG_DONE}:
             return
-        (code,) = _ERROR.unpack_from(message.body)
+        code = error_of(message.body)
         if code:
             raise _failure(op, -code, _explanation(message))
 
 
-def _split(data: bytes) -> Iterator[_Message]:
-    offset = 0
-    while offset + fibrule.MESSAGE.size <= len(data):
-        length, type_, flags, sequence, _port = fibrule.MESSAGE.unpack_from(data, offset)
-        if length < fibrule.MESSAGE.size or offset + length > len(data):
-            raise DecodeError("netlink", f"message of {length} bytes at byte {offset} of {len(data)}")
-        yield _Message(type_, flags, sequence, data[offset + fibrule.MESSAGE.size : offset + length])
-        offset += length + -length % 4
-
-
-def _explanation(message: _Message) -> str | None:
+def _explanation(message: Message) -> str | None:
     """The kernel's own words (NLMSGERR_ATTR_MSG of the extended acknowledgement), if it gave any."""
     if not message.flags & _NLM_F_ACK_TLVS:
         return None
-    start = _CAPPED_ACK_BYTES - fibrule.MESSAGE.size if message.type == _NLMSG_ERROR else _ERROR.size
-    text = dict(fibrule.decode_attributes(message.body, start)).get(_NLMSGERR_ATTR_MSG)
+    start = _CAPPED_ACK_BYTES - fibrule.MESSAGE.size if message.kind == _NLMSG_ERROR else _ERROR.size
+    text = attributes(message.body, start).get(_NLMSGERR_ATTR_MSG)
     return text.rstrip(b"\0").decode(errors="replace") if text is not None else None
 
 

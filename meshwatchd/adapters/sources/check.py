@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, ip_interface
 from typing import Final
 
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 
 MAX_SHOWN: Final = 40
@@ -23,10 +24,8 @@ def text_of(data: bytes, source: str) -> str:
     Raises:
         DecodeError: they are no UTF-8.
     """
-    try:
+    with Door(source):
         return data.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError(source, f"byte {error.start} is no UTF-8") from error
 
 
 def shown(value: str) -> str:

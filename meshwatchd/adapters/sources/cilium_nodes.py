@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.sources import check
+from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.sources import CiliumNode, CiliumNodes
 
@@ -53,19 +54,13 @@ class _Answer(msgspec.Struct, frozen=True, rename="kebab"):
     nodes_added: tuple[_Node, ...] | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Answer)
-
-
 def parse(data: bytes) -> CiliumNodes:
     """Turn the answer into nodes.
 
     Raises:
         DecodeError: it is no JSON of that shape, or an address is none.
     """
-    try:
-        answer = _DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(SOURCE, str(error)) from error
+    answer = decode_json(data, _Answer, Door(SOURCE))
     told = answer.nodes_added or ()
     if len(told) > MAX_NODES:
         raise DecodeError(SOURCE, f"there are more than {MAX_NODES} nodes")

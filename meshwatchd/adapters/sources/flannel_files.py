@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.sources import check
+from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.sources import FlannelBackend, FlannelSubnet
 
@@ -41,9 +42,6 @@ class _Backend(msgspec.Struct, frozen=True, rename="pascal"):
 class _Configuration(msgspec.Struct, frozen=True, rename="pascal"):
     backend: _Backend
     network: str = ""
-
-
-_DECODER: Final = msgspec.json.Decoder(_Configuration)
 
 
 def parse_subnet(data: bytes, path: Path) -> FlannelSubnet:
@@ -86,10 +84,7 @@ def parse_configuration(data: bytes, path: Path) -> FlannelBackend:
         DecodeError: it is no JSON of that shape.
     """
     source = str(path)
-    try:
-        told = _DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(source, str(error)) from error
+    told = decode_json(data, _Configuration, Door(source))
     if _BACKEND.fullmatch(told.backend.type) is None:
         raise DecodeError(source, f"Backend.Type: {check.shown(told.backend.type)} is no backend")
     network = check.ipv4_prefix(told.network, source, "Network") if told.network else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from meshwatchd.adapters.sources import check
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.sources import KiloMetrics
 
@@ -16,6 +17,7 @@ _MOST: Final = 1 << 53
 """Counters are floats there; beyond, they are no whole numbers."""
 
 
+@Door(SOURCE)
 def parse(data: bytes) -> KiloMetrics:
     """Turn the answer into the few numbers that are used.
 
@@ -28,10 +30,7 @@ def parse(data: bytes) -> KiloMetrics:
     text = check.text_of(data, SOURCE)
     # The rest is Go's own housekeeping, which need not be understood to be left out.
     lines = [line for line in text.splitlines() if line.startswith(_WANTED)]
-    try:
-        families = list(text_string_to_metric_families("\n".join(lines) + "\n"))
-    except (ValueError, IndexError, KeyError) as error:
-        raise DecodeError(SOURCE, f"a line is in no format of Prometheus: {error}") from error
+    families = list(text_string_to_metric_families("\n".join(lines) + "\n"))
     found = {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
     leader, nodes, reconciles = (_whole(found, name) for name in _WANTED)
     if leader not in {0, 1}:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from wgconfig import WGConfig
 
 from meshwatchd.adapters.sources import check
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.sources import QuickFile, QuickPeer
 
@@ -55,12 +56,9 @@ def parse(data: bytes, path: Path) -> QuickFile:
 def _sections(text: str, source: str) -> tuple[dict[str, Any], dict[Any, dict[str, Any]]]:
     """The interface's attributes, and each peer's by its key."""
     file = WGConfig()
-    try:
+    with Door(source):
         file.read_from_fileobj(io.StringIO(text))
         interface, peers = file.get_interface(), file.get_peers(keys_only=False)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        # wgconfig takes for granted that a file is well-formed and fails in as many ways as there are others.
-        raise DecodeError(source, f"it is no configuration of WireGuard: {error}") from error
     if not interface:
         raise DecodeError(source, "there is no section [Interface]")
     return interface, peers

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.sources import Rejection
@@ -48,6 +49,7 @@ class Slot(Generic[Value]):
         parse: Callable[[bytes], Value],
     ) -> None:
         self._name, self._interval_ns = name, interval_ns
+        self._door = Door(name, "correct it or what writes it; what it said last stays in use")
         self._read, self._parse = read, parse
         self._due_ns = 0
         self._seen = b""
@@ -63,7 +65,8 @@ class Slot(Generic[Value]):
         self._due_ns = now + self._interval_ns
         is_gone = False
         try:
-            await self._take(await self._read())
+            with self._door:
+                await self._take(await self._read())
         except DecodeError as error:
             self._seen = b""
             self._reject(error.source, error.reason)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.decoding import Door, decode_json
+from meshwatchd.model.errors import DecodeError, MeshwatchError
 
 EventLine = dict[str, object]
 """One event, flat; `seq`, `at_ns` and `event` are always there."""
@@ -26,7 +27,17 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 GENERATIONS = 3
 """Files kept: events.jsonl, events.jsonl.1, events.jsonl.2."""
 
+FILE_NAME = "events.jsonl"
+
+_DOOR = Door(FILE_NAME, "such lines are passed over; a crash cuts off one at most")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Least(msgspec.Struct, frozen=True):
+    """What every reader of events relies on."""
+
+    event: str
+    at_ns: int
 
 
 class FollowerTooSlowError(MeshwatchError):
@@ -61,7 +72,7 @@ class EventStore:
     @classmethod
     def open(cls, folder: Path) -> EventStore:
         """A store that writes to events.jsonl in a folder and begins with what this boot has already written there."""
-        store = cls(folder / "events.jsonl")
+        store = cls(folder / FILE_NAME)
         store._restore()
         return store
 
@@ -117,7 +128,7 @@ class EventStore:
     def _restore(self) -> None:
         """Take over this boot's events: instants of another boot's monotonic clock mean nothing here."""
         assert self._journal is not None
-        kept = [line for line in self._journal.read() if line.get("boot") == self._boot and "at_ns" in line]
+        kept = [line for line in self._journal.read() if line.get("boot") == self._boot]
         for seq, line in enumerate(kept[-(self._ring.maxlen or CAPACITY) :], 1):
             self._ring.append({**line, "seq": seq})
             self._next_seq = seq + 1
@@ -189,8 +200,9 @@ class _Journal:
 
 def _decode(raw: bytes) -> EventLine | None:
     try:
-        return msgspec.json.decode(raw, type=EventLine)
-    except msgspec.MsgspecError:
+        decode_json(raw, _Least, _DOOR)
+        return decode_json(raw, EventLine, _DOOR)
+    except DecodeError:
         return None
 
 

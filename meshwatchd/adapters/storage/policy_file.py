@@ -14,6 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
+from meshwatchd.model.decoding import Door, passable
+from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.policy_state import PolicyState
 
 VERSION = 1
@@ -84,13 +86,10 @@ class StateFile:
         stored, problem = self._file.load()
         if stored is None:
             return Loaded(None, problem)
-        state = stored.state.shifted(self._shift_ns(stored))
         try:
-            msgspec.msgpack.encode(state)
-        except OverflowError as error:
-            # JSON has numbers of any length, and the engine could not be told of them.
-            return Loaded(None, self._file.quarantine(f"not understood ({error})").problem)
-        return Loaded(state)
+            return Loaded(passable(stored.state.shifted(self._shift_ns(stored)), Door(FILE_NAME)))
+        except DecodeError as error:
+            return Loaded(None, self._file.quarantine(error.reason).problem)
 
     def _shift_ns(self, stored: _Stored) -> int:
         """From the clock of the writer's boot to this one's, by the wall clock, which may have been set back."""

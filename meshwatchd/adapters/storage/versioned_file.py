@@ -1,7 +1,7 @@
-"""A file of one version: replaced as a whole, and moved aside when it makes no sense.
+"""A file of one version: replaced as a whole, and quarantined when it makes no sense.
 
-`policy_file` and `mesh_file` keep one each in the state directory. What is in them is a convenience, so whatever is
-wrong with a file is said, and the daemon starts without.
+Policy, the mesh, the links and the good state are kept in one each, in the state directory. What is in them is a
+convenience, so a file that cannot be decoded is renamed to NAME.bad, and the daemon starts without.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from meshwatchd.model.decoding import Door, decode_json
+from meshwatchd.model.errors import DecodeError
+
 Content = TypeVar("Content", bound=msgspec.Struct)
 
 
 class _Version(msgspec.Struct, frozen=True):
-    version: int
+    version: int = 1
+    """Where a file says none, as the good state's does, it is the first."""
 
 
 class Read(NamedTuple, Generic[Content]):
@@ -31,8 +35,8 @@ class VersionedFile(Generic[Content]):
     """One file.
 
     Args:
-        path: of the file; its neighbours with the suffixes `.new` and `.corrupt` are its own as well.
-        kind: of its content, which has a field `version`.
+        path: of the file; `NAME.bad` and its neighbour with the suffix `.new` are its own as well.
+        kind: of its content, which has a field `version` where that is not 1 for ever.
         version: the one that is understood.
         max_bytes: a larger one is no file of ours.
         mode: permissions.
@@ -70,19 +74,24 @@ class VersionedFile(Generic[Content]):
             return Read(None)
         except OSError as error:
             return Read(None, f"{self._path}: {error.strerror or error}")
-        if len(data) > self._max_bytes:
-            return self.quarantine(f"larger than {self._max_bytes} bytes")
         try:
-            version = msgspec.json.decode(data, type=_Version).version
+            return Read(self._decode(data))
+        except DecodeError as error:
+            return self.quarantine(error.reason)
+
+    def _decode(self, data: bytes) -> Content:
+        name = self._path.name
+        with Door(name, f"the daemon starts without it; look at {name}.bad, then remove that"):
+            if len(data) > self._max_bytes:
+                raise DecodeError(name, f"larger than {self._max_bytes} bytes")
+            version = decode_json(data, _Version, Door(name)).version
             if version != self._version:
-                return self.quarantine(f"version {version}, and this is a daemon for version {self._version}")
-            return Read(msgspec.json.decode(data, type=self._kind))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            return self.quarantine(f"not understood ({error})")
+                raise DecodeError(name, f"version {version}, and this is a daemon for version {self._version}")
+            return decode_json(data, self._kind, Door(name))
 
     def quarantine(self, why: str) -> Read[Content]:
         """Move the file aside for whoever wants to look."""
-        aside = self._path.with_suffix(".corrupt")
+        aside = self._path.with_name(f"{self._path.name}.bad")
         try:
             self._path.replace(aside)
         except OSError as error:

@@ -25,6 +25,7 @@ from meshwatchd.adapters.netlink.compact import (
     unpack_fdb,
     unpack_neighbour,
 )
+from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import KernelError
 
 RTM_GETQDISC: Final = 38
@@ -204,7 +205,7 @@ class Kernel:
                 if each.sequence != self._sequence:
                     continue
                 if each.kind == message.NLMSG_ERROR:
-                    (code,) = _ERROR.unpack_from(each.body)
+                    code = message.error_of(each.body)
                     raise KernelError(f"ask for {what}", -code, os.strerror(-code))
                 if each.kind == message.NLMSG_DONE:
                     return
@@ -213,9 +214,12 @@ class Kernel:
                     return
 
 
+@Door("netlink link")
 def read_device(body: bytes) -> Device:
     """Turn the body of RTM_NEWLINK into a Device.
 
+    Raises:
+        DecodeError: the bytes are cut short, or a name is no UTF-8.
     Source: rtnl_fill_ifinfo() in net/core/rtnetlink.c, vxlan_fill_info() in drivers/net/vxlan/vxlan_core.c.
     """
     _family, hardware, index, flags, _change = _IFINFO.unpack_from(body)
@@ -247,8 +251,9 @@ def read_device(body: bytes) -> Device:
     )
 
 
+@Door("netlink route")
 def read_hop(body: bytes) -> Hop:
-    """Turn the answer to RTM_GETROUTE into a Hop."""
+    """Turn the answer to RTM_GETROUTE into a Hop; raises DecodeError."""
     found = message.attributes(body, ROUTE.size)
     return Hop(
         index=_U32.unpack(found.get(_RTA_OIF, bytes(4)))[0],
@@ -257,8 +262,13 @@ def read_hop(body: bytes) -> Hop:
     )
 
 
+@Door("netlink queue")
 def read_queue(body: bytes) -> tuple[int, int]:
-    """Device index and drops of a queue, from the body of RTM_NEWQDISC (struct gnet_stats_queue)."""
+    """Device index and drops of a queue, from the body of RTM_NEWQDISC (struct gnet_stats_queue).
+
+    Raises:
+        DecodeError: the bytes are cut short.
+    """
     _family, index, _handle, _parent, _info = _TC.unpack_from(body)
     found = message.attributes(body, _TC.size)
     queue = message.attributes(found.get(_TCA_STATS2, b""), 0).get(_TCA_STATS_QUEUE, b"")

@@ -43,6 +43,6 @@ def render(device: str, peer: str, config: LinkConfig) -> str:
 def read(path: Path) -> str:
     """The file's text, empty when there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

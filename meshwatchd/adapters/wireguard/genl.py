@@ -23,9 +23,11 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.message import attributes, encode_attribute, nested
 from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState
 from meshwatchd.adapters.wireguard.uapi import render_endpoint
-from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.decoding import Door, passable
+from meshwatchd.model.errors import KernelError
 
 FAMILY = "wireguard"
+_DOOR: Final = Door("WireGuard")
 
 _NETLINK_GENERIC: Final = 16
 _GENL_ID_CTRL, _CTRL_CMD_GETFAMILY, _CTRL_ID, _CTRL_NAME = 16, 3, 1, 2
@@ -71,7 +73,8 @@ async def _find_family(dumper: Dumper) -> int:
     for body, _ in await dumper.dump(_GENL_ID_CTRL, _GENERIC.pack(_CTRL_CMD_GETFAMILY, 1), "families", _whole):
         found = attributes(body, _GENERIC.size)
         if found.get(_CTRL_NAME, b"").rstrip(b"\0").decode(errors="replace") == FAMILY:
-            (_families[FAMILY],) = _U16.unpack(found[_CTRL_ID])
+            with Door("generic netlink"):
+                (_families[FAMILY],) = _U16.unpack(found[_CTRL_ID])
             return _families[FAMILY]
     raise KernelError("find WireGuard", errno.ENOENT, "the kernel's wireguard module is not loaded")
 
@@ -104,6 +107,7 @@ async def configure(device: str, config: LinkConfig, state: LinkState) -> None:
         await connection.set(device, peer=_peer_request(config))
 
 
+@_DOOR
 def decode(bodies: list[bytes]) -> LinkState:
     """Turn the answer to WG_CMD_GET_DEVICE into a LinkState.
 
@@ -119,20 +123,18 @@ def decode(bodies: list[bytes]) -> LinkState:
     private = public = ""
     port = 0
     peers: dict[str, PeerState] = {}
-    try:
-        for body in bodies:
-            found = attributes(body, _GENERIC.size)
-            private = _key(found.get(_PRIVATE_KEY)) or private
-            public = _key(found.get(_PUBLIC_KEY)) or public
-            if _LISTEN_PORT in found:
-                (port,) = _U16.unpack(found[_LISTEN_PORT])
-            for entry in nested(found.get(_PEERS, b"")):
-                peer = _decode_peer(attributes(entry, 0))
-                earlier = peers.get(peer.public_key)
-                peers[peer.public_key] = peer if earlier is None else _joined(earlier, peer)
-    except (struct.error, ValueError) as error:
-        raise DecodeError("WireGuard", str(error)) from error
-    return LinkState(private_key=private, public_key=public, listen_port=port, peers=tuple(peers.values()))
+    for body in bodies:
+        found = attributes(body, _GENERIC.size)
+        private = _key(found.get(_PRIVATE_KEY)) or private
+        public = _key(found.get(_PUBLIC_KEY)) or public
+        if _LISTEN_PORT in found:
+            (port,) = _U16.unpack(found[_LISTEN_PORT])
+        for entry in nested(found.get(_PEERS, b"")):
+            peer = _decode_peer(attributes(entry, 0))
+            earlier = peers.get(peer.public_key)
+            peers[peer.public_key] = peer if earlier is None else _joined(earlier, peer)
+    state = LinkState(private_key=private, public_key=public, listen_port=port, peers=tuple(peers.values()))
+    return passable(state, _DOOR)
 
 
 def _decode_peer(found: dict[int, bytes]) -> PeerState:

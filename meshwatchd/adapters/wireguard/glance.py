@@ -31,11 +31,13 @@ from meshwatchd.adapters.netlink.message import (
     split,
 )
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.snapshot import WireGuardPeer
 
 SOCKETS: Final = Path("/var/run/wireguard")
 FAMILY: Final = "wireguard"
+_DOOR: Final = Door("WireGuard")
 
 MAX_PIECES: Final = 4
 PIECE_BYTES: Final = 32 * 1024
@@ -127,7 +129,7 @@ class Glance:
                     return
                 self.too_large.add(self._asked)
             elif piece:
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(DecodeError):
                     peers = parse(self._answer.decode("ascii", errors="replace"))
                     self.close()
                     self._take(self._asked, peers)
@@ -135,7 +137,7 @@ class Glance:
         self.close()
 
     def _ask_kernel(self, device: str) -> None:
-        with contextlib.suppress(OSError, DecodeError, struct.error), self._generic() as connection:
+        with contextlib.suppress(OSError, DecodeError), self._generic() as connection:
             self._family = self._family or _find_family(connection)
             body = _GENERIC.pack(_WG_CMD_GET_DEVICE, 1) + encode_attribute(_IFNAME, device.encode() + b"\0")
             connection.send(encode(self._family, NLM_F_REQUEST | NLM_F_DUMP, 1, body))
@@ -151,11 +153,12 @@ class Glance:
             self.too_large.add(device)
 
 
+@_DOOR
 def parse(reply: str) -> Peers:
     """The peers in the answer to get=1.
 
     Raises:
-        ValueError: a figure is none, or the process reports an error.
+        DecodeError: a figure is none, or the process reports an error.
     """
     found: list[dict[str, str]] = []
     for line in reply.splitlines():
@@ -166,7 +169,7 @@ def parse(reply: str) -> Peers:
             raise ValueError(line)
         if found:
             found[-1][key] = value
-    return tuple(
+    peers = tuple(
         WireGuardPeer(
             public_key=bytes.fromhex(peer["public_key"]).hex(),
             handshake_ns=int(peer.get("last_handshake_time_sec", 0)) * 10**9
@@ -176,13 +179,15 @@ def parse(reply: str) -> Peers:
         )
         for peer in found
     )
+    return passable(peers, _DOOR)
 
 
+@_DOOR
 def decode(bodies: Iterable[bytes]) -> Peers:
     """The peers in the messages of a dump, which are without struct nlmsghdr.
 
     Raises:
-        DecodeError, struct.error: the bytes are cut short.
+        DecodeError: the bytes are cut short.
     """
     peers: dict[str, WireGuardPeer] = {}
     for body in bodies:
@@ -200,7 +205,7 @@ def decode(bodies: Iterable[bytes]) -> Peers:
                     tx_bytes=_U64.unpack(found.get(_TX_BYTES, bytes(8)))[0],
                 ),
             )
-    return tuple(peers.values())
+    return passable(tuple(peers.values()), _DOOR)
 
 
 def _find_family(connection: socket.socket) -> int:
@@ -209,7 +214,8 @@ def _find_family(connection: socket.socket) -> int:
     connection.send(encode(_GENL_ID_CTRL, NLM_F_REQUEST, 1, _GENERIC.pack(_CTRL_CMD_GETFAMILY, 1) + name))
     for message in split(connection.recv(PIECE_BYTES)):
         if message.kind == _GENL_ID_CTRL:
-            return int(_U16.unpack(attributes(message.body, _GENERIC.size).get(_CTRL_ID, b""))[0])
+            with Door("generic netlink"):
+                return int(_U16.unpack(attributes(message.body, _GENERIC.size).get(_CTRL_ID, b""))[0])
     raise DecodeError("generic netlink", f"no family {FAMILY}")
 
 

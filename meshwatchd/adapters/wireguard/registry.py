@@ -1,7 +1,7 @@
 """Which devices are ours, kept in state_dir/links.json across restarts of the daemon.
 
 A device is recorded before it is made and forgotten after it is gone, so that whatever stands is known. A file that
-cannot be understood is put aside: a device is also known by its private key, and no start may fail for a note.
+cannot be decoded is quarantined: a device is also known by its private key, and no start may fail for a note.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from meshwatchd.adapters.wireguard.files import write_privately
+from meshwatchd.adapters.storage.versioned_file import VersionedFile
+from meshwatchd.adapters.wireguard.files import PRIVATE_MODE, write_privately
 from meshwatchd.adapters.wireguard.process import ProcessId, boot_id
 
 VERSION = 1
 FILE_NAME = "links.json"
+MAX_BYTES = 1024 * 1024
+"""A thousand times what a relay has links."""
 
 
 class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,14 +71,8 @@ class Registry:
             self._save()
 
     def _load(self) -> tuple[LinkRecord, ...]:
-        try:
-            file = msgspec.json.decode(self.path.read_bytes(), type=_File)
-        except OSError:
-            return ()
-        except msgspec.DecodeError:
-            self.path.replace(self.path.with_name(self.path.name + ".damaged"))
-            return ()
-        return file.links if file.version == VERSION else ()
+        found = VersionedFile(self.path, _File, version=VERSION, max_bytes=MAX_BYTES, mode=PRIVATE_MODE).load()
+        return found.content.links if found.content is not None else ()
 
     def _save(self) -> None:
         file = _File(version=VERSION, links=self.records())

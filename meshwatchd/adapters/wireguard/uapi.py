@@ -15,11 +15,13 @@ from pathlib import Path
 
 from meshwatchd.adapters.wireguard.identity import public_key
 from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState
+from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import DecodeError, KernelError
 
 SOCKET_DIRECTORY = Path("/var/run/wireguard")
 REPLY_TIMEOUT_S = 2.0
 
+DOOR = Door("uapi", "restart the wireguard-go that serves the device, or remove its socket")
 _NO_KEY = "0" * 64
 
 
@@ -43,6 +45,7 @@ async def configure(device: str, config: LinkConfig, state: LinkState) -> None:
 
     Raises:
         KernelError: nobody serves the device, or it refuses.
+        DecodeError: the answer is not in the protocol's form.
     """
     await _exchange(device, render(config, state), f"configure {device}")
 
@@ -72,6 +75,7 @@ def render_endpoint(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
+@DOOR
 def parse(reply: str) -> LinkState:
     """Turn the answer to `get=1` into a LinkState.
 
@@ -85,16 +89,14 @@ def parse(reply: str) -> LinkState:
             peers.append({})
         target = peers[-1] if peers and key != "errno" else device
         target.setdefault(key, []).append(value)
-    try:
-        private = _base64(device.get("private_key", [_NO_KEY])[0])
-        return LinkState(
-            private_key=private,
-            public_key=public_key(private) if private else "",
-            listen_port=int(device.get("listen_port", ["0"])[0]),
-            peers=tuple(_parse_peer(peer) for peer in peers),
-        )
-    except ValueError as error:
-        raise DecodeError("uapi", str(error)) from error
+    private = _base64(device.get("private_key", [_NO_KEY])[0])
+    state = LinkState(
+        private_key=private,
+        public_key=public_key(private) if private else "",
+        listen_port=int(device.get("listen_port", ["0"])[0]),
+        peers=tuple(_parse_peer(peer) for peer in peers),
+    )
+    return passable(state, DOOR)
 
 
 def _parse_peer(peer: dict[str, list[str]]) -> PeerState:
@@ -140,10 +142,11 @@ async def _exchange(device: str, request: str, operation: str) -> str:
     except OSError as error:
         number = error.errno or errno.EIO
         raise KernelError(operation, number, f"{socket_path(device)}: {os.strerror(number)}") from error
-    number = -int(dict(_assignments(reply)).get("errno", "0"))
+    with DOOR:
+        number = abs(int(dict(_assignments(reply)).get("errno", "0")))
+        text = os.strerror(number)
     if number:
-        number = abs(number)
-        raise KernelError(operation, number, os.strerror(number))
+        raise KernelError(operation, number, text)
     return reply
 
 

@@ -56,7 +56,9 @@ def test_what_is_no_socket_is_not_called_a_dead_daemon(tmp_path):
     assert (3, f"{tmp_path} is no socket; another place: --socket or MESHWATCH_SOCKET") == _refusal(tmp_path)
 
 
-@pytest.mark.parametrize(("answer", "why"), [(b"", "it closed the connection"), (b"nonsense\0", "varlink: ")])
+@pytest.mark.parametrize(
+    ("answer", "why"), [(b"", "it closed the connection"), (b"nonsense\0", "meshwatchd's answer: not")]
+)
 def test_a_connection_that_breaks_is_an_error_in_words(tmp_path, listener, answer, why):
     """The agent may be restarted at any instant."""
 

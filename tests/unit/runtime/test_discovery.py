@@ -239,8 +239,8 @@ def test_a_corrupt_memory_is_moved_aside_and_told(stage):
     (folder / mesh_file.FILE_NAME).write_text("{")
     stage.start("a1")
 
-    assert "moved aside as mesh.corrupt" in str(stage.nodes["a1"].log.named("mesh.refused"))
-    assert (folder / "mesh.corrupt").exists()
+    assert "moved aside as mesh.json.bad" in str(stage.nodes["a1"].log.named("mesh.refused"))
+    assert (folder / "mesh.json.bad").exists()
 
 
 def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):

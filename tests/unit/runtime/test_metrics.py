@@ -35,12 +35,12 @@ def _metrics(log=None, **settings):
     return Metrics(MetricsSettings(**settings), lambda: (HEALTHY, OverlayFigures(fdb_entries=7)), log or Log())
 
 
-def _ask(request):
-    """What a server on a free port answers."""
+def _ask(*requests):
+    """What a server on a free port answers to the last of several clients."""
     port = _free_port()
     metrics = _metrics(listen=f"127.0.0.1:{port}")
 
-    async def client():
+    async def client(request):
         for _ in range(100):
             with suppress(OSError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -57,9 +57,9 @@ def _ask(request):
     async def scenario():
         async with asyncio.TaskGroup() as group:
             server = group.create_task(metrics.serve())
-            answer = await client()
+            answers = [await client(request) for request in requests]
             server.cancel()
-        return answer
+        return answers[-1]
 
     return asyncio.run(scenario())
 
@@ -92,6 +92,12 @@ def test_anything_else_is_refused(request_line, status):
 def test_what_speaks_no_http_is_dropped():
     """A line without an end is no request."""
     assert b"" == _ask(b"x" * 200_000)
+
+
+@pytest.mark.parametrize("request_line", [b"\xff" * 9, b"9" * 400, b"[" * 100_000, b"GET /metrics HTTP/1.1\r\n\xff: "])
+def test_after_what_speaks_no_http_the_next_is_answered(request_line):
+    """One client's bytes are nobody else's trouble."""
+    assert b"200 OK" in _ask(request_line + b"\r\n\r\n", b"GET /metrics HTTP/1.1\r\n\r\n")
 
 
 def test_an_address_that_is_taken_is_told(tmp_path):

@@ -20,7 +20,8 @@ import msgspec
 
 import meshwatchd
 from meshwatchd.core.engine import Engine
-from meshwatchd.model.errors import JournalError
+from meshwatchd.model.decoding import Door, decode_frame
+from meshwatchd.model.errors import DecodeError, JournalError
 from meshwatchd.profiles import PROFILES
 
 MAGIC: Final = b"MWJ2"
@@ -44,6 +45,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     at_ns: int
     wall_ns: int
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(Header)
 
 
 class _Pickler(pickle.Pickler):
@@ -110,9 +114,9 @@ def _split(path: Path, content: bytes) -> tuple[Header, bytes]:
         raise JournalError(path, "its bytes are not those that were written", "begin with another segment")
     (length,) = _LENGTH.unpack_from(content, digest_end)
     try:
-        return msgspec.msgpack.decode(content[start : start + length], type=Header), content[start + length :]
-    except msgspec.MsgspecError as error:
-        raise JournalError(path, f"its header is damaged ({error})", "begin with a later segment") from error
+        return decode_frame(content[start : start + length], _DECODER, Door("journal")), content[start + length :]
+    except DecodeError as error:
+        raise JournalError(path, f"its header is damaged ({error.reason})", "begin with a later segment") from error
 
 
 def _digest(content: bytes) -> bytes:

@@ -145,7 +145,7 @@ def decode(content: bytes, began_ns: int) -> Iterator[Input]:
     """The inputs of a segment, in order; a record that was cut off by a crash is the end of it.
 
     Raises:
-        msgspec.MsgspecError, KeyError, ValueError: it is no journal, or one of another version.
+        One of `model.decoding.FAILURES`: it is no journal, or one of another version.
     """
     return _Decoder(began_ns).decode(content)
 

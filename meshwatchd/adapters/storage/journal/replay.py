@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from meshwatchd.adapters.storage.journal.checkpoint import Header, load
 from meshwatchd.adapters.storage.journal.records import Input, decode
 from meshwatchd.core.engine import Engine
-from meshwatchd.model.errors import JournalError
+from meshwatchd.model.decoding import Door
+from meshwatchd.model.errors import DecodeError, JournalError
 from meshwatchd.model.outputs import Output, SendProbe
 
 
@@ -87,8 +86,9 @@ def _handle(engine: Engine, given: Input, path: Path, place: int) -> tuple[Outpu
 
 def _inputs(path: Path, header: Header) -> Iterator[Input]:
     try:
-        yield from decode(path.read_bytes(), header.at_ns)
+        with Door("journal"):
+            yield from decode(path.read_bytes(), header.at_ns)
     except OSError as error:
         raise JournalError(path, error.strerror or str(error), "keep both files of a segment together") from error
-    except (msgspec.MsgspecError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise JournalError(path, f"it is damaged ({error})", "begin with another segment") from error
+    except DecodeError as error:
+        raise JournalError(path, f"it is damaged ({error.reason})", "begin with another segment") from error

@@ -193,3 +193,47 @@ def test_a_socket_that_somebody_removed_is_given_up(tmp_path, monkeypatch):
 
     asyncio.run(story())
     assert path.exists()
+
+
+HOSTILE = (b"\xff", b'{"method":"\xff"}', b"9" * 400, b'{"method":"x.y.Z","parameters":' + b"[" * 60_000)
+
+
+@pytest.mark.parametrize("message", HOSTILE)
+@pytest.mark.parametrize("before", [b"", encode_call("io.meshwatch.Control.Failback")])
+def test_what_is_no_call_ends_one_connection_and_no_other(room, message, before):
+    """Also behind a call that waits, where the task group of all clients would be the next to hear of it."""
+    with connect(room) as other, connect(room) as rude:
+        other.sendall(FOLLOW)
+        rude.sendall(before + message + b"\0")
+        *_, refusal = read_replies(rude, 3)
+        room.append({"event": "seen", "at_ns": 1})
+        (told,) = read_replies(other, 1)
+    with connect(room) as late:
+        late.sendall(STATUS)
+        assert "" == read_replies(late, 1)[0].error
+
+    assert ("org.varlink.service.InvalidParameter", "") == (refusal.error, told.error)
+
+
+def test_a_hundred_thousand_brackets_are_more_than_a_message_may_have(room):
+    """The connection is closed; nobody else notices."""
+    with connect(room) as rude, connect(room) as other:
+        rude.sendall(b"[" * 100_000 + b"\0")
+        assert "org.varlink.service.InvalidParameter" == read_replies(rude, 1)[0].error
+        other.sendall(STATUS)
+        assert "" == read_replies(other, 1)[0].error
+
+
+@pytest.mark.parametrize(
+    ("method", "parameter"),
+    [("Events", "since_ns"), ("Failover", "confirm_within_ns"), ("Pause", "duration_ns"), ("Failover", "rank")],
+)
+def test_a_number_that_no_frame_can_carry_is_refused(room, method, parameter):
+    """It would end the agent where that tells the engine of it."""
+    with connect(room) as client:
+        call = b'{"method":"io.meshwatch.Control.%s","parameters":{"%s":%s}}\0'
+        client.sendall(call % (method.encode(), parameter.encode(), b"9" * 400) + STATUS)
+        refused, status = read_replies(client, 2)
+
+    assert ("org.varlink.service.InvalidParameter", "") == (refused.error, status.error)
+    assert [] == room.backend.requests

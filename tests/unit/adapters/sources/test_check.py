@@ -62,5 +62,5 @@ def test_long_values_are_quoted_in_part(value):
 def test_bytes_that_are_no_text_are_refused():
     """With the place of the first."""
     assert "a\u00e9" == check.text_of("a\u00e9".encode(), SOURCE)
-    with pytest.raises(DecodeError, match="byte 1 is no UTF-8"):
+    with pytest.raises(DecodeError, match="can't decode byte 0xff in position 1"):
         check.text_of(b"a\xff", SOURCE)

@@ -42,7 +42,7 @@ def test_the_few_that_matter_are_read():
         ("kilo_nodes 6", "kilo_nodes +Inf", "no whole number"),
         ("kilo_nodes 6", "kilo_nodes -1", "no whole number"),
         ("kilo_nodes 6", "", "there is no kilo_nodes"),
-        ("kilo_nodes 6", "kilo_nodes{", "a line is in no format of Prometheus"),
+        ("kilo_nodes 6", "kilo_nodes{", "not understood"),
         ("kilo_leader 1", 'kilo_leader{a="b"} 1', "there is no kilo_leader"),
     ],
 )
@@ -64,3 +64,10 @@ def test_no_text_makes_it_fail_otherwise(text):
     """Numbers, or a reason."""
     with contextlib.suppress(DecodeError):
         parse(text.encode(errors="surrogatepass"))
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "-" + "9" * 400, "NaN", "+Inf", "1e999"])
+def test_a_figure_of_any_size_is_refused_in_words(value):
+    """Any user may listen on Kilo's port while Kilo does not run."""
+    with pytest.raises(DecodeError):
+        parse(f"kilo_leader 1\nkilo_nodes {value}\nkilo_reconciles_total 7\n".encode())

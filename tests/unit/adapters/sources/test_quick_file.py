@@ -74,7 +74,7 @@ def test_table_off_means_no_routes():
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("[Interface]", "[Server]", "no configuration of WireGuard"),
+        ("[Interface]", "[Server]", "not understood"),
         (WHOLE, "", "no section [Interface]"),
         (WHOLE, "hello", "no"),
         ("10.8.0.3/24", "10.8.0.300/24", "Address: '10.8.0.300/24' is no address"),

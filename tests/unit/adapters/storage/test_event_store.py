@@ -10,6 +10,7 @@ import pytest
 
 from meshwatchd.adapters.storage import event_store
 from meshwatchd.adapters.storage.event_store import EventStore, FollowerTooSlowError
+from meshwatchd.model.decoding import refusals
 
 
 def _line(at_ns: int, **fields: object) -> dict[str, object]:
@@ -152,3 +153,20 @@ def test_a_disk_that_has_room_again_is_used_again(tmp_path, monkeypatch):
     assert 1 == store.unwritten
     lines = (tmp_path / "events.jsonl").read_bytes().splitlines()
     assert [1, 3] == [msgspec.json.decode(lines[0])["at_ns"], msgspec.json.decode(lines[2])["at_ns"]]
+
+
+@pytest.mark.parametrize(
+    "spoiled", [b"\xff", b"[" * 100_000, b'{"event":"x","at_ns":%s}' % (b"9" * 400), b'{"event":"x","at_ns":"y"}', b"7"]
+)
+def test_no_byte_in_the_file_keeps_a_daemon_from_starting(tmp_path, spoiled):
+    """Lines that are none are passed over and counted; those around them are kept."""
+    store = EventStore.open(tmp_path)
+    store.append({"event": "first", "at_ns": 1})
+    store.append({"event": "second", "at_ns": 2})
+    store.close()
+    path = tmp_path / "events.jsonl"
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + spoiled + b"\n" + second)
+
+    assert ["first", "second"] == [line["event"] for line in EventStore.open(tmp_path).read()]
+    assert 1 == refusals.counts["events.jsonl"]

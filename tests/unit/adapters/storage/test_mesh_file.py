@@ -51,8 +51,8 @@ def test_what_makes_no_sense_is_moved_aside(tmp_path, content, words):
 
     assert kept is None
     assert words in problem
-    assert "moved aside as mesh.corrupt" in problem
-    assert content == (tmp_path / "mesh.corrupt").read_bytes()
+    assert "moved aside as mesh.json.bad" in problem
+    assert content == (tmp_path / "mesh.json.bad").read_bytes()
     assert (None, "") == mesh_file.load(tmp_path, "a1")
 
 

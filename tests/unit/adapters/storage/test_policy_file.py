@@ -64,8 +64,8 @@ def test_what_makes_no_sense_is_moved_aside_and_named(tmp_path, content, why):
 
     assert state is None
     assert why in problem
-    assert "moved aside as policy.corrupt" in problem
-    assert content == (tmp_path / "policy.corrupt").read_bytes()
+    assert "moved aside as policy.json.bad" in problem
+    assert content == (tmp_path / "policy.json.bad").read_bytes()
     assert (None, "") == _file(tmp_path).load()
 
 
@@ -77,7 +77,7 @@ def test_numbers_that_no_engine_can_be_told_are_no_state(tmp_path):
     state, problem = _file(tmp_path).load()
 
     assert state is None
-    assert "moved aside as policy.corrupt" in problem
+    assert "moved aside as policy.json.bad" in problem
 
 
 def test_a_disk_that_takes_nothing_is_named_and_leaves_the_old_file(tmp_path):

@@ -41,5 +41,5 @@ def test_another_version_is_moved_aside(tmp_path):
     content, problem = _file(tmp_path, version=2).load()
 
     assert content is None
-    assert "version 1, and this is a daemon for version 2; moved aside as numbers.corrupt" in problem
-    assert ["numbers.corrupt"] == [each.name for each in tmp_path.iterdir()]
+    assert "version 1, and this is a daemon for version 2; moved aside as numbers.json.bad" in problem
+    assert ["numbers.json.bad"] == [each.name for each in tmp_path.iterdir()]

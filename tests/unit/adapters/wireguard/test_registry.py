@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 
 from meshwatchd.adapters.wireguard.process import ProcessId
 from meshwatchd.adapters.wireguard.registry import Registry
@@ -45,7 +46,7 @@ def test_a_damaged_file_is_put_aside(tmp_path):
     (tmp_path / "links.json").write_bytes(b"")
 
     assert () == Registry(tmp_path).records()
-    assert (tmp_path / "links.json.damaged").exists()
+    assert (tmp_path / "links.json.bad").exists()
 
 
 def test_a_file_of_another_version_is_not_guessed_at(tmp_path):
@@ -53,3 +54,16 @@ def test_a_file_of_another_version_is_not_guessed_at(tmp_path):
     (tmp_path / "links.json").write_bytes(b'{"version": 2, "links": []}')
 
     assert () == Registry(tmp_path).records()
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[" * 100_000, b'{"version": 1, "links": [{"index": %s}]}' % (b"9" * 400)]
+)
+def test_no_byte_in_the_file_keeps_a_daemon_from_starting(tmp_path, content):
+    """The agent reads it at each start: what it cannot read would end it each time."""
+    (tmp_path / "links.json").write_bytes(content)
+    registry = Registry(tmp_path)
+    registry.put("mw0", index=4)
+
+    assert content == (tmp_path / "links.json.bad").read_bytes()
+    assert ["mw0"] == [record.device for record in Registry(tmp_path).records()]

@@ -1,6 +1,8 @@
 import asyncio
 import base64
+import contextlib
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.wireguard import uapi
@@ -160,3 +162,22 @@ def test_a_device_that_nobody_serves_is_an_error(tmp_path, monkeypatch):
 
     with pytest.raises(KernelError, match=r"read mw0: .*mw0.sock: No such file"):
         asyncio.run(uapi.read("mw0"))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "private_key=" + "z" * 64,
+        "private_key=0",
+        "listen_port=",
+        "public_key=" + "0" * 63,
+        "errno=x",
+        "public_key=\nrx_bytes=" + "9" * 400,
+        "private_key=ab",
+        "listen_port=" + "9" * 5000,
+    ],
+)
+def test_any_reply_is_a_state_or_refused(reply):
+    """Nothing else comes out, and no number that no frame can carry."""
+    with contextlib.suppress(DecodeError):
+        msgspec.msgpack.encode(uapi.parse(reply))
