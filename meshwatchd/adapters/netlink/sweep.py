@@ -71,7 +71,7 @@ async def _sweep_routes(kernel: Kernel, settings: KernelSettings, *, dry_run: bo
 
 
 async def _sweep_devices(kernel: Kernel, settings: KernelSettings, state_dir: Path, *, dry_run: bool) -> list[str]:
-    """Devices with our prefix that are recorded in links.json or have our private key."""
+    """Devices with our prefix that are recorded in links.json by their index, or have our private key."""
     standby = msgspec.structs.replace(StandbySettings(), private_key_file=str(state_dir / KEY_FILE))
     devices = Devices(kernel, standby, state_dir)
     removed = []

@@ -5,7 +5,9 @@
     ours, does not answer     KernelError; it may be carrying traffic, so it is not replaced
     somebody else's device    KernelError; it is not touched
 
-A device of ours is one we recorded, or one that has our private key (the records may be lost, the key tells).
+A device of ours is of a WireGuard kind, and it has the recorded index or our private key (records may be lost, the key
+tells). A name proves nothing: one without an index is on record from an attempt that a crash cut short, and somebody
+else may have made a device of that name since.
 """
 
 from __future__ import annotations
@@ -90,10 +92,13 @@ class Devices:
         record = self.registry.find(device)
         if record is None:
             return
+        link = await self._kernel.find_link(device)
+        # Before its process ends: that answers for the key of a device without a recorded index.
+        is_ours = link is not None and await self.is_ours(link)
         if record.process is not None:
             await process.end(record.process)
-        link = await self._kernel.find_link(device)
-        if link is not None and record.index in {0, link.index}:
+            link = await self._kernel.find_link(device)
+        if link is not None and is_ours:
             await self._kernel.delete_link(link)
         (self._directory / f"{device}.conf").unlink(missing_ok=True)
         self.registry.forget(device)
@@ -103,7 +108,7 @@ class Devices:
         if link.kind not in {KERNEL_KIND, USERSPACE_KIND}:
             return False
         record = self.registry.find(link.name)
-        if record is not None and record.index in {0, link.index}:
+        if record is not None and record.index == link.index:
             return True
         try:
             state = await self.read(link)
@@ -135,13 +140,24 @@ class Devices:
     async def _make(self, device: str) -> Link:
         self.registry.put(device)
         carrier = None
-        if not await self._make_in_kernel(device):
-            carrier = await process.start(device)
-            self.registry.put(device, process=carrier)
+        try:
+            if not await self._make_in_kernel(device):
+                carrier = await process.start(device)
+                self.registry.put(device, process=carrier)
+            link = await self._find_made(device)
+        except KernelError:
+            # What was not made is not on record: the next device of that name is somebody else's.
+            if carrier is not None:
+                await process.end(carrier)
+            self.registry.forget(device)
+            raise
+        self.registry.put(device, index=link.index, process=carrier)
+        return link
+
+    async def _find_made(self, device: str) -> Link:
         link = await self._kernel.find_link(device)
         if link is None:
             raise KernelError(f"make device {device}", errno.ENODEV, "it vanished as soon as it was made")
-        self.registry.put(device, index=link.index, process=carrier)
         return link
 
     async def _make_in_kernel(self, device: str) -> bool:

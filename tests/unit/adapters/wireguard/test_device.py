@@ -6,7 +6,7 @@ import pytest
 from meshwatchd.adapters.wireguard.device import Devices, _resolve
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import StandbyLink
-from meshwatchd.model.settings import StandbySettings
+from meshwatchd.model.settings import LinkImplementation, StandbySettings
 from tests.support.fake_kernel import FakeKernel
 
 LINK = StandbyLink(
@@ -78,6 +78,38 @@ def test_a_namesake_of_a_recorded_device_survives_its_removal(tmp_path):
 
     assert [] == kernel.operations
     assert () == keeper.recorded()
+
+
+@pytest.mark.parametrize("kind", ["wireguard", "tun"])
+def test_a_name_on_record_without_an_index_proves_nothing(tmp_path, kind):
+    """A daemon that died while it made mw0 left index 0; the mw0 of today is another VPN's, and sweep spares it."""
+    kernel = FakeKernel("mw0")
+    link, keeper = device(kernel, kind), devices(kernel, tmp_path)
+    keeper.registry.put("mw0")
+
+    assert not asyncio.run(keeper.is_ours(link))
+    asyncio.run(keeper.remove("mw0"))
+
+    assert [] == kernel.operations
+    assert () == keeper.recorded()
+
+
+def test_an_attempt_that_failed_leaves_no_record(tmp_path):
+    """What was never made is nobody's."""
+    config = StandbySettings(private_key_file=str(tmp_path / "standby.key"), implementation=LinkImplementation.KERNEL)
+    keeper = Devices(_Refusing(), config, tmp_path)
+
+    with pytest.raises(KernelError, match="add mw0"):
+        asyncio.run(keeper.ensure(LINK))
+
+    assert () == Devices(FakeKernel(), config, tmp_path).recorded()
+
+
+class _Refusing(FakeKernel):
+    """A kernel in which nothing can be made."""
+
+    async def add_wireguard(self, device: str) -> None:
+        raise KernelError(f"add {device}", 1, "not allowed")
 
 
 @pytest.mark.parametrize(
