@@ -4,7 +4,7 @@
     kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
-The engine starts it as `python -m meshwatchd.runtime.agent_process --link-fd N --boot-fd M`. It runs on what the
+The engine starts it as `python -P -m meshwatchd.runtime.agent_process --link-fd N --boot-fd M`. It runs on what the
 engine runs on, whatever has become of the file since. It ends when the engine's end of the link is closed, and touches
 nothing in the kernel on the way out.
 """

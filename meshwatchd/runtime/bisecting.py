@@ -164,7 +164,7 @@ def make_spawn(config: Path, settings: BisectSettings) -> Spawn:
 
     async def spawn(peer: str, mesh: bytes) -> bytes:
         options = ("--config", str(config), "--timeout", settings.timeout, "--mesh-stdin", "--", peer)
-        return await run_process((sys.executable, "-m", MODULE, *options), mesh, limit_s=limit_s, what=peer)
+        return await run_process((sys.executable, "-P", "-m", MODULE, *options), mesh, limit_s=limit_s, what=peer)
 
     limit_s = parse_duration(settings.timeout) / SECOND + SPARE_S
     return spawn

@@ -28,7 +28,7 @@ from typing import Final
 from meshwatchd.runtime.signals import SignalPipe
 from meshwatchd.runtime.stderr import say
 
-DAEMON: Final = (sys.executable, "-m", "meshwatchd.runtime.main")
+DAEMON: Final = (sys.executable, "-P", "-m", "meshwatchd.runtime.main")
 GIVEN: Final = Path("/etc/meshwatchd/given")
 """Where keys are mounted, readable by everybody."""
 KEPT: Final = Path("/run/keys")

@@ -19,8 +19,9 @@ from meshwatchd.runtime.stderr import say
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
 
 ENGINE = "meshwatchd.runtime.engine_process"
-ENGINE_OPTIONS = ("-X", "no_debug_ranges")
-"""Without the columns of each instruction, which tracebacks underline: 0.15 MiB."""
+ENGINE_OPTIONS = ("-P", "-X", "no_debug_ranges")
+"""Nothing is imported from the current folder, which may be anybody's while this process is root's. And no columns of
+each instruction, which tracebacks underline: 0.15 MiB."""
 
 
 def become_engine(boot: Boot) -> int:

@@ -31,7 +31,8 @@ def spawn_reader(config: str) -> SpawnReader:
     """How the real reader is started: the daemon's own program, told where to write what it has read."""
 
     def spawn(fd: int) -> int:
-        argv = [sys.executable, "-m", "meshwatchd.runtime.main", "--config", config, "--hand-over", str(READER_FD)]
+        argv = [sys.executable, "-P", "-m", "meshwatchd.runtime.main"]
+        argv += ["--config", config, "--hand-over", str(READER_FD)]
         return os.posix_spawn(
             sys.executable,
             argv,

@@ -38,7 +38,7 @@ Spawn = Callable[[socket.socket], int]
 
 
 def spawn_agent(boot_fd: int) -> Spawn:
-    """How the real agent is started: `python -m meshwatchd.runtime.agent_process` with two descriptors.
+    """How the real agent is started: `python -P -m meshwatchd.runtime.agent_process` with two descriptors.
 
     Args:
         boot_fd: what it runs on (boot.SharedBoot); its number is above BOOT_FD.
@@ -48,7 +48,7 @@ def spawn_agent(boot_fd: int) -> Spawn:
         # The only descriptors without close-on-exec, and only in the child: dup2 in file_actions clears the
         # flag.
         fd = end.fileno()
-        argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
+        argv = [sys.executable, "-P", "-m", "meshwatchd.runtime.agent_process"]
         argv += ["--link-fd", str(LINK_FD), "--boot-fd", str(BOOT_FD)]
         return os.posix_spawn(
             sys.executable,

@@ -71,9 +71,10 @@ class Agent:
             end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
         self.link = ours
         boot = os.memfd_create("boot")
-        reader = [sys.executable, "-m", "meshwatchd.runtime.main", "--config", str(config), "--hand-over", str(boot)]
+        reader = [sys.executable, "-P", "-m", "meshwatchd.runtime.main"]
+        reader += ["--config", str(config), "--hand-over", str(boot)]
         subprocess.run(reader, pass_fds=[boot], check=True)
-        argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
+        argv = [sys.executable, "-P", "-m", "meshwatchd.runtime.agent_process"]
         argv += ["--link-fd", str(theirs.fileno()), "--boot-fd", str(boot)]
         self.started_s = time.monotonic()
         with (directory / "log").open("ab") as log:

@@ -2,9 +2,9 @@
 
 This is the only file of the lab that knows how the daemon is run and asked:
 
-    start    python -m meshwatchd.runtime.main --config FILE       one engine process and its child, the agent
-    ask      python -m meshwatchd.cli.main ..., or its socket directly: status, events
-    sweep    python -m meshwatchd.cli.main sweep                   needs no daemon
+    start    python -P -m meshwatchd.runtime.main --config FILE       one engine process and its child, the agent
+    ask      python -P -m meshwatchd.cli.main ..., or its socket directly: status, events
+    sweep    python -P -m meshwatchd.cli.main sweep                   needs no daemon
 
 The daemon shares no code with the lab; what it says is decoded here as plain JSON.
 """
@@ -33,8 +33,8 @@ from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
 from netnslab.waiting import wait_until
 
-DAEMON = (sys.executable, "-m", "meshwatchd.runtime.main")
-CONTROL = (sys.executable, "-m", "meshwatchd.cli.main")
+DAEMON = (sys.executable, "-P", "-m", "meshwatchd.runtime.main")
+CONTROL = (sys.executable, "-P", "-m", "meshwatchd.cli.main")
 CONFIGURATION = "/etc/meshwatchd/meshwatchd.toml"
 CONFIGURATIONS = {
     "full": CONFIGURATION,

@@ -79,7 +79,7 @@ LINKS: Final = {
     "etc/meshwatchd/stamp.key": "/run/keys/stamp.key",
 }
 COMMANDS: Final = {"meshwatchd": "meshwatchd.runtime.main", "meshwatchctl": "meshwatchd.cli.main"}
-COMMAND: Final = "#!/usr/bin/python3\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+COMMAND: Final = "#!/usr/bin/python3 -P\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
 
 IMPORT_ALL: Final = """
 import importlib, pkgutil, sys

@@ -56,7 +56,7 @@ class Session:
         config = node.state_dir / "meshwatchd.toml"
         config.write_text(CONFIGURATION.format(state=node.state_dir))
         ours, theirs = link.pair()
-        argv = [sys.executable, "-m", "meshwatchd.runtime.agent_process"]
+        argv = [sys.executable, "-P", "-m", "meshwatchd.runtime.agent_process"]
         boot = hand_over(Boot(config=str(config), settings=load(config)))
         argv += ["--link-fd", str(theirs.fileno()), "--boot-fd", str(boot)]
         self.process = subprocess.Popen(

@@ -43,7 +43,7 @@ def mesh(built) -> Lab:
 
 def bisect(lab: Lab, node: str, peer: str) -> dict[str, Any]:
     """One run by hand."""
-    command = [sys.executable, "-m", "meshwatchd.bisect", "--config", CONFIGURATION, peer]
+    command = [sys.executable, "-P", "-m", "meshwatchd.bisect", "--config", CONFIGURATION, peer]
     done = lab.node(node).run(command, timeout=PROCESS_S)
     assert 0 == done.returncode, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
@@ -113,7 +113,7 @@ def test_a_run_leaves_nothing_behind(mesh):
 
     before = state()
     limited = "setpriv --bounding-set -all,+net_raw --inh-caps -all"
-    command = f"{limited} {sys.executable} -m meshwatchd.bisect --config {CONFIGURATION} b1"
+    command = f"{limited} {sys.executable} -P -m meshwatchd.bisect --config {CONFIGURATION} b1"
     with nft(node, "ip", "output", "udp dport 8472 drop"):
         done = node.run(["sh", "-c", command], timeout=PROCESS_S)
 

@@ -24,7 +24,7 @@ def test_every_engine_of_a_lab_decides_the_same_once_more(tmp_path):
         nodes = mesh.nodes
         mesh.daemons.stop()
         for node in nodes:
-            command = [sys.executable, "-m", "meshwatchd.cli.main", "replay", "/run/meshwatchd/journal"]
+            command = [sys.executable, "-P", "-m", "meshwatchd.cli.main", "replay", "/run/meshwatchd/journal"]
             done = mesh.lab.node(node).run(command)
             assert 0 == done.returncode, f"{node}: {done.stdout[-3000:]}{done.stderr}"
             assert "the same" in done.stdout.splitlines()[-1]

@@ -85,3 +85,18 @@ def test_ci_runs_the_test_command_of_the_readme():
 
     assert ["make bare", "exec make test CHECKED=1"] == commands
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", ["meshwatchd", "netns-lab", "scripts", "talos", "tests/lab"])
+def test_the_daemons_modules_are_run_without_the_current_folder(folder):
+    """With `-m` alone the first place to import from is wherever root happens to stand (python(1), -P)."""
+    spawn = re.compile(r""""-m", ("meshwatchd|ENGINE|MODULE)|("\$python"|executable}) (-m|(?!-P).*-m) meshwatchd""")
+    offences = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if spawn.search(line) and not re.search(r'-P"?,? "?-m|\*ENGINE_OPTIONS', line)
+    ]
+
+    assert [] == offences

@@ -19,7 +19,7 @@ PORT = 18618
 """Base of the probe ports: +2 belongs to the first path."""
 SECRET_HEX = bytes(range(32)).hex()
 PROBER, ANSWERER = "a1", "b1"
-OPTIONS = ("-X", "no_debug_ranges")
+OPTIONS = ("-P", "-X", "no_debug_ranges")
 """As the daemon starts its engine."""
 MEMBERS = 4
 """Sessions that share a leg."""

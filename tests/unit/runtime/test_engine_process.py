@@ -50,7 +50,7 @@ def _config(folder: Path) -> Path:
 
 @contextmanager
 def _daemon(space: Space, config: Path, notify: Path) -> Iterator[subprocess.Popen[str]]:
-    command = ["ip", "netns", "exec", space.name, sys.executable, "-m", "meshwatchd.runtime.main"]
+    command = ["ip", "netns", "exec", space.name, sys.executable, "-P", "-m", "meshwatchd.runtime.main"]
     environment = {**os.environ, "NOTIFY_SOCKET": str(notify)}
     process = subprocess.Popen([*command, "--config", str(config)], env=environment, stderr=subprocess.PIPE, text=True)
     try:
