@@ -12,8 +12,8 @@ MAKEFLAGS += --no-print-directory
 VENV    := .venv
 BIN     := $(VENV)/bin
 PYTHON  := $(BIN)/python
-INPUTS  := requirements/lock.txt pyproject.toml scripts/bootstrap
-STAMP   := $(VENV)/.complete-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
+LOCKED  := requirements/lock.txt pyproject.toml scripts/bootstrap
+STAMP   := $(VENV)/.complete-$(shell cat $(LOCKED) | sha256sum | cut -c1-16)
 LAB     := $(PYTHON) -m netnslab
 
 # Debian's plain `su` leaves the sbin directories out, where ip, nft and modprobe live.
@@ -97,6 +97,13 @@ WORLDS_SECONDS ?= 900
 worlds: venv ## random worlds in simulation, on all cores: for example WORLDS=100
 	@echo '==> random worlds'
 	@$(PYTHON) -m tests.sim.worlds --count $(WORLDS) --within $(WORLDS_WITHIN) --seconds $(WORLDS_SECONDS)
+
+# Before a release, all ten million; make check takes a sample. For example: make fuzz INPUTS=200000
+INPUTS ?= 10000000
+
+.PHONY: fuzz
+fuzz: venv ## mutated inputs for every decoder of foreign bytes, on all cores, as JSON
+	@$(PYTHON) -m tests.property.fuzz --inputs $(INPUTS) $(ARGS)
 
 .PHONY: fix
 fix: venv ## let ruff format, and repair what it can

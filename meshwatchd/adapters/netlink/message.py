@@ -87,6 +87,11 @@ def attributes(data: bytes, offset: int) -> dict[int, bytes]:
     return found
 
 
+def text_of(value: bytes | None) -> bytes:
+    """A string's bytes up to the first NUL, as the kernel's own programs read it; empty for none."""
+    return b"" if value is None else value.partition(b"\0")[0]
+
+
 def nested(data: bytes) -> Iterator[bytes]:
     """The values of an array of attributes, in order.
 

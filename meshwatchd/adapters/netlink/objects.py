@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from meshwatchd.adapters.netlink import compact
 from meshwatchd.adapters.netlink.compact import Packed, RouteEntry
 from meshwatchd.adapters.netlink.decode import IFF_UP, RTN_UNICAST, RouteRecord
-from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.adapters.netlink.message import attributes, text_of
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.plan import Route
 from meshwatchd.model.snapshot import Link, Vxlan
@@ -59,9 +59,9 @@ def pack_link(body: bytes) -> Packed | None:
         return None
     found = attributes(body, LINK.size)
     info = attributes(found.get(_LINKINFO, b""), 0)
-    kind = info.get(_KIND, b"").rstrip(b"\0")
+    kind = text_of(info.get(_KIND))
     vxlan = _pack_vxlan(info.get(_DATA, b"")) if kind == b"vxlan" else b""
-    name = found.get(_IFNAME, b"").rstrip(b"\0")
+    name = text_of(found.get(_IFNAME))
     (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
     lladdr = found.get(_LLADDR, b"")
     if len(lladdr) != _MAC_BYTES:

@@ -63,6 +63,8 @@ _IPV6_PKTINFO: Final = (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO)
 _IPV6_HOP_LIMIT: Final = (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)
 _IPV6_CLASS: Final = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
 """Level and type of the messages that come of it."""
+_BYTES: Final = MappingProxyType({_IPV4_PKTINFO: _IPV4_INFO.size, _IPV6_PKTINFO: _IPV6_INFO.size})
+"""Their lengths, where they are more than a number; one of another length says nothing."""
 
 Ancillary = tuple[tuple[int, int, bytes], ...]
 """Level, type and value of each message, as sendmsg() of Python's sockets takes them."""
@@ -115,7 +117,7 @@ class Delivery(msgspec.Struct, frozen=True):
 @functools.lru_cache(maxsize=1024)
 def read_delivery(control: bytes) -> Delivery:
     """Read the ancillary data of a request, without its stamp."""
-    told = dict(_messages(control))
+    told = {kind: value for kind, value in _messages(control) if _BYTES.get(kind, len(value)) == len(value)}
     interface, local, destination = 0, _NO_ADDRESS, _NO_ADDRESS
     if (info := told.get(_IPV4_PKTINFO)) is not None:
         interface, local, destination = _IPV4_INFO.unpack(info)
@@ -158,9 +160,9 @@ def _messages(control: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
 
 
 def _number(told: Mapping[tuple[int, int], bytes], *kinds: tuple[int, int]) -> int | None:
-    """The value of the first message of these kinds: a byte (IP_TOS) or an int."""
+    """The value of the first message of these kinds, a byte, in a byte (IP_TOS) or an int."""
     value = next((told[kind] for kind in kinds if kind in told), None)
-    return None if value is None else int.from_bytes(value, sys.byteorder)
+    return None if value is None else int.from_bytes(value, sys.byteorder) & 0xFF
 
 
 def _answer(interface: int, local: bytes, traffic_class: int) -> bytes:
