@@ -26,7 +26,7 @@ from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
-from meshwatchd.core.membership.hello_schedule import Pace
+from meshwatchd.core.membership.hello_schedule import Answers, Pace
 from meshwatchd.core.membership.mesh_builder import is_whole
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
@@ -37,7 +37,7 @@ from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import MS, SECOND, MeshSettings, Mode, Settings
+from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
@@ -51,12 +51,6 @@ LEAST_WAIT_S: Final = 0.02
 WAIT_FACTOR: Final = 4
 """Hellos come in swarms; what they change is looked at once for each swarm. In a mesh of a thousand nodes a look takes
 tens of milliseconds, and a fifth of the time is enough for it while all of them arrive."""
-
-ANSWER_GAP_NS: Final = 200 * MS
-"""Between two answers to one epoch of a node: whoever asks more often has heard us already, and whoever replays what an
-earlier epoch has asked uses up no answer of this one."""
-MAX_REMEMBERED: Final = 4096
-"""Epochs of nodes that are remembered so as not to answer too often."""
 
 SAVE_GAP_NS: Final = 5 * SECOND
 SAVE_ANYWAY_NS: Final = 600 * SECOND
@@ -141,7 +135,7 @@ class Discovery:
         self._snapshot = Snapshot()
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
-        self._answered: dict[tuple[str, str, int], int] = {}
+        self._answers = Answers()
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
         self._is_unsaved = False
@@ -417,7 +411,9 @@ class Discovery:
             self._known.retain(self._roster.peers)
         is_strange = judgement in {Judgement.UNPROVEN, Judgement.OLD_EPOCH}
         asker = source[0], greeting.sender, greeting.stamp.epoch
-        if (greeting.asks or is_strange) and self._may_answer(asker, now):
+        is_due = (greeting.asks or is_strange) and self._answers.is_due(asker, now)
+        self.counters["hello-unanswered"] += (greeting.asks or is_strange) and not is_due
+        if is_due:
             is_own_port = source[1] == self._settings.probe.port - 1
             self._greet(
                 source[0],
@@ -449,16 +445,6 @@ class Discovery:
         self._reflexive.heard(greeting.sender, seen=greeting.seen, came_from=greeting.came_from, counter=counter)
         self._is_heard_anew |= self._introductions.hear(greeting.knows, now)
         self._woken.set()
-
-    def _may_answer(self, asker: tuple[str, str, int], now: int) -> bool:
-        last_ns = self._answered.get(asker)
-        if last_ns is not None and now - last_ns < ANSWER_GAP_NS:
-            self.counters["hello-unanswered"] += 1
-            return False
-        if len(self._answered) >= MAX_REMEMBERED:
-            self._answered.clear()
-        self._answered[asker] = now
-        return True
 
     # --- what is kept ---
 

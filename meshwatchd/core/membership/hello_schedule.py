@@ -27,6 +27,13 @@ RATE = 200
 BURST = 50
 
 
+ANSWER_GAP_NS = 200 * MS
+"""Between two answers to one epoch of a node: whoever asks more often has heard us already, and whoever replays what an
+earlier epoch has asked uses up no answer of this one."""
+MAX_REMEMBERED = 4096
+"""Epochs of nodes that are remembered so as not to answer too often."""
+
+
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """One hello to be sent.
 
@@ -117,3 +124,24 @@ class Pace:
     def _refill(self, now: int) -> None:
         self._tokens = min(BURST, self._tokens + (now - self._filled_ns) * RATE / SECOND)
         self._filled_ns = now
+
+
+class Answers:
+    """Whom to answer, of those who ask."""
+
+    def __init__(self) -> None:
+        self._last_ns: dict[tuple[str, str, int], int] = {}
+
+    def is_due(self, asker: tuple[str, str, int], now: int) -> bool:
+        """Whether to answer; counts as an answer if so.
+
+        Args:
+            asker: its address, its name and its boot epoch.
+            now: monotonic nanoseconds.
+        """
+        if now - self._last_ns.get(asker, now - ANSWER_GAP_NS) < ANSWER_GAP_NS:
+            return False
+        if len(self._last_ns) >= MAX_REMEMBERED:
+            self._last_ns.clear()
+        self._last_ns[asker] = now
+        return True

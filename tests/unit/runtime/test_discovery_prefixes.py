@@ -6,8 +6,7 @@ import msgspec
 
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.snapshot import Link, Snapshot
-from tests.unit.runtime.test_discovery import NAMES, Stage
-from tests.unit.runtime.test_discovery import _view as view_of
+from tests.support.discovery_stage import NAMES, Stage, view_of
 
 
 def test_a_prefix_that_contradicts_others_is_told_with_its_owner_who_is_left_out(tmp_path):

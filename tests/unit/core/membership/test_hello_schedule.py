@@ -5,7 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 
-from meshwatchd.core.membership.hello_schedule import BURST, KNOWN_NS, OTHER_NS, RATE, Pace
+from meshwatchd.core.membership.hello_schedule import (
+    ANSWER_GAP_NS,
+    BURST,
+    KNOWN_NS,
+    MAX_REMEMBERED,
+    OTHER_NS,
+    RATE,
+    Answers,
+    Pace,
+)
 from meshwatchd.model.settings import SECOND
 
 
@@ -80,3 +89,22 @@ def test_a_thousand_nodes_are_greeted_within_the_rate():
     assert busiest <= RATE + BURST
     assert 1000 <= sum(at < 6 * SECOND for at in sent)
     assert 1.3 * 1000 * 100 * SECOND / KNOWN_NS >= len(calm)
+
+
+def test_one_epoch_of_a_node_is_answered_now_and_then():
+    """Another epoch of it, or another place, is somebody else."""
+    answers, asker = Answers(), ("10.0.0.1", "b1", 7)
+    assert answers.is_due(asker, 0)
+    assert not answers.is_due(asker, ANSWER_GAP_NS - 1)
+    assert answers.is_due(("10.0.0.1", "b1", 8), 1)
+    assert answers.is_due(("10.0.0.2", "b1", 7), 1)
+    assert answers.is_due(asker, ANSWER_GAP_NS)
+
+
+def test_answers_are_remembered_within_bounds():
+    """Epochs without end use up a moment's memory."""
+    answers = Answers()
+    for epoch in range(3 * MAX_REMEMBERED):
+        answers.is_due(("10.0.0.1", "b1", epoch), 0)
+
+    assert MAX_REMEMBERED >= len(answers._last_ns)
