@@ -24,6 +24,7 @@ from meshwatchd.core.mesh.mesh_update import Takeover
 from meshwatchd.core.mesh.topology_builder import Recogniser
 from meshwatchd.core.operators.move_requests import answer
 from meshwatchd.core.operators.status import build_status
+from meshwatchd.core.probing.overload import Stalls
 from meshwatchd.core.session.session import Outcome, Session, SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -32,7 +33,6 @@ from meshwatchd.model.mesh_profile import Profile
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
     AgentRestarted,
-    ClockStalled,
     KeyMismatched,
     ObjectReasserted,
     OrderEnded,
@@ -76,6 +76,7 @@ class Engine:
         self.state = EngineState(settings, node, rng)
         self.takeover = Takeover(self.state, Recogniser(settings, node, profiles))
         self.late_ns = 0
+        self.stalls = Stalls()
         self._banner = ev.Banner()
         # Whether a peer may be among the doubters of any pair: nearly every packet is without doubt, and none asks all.
         self._is_doubted = False
@@ -275,7 +276,7 @@ class Engine:
                 session.forget_outstanding()
             for conductor in self.state.conductors.values():
                 conductor.stalled(now)
-        yield ClockStalled(late_ns=event.late_ns)
+        yield from self.stalls.note(event.late_ns, now, is_long=event.late_ns >= LONG_STALL_NS)
 
     def _pace(self, event: LoadMeasured, now: int) -> Iterator[Output]:
         """Who cannot keep up asks less: slowly and rightly."""

@@ -377,9 +377,10 @@ class ObjectReasserted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
 
 
 class ClockStalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """This process was not scheduled for a while; waits were lengthened, or after a long stall the evidence dropped."""
+    """This process was not scheduled, `count` times since the last such fact; `late_ns` is the worst of them."""
 
     late_ns: int
+    count: int = 1
 
 
 class AgentRestarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

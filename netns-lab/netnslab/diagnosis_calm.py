@@ -105,7 +105,7 @@ def _watch(topology: str, minutes: float, backend: str, directory: Path) -> Calm
             looks.append(look(lab))
         pause_until(since_ns + round(minutes * MINUTE))
         events = daemons.events(since_ns=since_ns)
-    stalls = sum(event.name == "clock.stalled" for event in events)
+    stalls = sum(int(str(event.fields.get("count", 1))) for event in events if event.name == "clock.stalled")
     return Calm(topology=topology, minutes=minutes, blames=blames(events, since_ns), stalls=stalls, ageing=age(looks))
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshwatchd.model.load import EngineOverloaded, EngineRelieved, LoadMeasured
+from meshwatchd.model.outputs import ClockStalled
+from meshwatchd.model.settings import MINUTE
 
 BUSY_PERCENT = 90
 """From here on work piles up: at real-time priority the kernel leaves 95 % of a core (sched_rt_runtime_us)."""
@@ -77,3 +79,19 @@ class Load:
             if self.slowdown == 1.0:
                 dropped, self._dropped = self._dropped, 0
                 yield EngineRelieved(dropped=dropped)
+
+
+class Stalls:
+    """Tells of short stalls and of long ones, once a minute each, with a count: a slow CPU has many a second."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[bool, tuple[int, int, int]] = {}
+
+    def note(self, late_ns: int, now: int, *, is_long: bool) -> Iterator[ClockStalled]:
+        """One more."""
+        told_at, worst_ns, count = self._kinds.get(is_long, (now - MINUTE, 0, 0))
+        worst_ns, count = max(worst_ns, late_ns), count + 1
+        if now - told_at >= MINUTE:
+            yield ClockStalled(late_ns=worst_ns, count=count)
+            told_at, worst_ns, count = now, 0, 0
+        self._kinds[is_long] = told_at, worst_ns, count

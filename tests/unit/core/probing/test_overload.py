@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.probing.overload import BUSY_PERCENT, MOST_SLOWDOWN, ROUNDS, SPARE_PERCENT, Load
+from meshwatchd.core.probing.overload import BUSY_PERCENT, MOST_SLOWDOWN, ROUNDS, SPARE_PERCENT, Load, Stalls
 from meshwatchd.model.load import EngineOverloaded, EngineRelieved, LoadMeasured
-from meshwatchd.model.settings import MS
+from meshwatchd.model.settings import MS, SECOND
 
 
 def _measure(load, *percents):
@@ -74,3 +74,13 @@ def test_it_settles_instead_of_swinging(demand_percent):
 
     assert 1 == len(set(paces[50:]))
     assert demand_percent / paces[-1] < BUSY_PERCENT
+
+
+def test_stalls_are_told_once_a_minute_with_a_count():
+    """A slow CPU has many a second; a long one, after which evidence was dropped, is news among short ones."""
+    stalls, told = Stalls(), []
+    for at_s, late_ms in ((0, 30), (1, 70), (2, 40), (3, 3000), (4, 4000), (5, 50), (61, 25)):
+        facts = stalls.note(late_ms * MS, (100 + at_s) * SECOND, is_long=late_ms >= 200)
+        told += [(at_s, fact.late_ns // MS, fact.count) for fact in facts]
+
+    assert [(0, 30, 1), (3, 3000, 1), (61, 70, 4)] == told
