@@ -33,6 +33,7 @@ from meshwatchd.runtime.boot import EXIT_BUG, EXIT_NOT_ALONE, EXIT_OK, Boot, Sha
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.runtime.reload import Reloader, spawn_reader
+from meshwatchd.runtime.share import Share
 from meshwatchd.runtime.stderr import say
 from meshwatchd.runtime.supervise import spawn_agent
 from meshwatchd.wire.auth import SECRET_BYTES, MeshSecret
@@ -122,6 +123,7 @@ def _build(boot: Boot) -> Loop:
         reload=reloader.start,
         settle=lambda: _settle(counters),
         journal=_journal(settings, counters),
+        share=Share() if len(os.sched_getaffinity(0)) == 1 else None,
     )
     settle_memory()
     return loop

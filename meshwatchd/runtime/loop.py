@@ -29,6 +29,7 @@ from meshwatchd.model.status import Status
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.lateness import STALL_NS, Lateness, stopped_ns
+from meshwatchd.runtime.share import Share
 from meshwatchd.runtime.signals import SignalPipe
 
 LATE_NS: Final = 2_000_000
@@ -83,6 +84,7 @@ class Loop:
         reload: reads the configuration again; called on SIGHUP.
         settle: called once, when everything stands and probing has begun.
         journal: is told of every event and what the core made of it.
+        share: what is left of the CPU to others; None where they have another one.
     """
 
     def __init__(
@@ -99,11 +101,12 @@ class Loop:
         reload: Callable[[], None],
         settle: Callable[[], None],
         journal: Journal | None = None,
+        share: Share | None = None,
     ) -> None:
         self._engine, self._poller, self._effects = engine, poller, effects
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
         self._reload, self._settle_down = reload, settle
-        self._journal = journal
+        self._journal, self._share = journal, share
         self._is_asked = False
         self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
@@ -187,8 +190,16 @@ class Loop:
         self._arm(pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
         self._ended_ns = monotonic_ns()
         worked_ns = self._ended_ns - heard_ns
-        self._worked_ns += worked_ns
+        self._worked_ns += worked_ns + self._leave_share()
         self._stopped_ns = stopped_ns(worked_ns, events=self._handled + self._carried)
+
+    def _leave_share(self) -> int:
+        """Sleep where nobody else would run; returns for how long, which counts as work that waits."""
+        rest_ns = 0 if self._share is None else self._share.rest_ns(self._ended_ns)
+        if rest_ns:
+            self._counters["loop-rests"] += 1
+            time.sleep(rest_ns / 1e9)
+        return rest_ns
 
     def _tick(self, heard_ns: int) -> bool:
         """Give the core the time it asked for; True when it asks for the same instant again for no good reason."""

@@ -23,6 +23,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
 from meshwatchd.runtime.lateness import STALL_NS
+from meshwatchd.runtime.share import Share
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.packet_node import send
 
@@ -211,6 +212,25 @@ def test_systemd_is_told_when_the_first_snapshot_was_handled():
 
         assert [] == seen_first
         assert ["READY=1", "WATCHDOG=1", "STOPPING=1"] == node.notices
+
+
+def test_a_loop_that_is_always_late_leaves_others_their_share():
+    """The core's deadline is long past whatever is done; time that is not slept counts as the CPU's."""
+    with engine_node() as node:
+        node.core.plans = ()
+        node.loop._share = Share(monotonic_ns)
+
+        def work(now: int) -> list[Output]:
+            while monotonic_ns() < now + 3_000_000:
+                pass
+            node.core._due_ns = now
+            return []
+
+        node.core._tick = work  # type: ignore[method-assign]
+        node.core._due_ns = monotonic_ns()
+        node.run_until(lambda: node.counters["loop-rests"] >= 3)
+
+        assert node.counters["loop-rests"] >= 3
 
 
 def test_own_lateness_is_measured_exported_and_told():
