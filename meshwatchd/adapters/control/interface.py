@@ -19,7 +19,6 @@ NOT_READY = f"{CONTROL}.NotReady"
 NOT_ANSWERED = f"{CONTROL}.NotAnswered"
 TOO_MANY_CLIENTS = f"{CONTROL}.TooManyClients"
 
-
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """What Varlink's `int` holds, and what can be told to the engine; JSON has no such limit."""
 
@@ -303,7 +302,7 @@ type Defect (
   commands: []string
 )
 
-# Severities: ok, warning, critical. No pairs: nothing is watched, and `rejected` or `knowledge` say why.
+# Severities: ok, warning, critical. Without pairs nothing is watched; while there are collisions nothing is changed.
 type Snapshot (
   at_ns: int,
   node: string,
@@ -323,7 +322,8 @@ type Snapshot (
   findings: []Defect,
   orders: []Order,
   drained: []string,
-  rejected: string
+  rejected: string,
+  collisions: []string
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.
