@@ -22,7 +22,7 @@ from meshwatchd.runtime import link
 from meshwatchd.runtime.stderr import say
 
 BACKOFF_FIRST_NS: Final = 200_000_000
-BACKOFF_LAST_NS: Final = 30_000_000_000
+BACKOFF_LAST_NS: Final = 5_000_000_000
 """A start costs a second of CPU time; this is what an agent that never lasts may cost."""
 STEADY_NS: Final = 60_000_000_000
 """An agent that lived so long was healthy: its end starts a new series of attempts. One that hangs from its start is
