@@ -1,7 +1,6 @@
 """This node's identity on standby links: a private key in a file, and the public key that belongs to it.
 
-The public key is computed here because a userspace device does not report one. It happens once, at start, on a secret
-that never leaves the node, so that the timing of Python's integers reveals nothing to anybody.
+The public key is computed here because a userspace device does not report one.
 """
 
 from __future__ import annotations
@@ -10,14 +9,12 @@ import base64
 import secrets
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from meshwatchd.adapters.wireguard.files import write_privately
 from meshwatchd.config.keys import read_private_key
 
 KEY_BYTES = 32
-
-_PRIME = 2**255 - 19
-_A24 = 121665
-_BASE_POINT = 9
 
 
 def load_private_key(path: Path) -> str:
@@ -49,34 +46,11 @@ def find_private_key(path: Path) -> str | None:
 
 
 def public_key(private_key: str) -> str:
-    """The public key of a private key, both base64: X25519 of the private key and the base point.
-
-    Source: RFC 7748 section 5 (Montgomery ladder) and 6.1.
-    """
-    scalar = clamp(base64.b64decode(private_key))
-    point = _multiply(int.from_bytes(scalar, "little"), _BASE_POINT)
-    return base64.b64encode(point.to_bytes(KEY_BYTES, "little")).decode()
+    """The public key of a private key, both base64: X25519 of the private key and the base point (RFC 7748 6.1)."""
+    private = X25519PrivateKey.from_private_bytes(base64.b64decode(private_key))
+    return base64.b64encode(private.public_key().public_bytes_raw()).decode()
 
 
 def clamp(key: bytes) -> bytes:
     """A private key with its fixed bits set (RFC 7748 section 5, decodeScalar25519)."""
     return bytes([key[0] & 248, *key[1:31], key[31] & 127 | 64])
-
-
-def _multiply(scalar: int, u: int) -> int:
-    """The Montgomery ladder on curve25519, with the variable names of RFC 7748."""
-    x_1, x_2, z_2, x_3, z_3, swap = u, 1, 0, u, 1, 0
-    for bit in range(254, -1, -1):
-        k_t = scalar >> bit & 1
-        if swap ^ k_t:
-            x_2, x_3, z_2, z_3 = x_3, x_2, z_3, z_2
-        swap = k_t
-        a, b = x_2 + z_2, x_2 - z_2
-        aa, bb = a * a % _PRIME, b * b % _PRIME
-        e = aa - bb
-        da, cb = (x_3 - z_3) * a % _PRIME, (x_3 + z_3) * b % _PRIME
-        x_3, z_3 = (da + cb) ** 2 % _PRIME, x_1 * (da - cb) ** 2 % _PRIME
-        x_2, z_2 = aa * bb % _PRIME, e * (aa + _A24 * e) % _PRIME
-    if swap:
-        x_2, z_2 = x_3, z_3
-    return x_2 * pow(z_2, _PRIME - 2, _PRIME) % _PRIME
