@@ -15,6 +15,7 @@ from meshwatchd.model.events import (
     SnapshotReceived,
     StateRestored,
 )
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.outputs import EnsureProvision, Fact, Repair, ReplyOperator
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.status import Status
@@ -88,6 +89,12 @@ class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     """The answer to a PingFrame: the agent's loop goes round."""
 
 
-ToEngine = EventFrame | AliveFrame
+class KeysFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """How probes to some peers are signed from here on. No event: no journal must hold a secret."""
+
+    bindings: tuple[PairBinding, ...]
+
+
+ToEngine = EventFrame | AliveFrame | KeysFrame
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, deque
+from collections.abc import Callable, Sequence
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import read_usage
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, EventFrame, PingFrame, StatusFrame, ToAgent
+from meshwatchd.model.frames import AliveFrame, EventFrame, KeysFrame, PingFrame, StatusFrame, ToAgent
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.heartbeat import PATIENCE, Heartbeat, Patience
 from meshwatchd.runtime.link import EngineEnd, LinkClosedError, Outbox, engine_end
@@ -26,6 +28,7 @@ class AgentLink:
 
     Attributes:
         has_reported: a complete dump of the kernel has arrived from some agent.
+        bind: takes the keys of pairs, before any event that came behind them.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class AgentLink:
         self._patience = patience
         self._heartbeat = Heartbeat(patience, 0)
         self.has_reported = False
+        self.bind: Callable[[Sequence[PairBinding]], None] = lambda _bindings: None
         self._supervisor = Supervisor(spawn=spawn, poller=poller, on_start=self._connect, on_exit=self._lost)
 
     def send(self, frame: ToAgent) -> None:
@@ -73,6 +77,8 @@ class AgentLink:
                     case EventFrame():
                         events.append(frame.event)
                         self.has_reported |= isinstance(frame.event, SnapshotReceived)
+                    case KeysFrame():
+                        self.bind(frame.bindings)
                     case AliveFrame():
                         self._heartbeat.answered()
         except LinkClosedError:

@@ -88,6 +88,7 @@ class Effects:
         keys = MeshKeys(self._node, secrets)
         # This node is a peer of its own: SELF probes are signed with a key that no other node has a use for.
         self._peers = peers = Peers(keys, names, budgets_of(settings))
+        agent.bind = peers.bind
         self._dictionary = dictionary = translate.Dictionary(names)
         self._settings = settings
         self._plans: dict[SessionId, SessionPlan] = {}

@@ -1,12 +1,14 @@
 """From one secret of the mesh to a key for each pair of nodes and direction, and the tags made with them.
 
-    secret (32 bytes, same on all nodes)
+    secret (32 bytes, same on all nodes), secret of the pair (X25519 of both nodes' own keys, 32 bytes)
        | HKDF-SHA-256, info = label, smaller name, larger name, name of the node that signs
        v
     key "b1 signs for a1"      key "a1 signs for b1"
 
-A node that is broken into can thus forge its own packets only, and a packet sent back to its maker does not
-verify. The secret itself is the exception: whoever reads the file can be anybody.
+The mesh's secret admits, the pair's secret says who it is: a node that is broken into can sign for itself alone, and
+a packet sent back to its maker does not verify. Until two nodes know each other's keys, and with a peer of a version
+that has none, the mesh's secret stands alone: then every node, and whoever has read its file, can sign for both of
+them. Hellos introduce the keys (`membership.identities`); a bit of a packet's key id says how its key is derived.
 
 A node has a key with itself too, for probes to its own reflector. Both names in it are its own, so that no packet
 between two nodes verifies under it. Both directions are one there: what keeps a request from being taken for
@@ -23,11 +25,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+
+from meshwatchd.model.identity import PairBinding
 
 TAG_BYTES: Final = 16
 SECRET_BYTES: Final = 32
@@ -35,10 +39,13 @@ _HASH_BYTES: Final = 32
 _BLOCK_BYTES: Final = 64
 _SALT: Final = b"meshwatchd mesh secret"
 _LABEL_PAIR: Final = b"meshwatchd stamp v1"
+_LABEL_BOUND: Final = b"meshwatchd bound stamp v1"
 _LABEL_HELLO: Final = b"meshwatchd hello v1"
 _LABEL_TAP: Final = b"meshwatchd tap v1"
 _LABEL_KEY_ID: Final = b"meshwatchd key id v1"
 MAX_SECRETS: Final = 2
+BOUND: Final = 0x80
+"""Turned over in the key id of a mesh secret, it makes that of the keys which also need the secret of the pair."""
 
 Data = bytes | bytearray | memoryview
 
@@ -105,25 +112,33 @@ def key_id(secret: bytes) -> int:
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_KEY_ID, 1)[0]
 
 
-def derive_key(secret: bytes, *, signer: str, receiver: str) -> bytes:
-    """The 32-byte key with which `signer` signs what it sends to `receiver`."""
+def derive_key(secret: bytes, *, signer: str, receiver: str, shared: bytes = b"") -> bytes:
+    """The 32-byte key with which `signer` signs what it sends to `receiver`.
+
+    Args:
+        secret: of the mesh, 32 bytes.
+        signer: name of the node that signs.
+        receiver: name of the node that verifies.
+        shared: 32 bytes that these two nodes alone can compute; empty for a key that every node can derive.
+    """
     names = (*sorted((signer, receiver)), signer)
     # Lengths keep ("ab", "c") and ("a", "bc") apart.
-    info = _LABEL_PAIR + b"".join(len(raw).to_bytes(2, "big") + raw for raw in map(str.encode, names))
-    return hkdf_expand(hkdf_extract(_SALT, secret), info, _HASH_BYTES)
+    label = _LABEL_BOUND if shared else _LABEL_PAIR
+    info = label + b"".join(len(raw).to_bytes(2, "big") + raw for raw in map(str.encode, names))
+    return hkdf_expand(hkdf_extract(_SALT, secret + shared), info, _HASH_BYTES)
 
 
 def derive_hello_key(secret: bytes) -> bytes:
     """The 32-byte key of hellos: one for the whole mesh.
 
-    A key for each pair of nodes needs both names, and whoever is greeted for the first time has none yet. Nothing is
-    lost: every node holds the secret that all keys of pairs are derived from.
+    It admits and says no more: a node that is greeted for the first time has no key of a pair yet. Which node speaks is
+    in the signature inside (`wire.hello`).
     """
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_HELLO, _HASH_BYTES)
 
 
 def derive_tap_key(secret: bytes) -> bytes:
-    """The 32-byte key of questions for taps: one for the whole mesh, like that of hellos."""
+    """The 32-byte key of questions for taps: one for the whole mesh. Any node can ask in any name, and sees counts."""
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_TAP, _HASH_BYTES)
 
 
@@ -145,9 +160,15 @@ class MeshSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Both directions between this node and one peer under one secret."""
+    """Both directions between this node and one peer under one secret.
+
+    Attributes:
+        key_id: as packets carry it.
+        secret_id: of the mesh secret it was derived from, with the pair's shared secret or without.
+    """
 
     key_id: int
+    secret_id: int
     peer: str
     peer_id: int
     send: MacKey
@@ -170,6 +191,7 @@ class MeshKeys:
         self._signing_id = 0
         self._sending: dict[str, PairKey] = {}
         self._by_ids: dict[tuple[int, int], PairKey] = {}
+        self._bindings: dict[str, PairBinding] = {}
         self.replace(secrets)
 
     @property
@@ -192,9 +214,24 @@ class MeshKeys:
         before, self._secrets = self._secrets, {key_id(secret.secret): secret.secret for secret in secrets}
         # Compared by secret: another one may have the same key id as one that was dropped.
         kept = {number for number, secret in self._secrets.items() if before.get(number) == secret}
-        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if ids[1] in kept}
+        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if pair.secret_id in kept}
         self._signing_id = next(key_id(each.secret) for each in secrets if each.role is KeyRole.ACTIVE)
         self._sending.clear()
+
+    def bind(self, bindings: Iterable[PairBinding]) -> None:
+        """Sign and believe by these from here on; peers that are not among them stay as they are."""
+        for binding in bindings:
+            if binding.shared:
+                self._bindings[binding.peer] = binding
+            else:
+                self._bindings.pop(binding.peer, None)
+            self._drop(binding.peer)
+
+    def _drop(self, peer: str) -> None:
+        """Derive the keys of a peer anew when they are asked for."""
+        peer_id = node_id(peer)
+        self._sending.pop(peer, None)
+        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if ids[0] != peer_id}
 
     def add_peer(self, peer: str) -> PairKey:
         """Admit a node; returns the key for own probes."""
@@ -203,10 +240,8 @@ class MeshKeys:
 
     def remove_peer(self, peer: str) -> None:
         """Forget a node; its packets are refused from here on."""
-        peer_id = node_id(peer)
-        self._names.pop(peer_id, None)
-        self._sending.pop(peer, None)
-        self._by_ids = {ids: pair for ids, pair in self._by_ids.items() if ids[0] != peer_id}
+        self._names.pop(node_id(peer), None)
+        self._drop(peer)
 
     def name(self, peer_id: int) -> str | None:
         """The admitted node that a packet claims to come from, whatever it is signed with."""
@@ -216,26 +251,39 @@ class MeshKeys:
         """The key for own probes to a peer that was added."""
         pair = self._sending.get(peer)
         if pair is None:
-            pair = self.receiving(node_id(peer), self._signing_id)
+            binding = self._bindings.get(peer)
+            bound = BOUND if binding is not None and binding.signs else 0
+            pair = self.receiving(node_id(peer), self._signing_id ^ bound)
             assert pair is not None, "sending to a node that was not added"
             self._sending[peer] = pair
         return pair
 
     def receiving(self, peer_id: int, key_id: int) -> PairKey | None:
-        """The key a packet claims (see `seal.peek`); None for strangers and dropped secrets."""
+        """The key a packet claims (see `seal.peek`); None for strangers, dropped secrets and what the pair outgrew."""
         pair = self._by_ids.get((peer_id, key_id))
-        if pair is None and peer_id in self._names and key_id in self._secrets:
-            pair = self._by_ids[peer_id, key_id] = self._derive(key_id, peer_id)
+        if pair is None and peer_id in self._names:
+            pair = self._derive(key_id, peer_id)
+            if pair is not None:
+                self._by_ids[peer_id, key_id] = pair
         return pair
 
-    def _derive(self, key_id: int, peer_id: int) -> PairKey:
-        secret, peer = self._secrets[key_id], self._names[peer_id]
+    def _derive(self, key_id: int, peer_id: int) -> PairKey | None:
+        peer = self._names[peer_id]
+        binding = self._bindings.get(peer)
+        is_bound = key_id not in self._secrets
+        secret_id = key_id ^ BOUND if is_bound else key_id
+        shared = binding.shared if is_bound and binding is not None else b""
+        is_accepted = bool(shared) if is_bound else binding is None or not binding.is_alone
+        if secret_id not in self._secrets or not is_accepted:
+            return None
+        secret = self._secrets[secret_id]
         return PairKey(
             key_id=key_id,
+            secret_id=secret_id,
             peer=peer,
             peer_id=peer_id,
-            send=MacKey(derive_key(secret, signer=self._own_name, receiver=peer)),
-            receive=MacKey(derive_key(secret, signer=peer, receiver=self._own_name)),
+            send=MacKey(derive_key(secret, signer=self._own_name, receiver=peer, shared=shared)),
+            receive=MacKey(derive_key(secret, signer=peer, receiver=self._own_name, shared=shared)),
         )
 
 
@@ -249,5 +297,5 @@ def check_secrets(secrets: Sequence[MeshSecret]) -> None:
         raise ValueError(f"a mesh secret has {SECRET_BYTES} bytes; make one with: head -c 32 /dev/urandom | base64")
     if len(secrets) > MAX_SECRETS or [secret.role for secret in secrets].count(KeyRole.ACTIVE) != 1:
         raise ValueError("one secret must be active and at most one more receive-only")
-    if len({key_id(secret.secret) for secret in secrets}) != len(secrets):
+    if len({key_id(secret.secret) & ~BOUND for secret in secrets}) != len(secrets):
         raise ValueError("both mesh secrets have the same key id; make another one")

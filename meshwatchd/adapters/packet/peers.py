@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import TIMERS, Settings
 from meshwatchd.wire import MeshKeys, MeshSecret, PairKey, ReplayGuard, peek
@@ -95,7 +96,7 @@ class Peers:
 
     Attributes:
         bucket: how many answers all nodes get together.
-        rotations: how often the secrets were changed: what was learnt under a key before is to be learnt anew.
+        rotations: how often the keys were changed: what was learnt under a key before is to be learnt anew.
     """
 
     def __init__(self, keys: MeshKeys, names: Iterable[NodeName], budgets: Budgets) -> None:
@@ -134,7 +135,7 @@ class Peers:
 
     @property
     def signing_id(self) -> int:
-        """The key id that own probes carry."""
+        """The key id of the mesh secret behind the keys of own probes."""
         return self._keys.signing_id
 
     def use(self, secrets: Sequence[MeshSecret]) -> tuple[int, tuple[int, ...]]:
@@ -149,6 +150,11 @@ class Peers:
         self._keys.replace(secrets)
         self.rotations += 1
         return self._keys.signing_id, self._keys.accepted_ids
+
+    def bind(self, bindings: Sequence[PairBinding]) -> None:
+        """Take over how probes to and from some nodes are signed; whether these are of the mesh does not matter."""
+        self._keys.bind(bindings)
+        self.rotations += 1
 
     def answering_key(self, name: NodeName, packet: bytes) -> PairKey | None:
         """The key that an answer of this peer claims; the probe it answers may have been signed before a rotation."""

@@ -289,7 +289,7 @@ class Reflector:
             return "unknown-layer"
         self._emit(event)
         is_plain = request.coordination is None and not request.has_questions
-        if is_plain and pieces is not None and key.key_id == self._peers.signing_id:
+        if is_plain and pieces is not None and key.secret_id == self._peers.signing_id:
             if len(self._familiar) >= MAX_FAMILIAR:
                 self._familiar.clear()
             self._familiar[pieces[2], pieces[4]] = _Familiar(
@@ -349,8 +349,8 @@ class Reflector:
         # Charged behind the signature: forged packets must not use up what honest peers are entitled to.
         if not (peer.bucket.take(now_ns) and self._peers.bucket.take(now_ns)):
             return "rate-limited"
-        if key.key_id != self._peers.signing_id and peer.other_keys.take(now_ns):
-            self._emit(OtherKeySeen(peer=peer.name, key_id=key.key_id, is_known=True))
+        if key.secret_id != self._peers.signing_id and peer.other_keys.take(now_ns):
+            self._emit(OtherKeySeen(peer=peer.name, key_id=key.secret_id, is_known=True))
         return peer, key, parsed, verdict
 
     def _refuse(self, node_id: int, key_id: int) -> str:

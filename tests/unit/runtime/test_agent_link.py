@@ -10,10 +10,13 @@ import pytest
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.model.events import AgentLost, Event, ObjectLost, ReplyReceived, SnapshotReceived
 from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import DaemonReady, ObjectReasserted
 from meshwatchd.model.settings import MS
 from meshwatchd.runtime.heartbeat import Patience
+from meshwatchd.wire.auth import BOUND, key_id
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
+from tests.support.packet_node import SECRET
 from tests.support.pump import pump
 
 ECHO_AGENT = """
@@ -51,6 +54,35 @@ def test_what_was_said_before_the_agent_lived_reaches_it():
         assert [ObjectLost(what="1"), ObjectLost(what="2")] == events
         assert [AgentLost(exit_status=0)] == list(node.inbox)
         assert node.agent.deadline() is not None
+
+
+KEYS_AGENT = """
+from collections import Counter
+from meshwatchd.model.events import ObjectLost
+from meshwatchd.model.frames import EventFrame, KeysFrame
+from meshwatchd.model.identity import PairBinding
+from meshwatchd.runtime.link import agent_end
+end = agent_end(3, Counter())
+end.send(KeysFrame(bindings=(PairBinding(peer="b1", shared=bytes(32), signs=True),)))
+end.send(EventFrame(event=ObjectLost(what="later")))
+"""
+"""Tells the key of a pair, and something else behind it."""
+
+
+def test_keys_of_pairs_are_in_force_before_what_came_behind_them():
+    """They are no events: nothing that is recorded holds a secret."""
+    with engine_node(python_agent(KEYS_AGENT)) as node:
+        node.agent.advance(monotonic_ns())
+        events = []
+
+        def has_heard() -> bool:
+            events.extend(node.agent.receive())
+            return bool(events)
+
+        pump(node.poller, has_heard)
+
+        assert [ObjectLost(what="later")] == events
+        assert key_id(SECRET.secret) ^ BOUND == node.effects._peers.sending_key(NodeName("b1")).key_id
 
 
 def test_more_than_the_socket_holds_is_written_when_there_is_room():

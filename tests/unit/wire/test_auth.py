@@ -8,7 +8,10 @@ import itertools
 
 import pytest
 
+from meshwatchd.model.identity import PairBinding
+from meshwatchd.model.ids import NodeName
 from meshwatchd.wire.auth import (
+    BOUND,
     KeyRole,
     MacKey,
     MeshKeys,
@@ -245,3 +248,89 @@ def test_a_node_has_a_key_with_itself_that_fits_nothing_else():
     for pair in others:
         assert not own.receive.is_tag_of(pair.send.tag(b"data"), b"data")
         assert not pair.receive.is_tag_of(own.send.tag(b"data"), b"data")
+
+
+SHARED = bytes(range(100, 132))
+
+
+def _bound(own, peer, **state):
+    keys = MeshKeys(own, [MeshSecret(secret=OLD)])
+    keys.add_peer(peer)
+    keys.bind([PairBinding(peer=NodeName(peer), shared=SHARED, **state)])
+    return keys
+
+
+def _verifies(signer, verifier, own, peer):
+    """Whether what one end signs for the other is believed there, and the answer under the same key here."""
+    key = signer.sending(peer)
+    there = verifier.receiving(node_id(own), key.key_id)
+    if there is None or not there.receive.is_tag_of(key.send.tag(b"probe"), b"probe"):
+        return False
+    return bool(key.receive.is_tag_of(there.send.tag(b"answer"), b"answer"))
+
+
+STEPS: tuple[dict[str, bool], ...] = ({}, {"signs": True}, {"signs": True, "is_alone": True})
+
+
+@pytest.mark.parametrize(("here", "there"), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)])
+def test_neighbouring_steps_to_a_key_of_the_pair_understand_each_other(here, there):
+    """The ends change one after the other, in any order."""
+    a1, b1 = _bound("a1", "b1", **STEPS[here]), _bound("b1", "a1", **STEPS[there])
+
+    assert _verifies(a1, b1, "a1", "b1")
+    assert _verifies(b1, a1, "b1", "a1")
+
+
+def test_who_has_the_mesh_secret_signs_for_no_pair():
+    """Neither with the key that the mesh's secret makes, nor with the pair's of another."""
+    victim = _bound("a1", "b1", signs=True, is_alone=True)
+    forged = MeshKeys("b1", [MeshSecret(secret=OLD)])
+    forged.add_peer("a1")
+    assert not _verifies(forged, victim, "b1", "a1")
+
+    forged.bind([PairBinding(peer=NodeName("a1"), shared=bytes(32), signs=True)])
+    assert not _verifies(forged, victim, "b1", "a1")
+
+
+def test_who_knows_the_pair_alone_is_not_admitted():
+    """A node that was given another mesh secret is out, whatever it shares with some of them."""
+    a1, b1 = _bound("a1", "b1", signs=True), _bound("b1", "a1", signs=True)
+    b1.replace([MeshSecret(secret=NEW)])
+
+    assert not _verifies(a1, b1, "a1", "b1")
+
+
+def test_the_mesh_secret_changes_under_a_key_of_the_pair():
+    """Both derivations follow, and what the key ids stand for stays apart."""
+    a1, b1 = (_bound(own, peer, signs=True, is_alone=True) for own, peer in (("a1", "b1"), ("b1", "a1")))
+    learn = [MeshSecret(secret=OLD), MeshSecret(secret=NEW, role=KeyRole.RECEIVE_ONLY)]
+    sign = [MeshSecret(secret=NEW), MeshSecret(secret=OLD, role=KeyRole.RECEIVE_ONLY)]
+    for secrets, end in itertools.product((learn, sign, [MeshSecret(secret=NEW)]), (a1, b1)):
+        end.replace(secrets)
+        assert _verifies(a1, b1, "a1", "b1")
+        assert _verifies(b1, a1, "b1", "a1")
+    assert key_id(NEW) == a1.sending("b1").secret_id == a1.signing_id
+    assert key_id(NEW) ^ BOUND == a1.sending("b1").key_id
+
+
+def test_a_forgotten_identity_takes_the_pair_back_to_the_mesh():
+    """The next one begins where the first one did."""
+    a1, b1 = _bound("a1", "b1", signs=True, is_alone=True), MeshKeys("b1", [MeshSecret(secret=OLD)])
+    b1.add_peer("a1")
+    assert not _verifies(b1, a1, "b1", "a1")
+
+    a1.bind([PairBinding(peer=NodeName("b1"))])
+    assert _verifies(a1, b1, "a1", "b1")
+    assert _verifies(b1, a1, "b1", "a1")
+    assert a1.receiving(node_id("b1"), key_id(OLD) ^ BOUND) is None
+
+
+def test_two_secrets_whose_bound_ids_meet_are_refused():
+    """A packet's key id must say which key it means."""
+    first = key_id(OLD)
+    other = next(
+        made for made in (number.to_bytes(32, "big") for number in range(10**5)) if key_id(made) == first ^ BOUND
+    )
+
+    with pytest.raises(ValueError, match="same key id"):
+        MeshKeys("a1", [MeshSecret(secret=OLD), MeshSecret(secret=other, role=KeyRole.RECEIVE_ONLY)])

@@ -11,15 +11,18 @@ import pytest
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.prober import BATCH, DEEP, PROBE_LIFE_NS
 from meshwatchd.adapters.packet.sockets import open_probe
+from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import (
     ActivePath,
     Banner,
     Coordination,
     CoordinationKind,
+    OtherKeySeen,
     ReplyReceived,
     RequestReceived,
     SendFailed,
 )
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe
@@ -33,6 +36,10 @@ def _send(node: PacketNode, *commands: SendProbe) -> None:
     for command in commands:
         node.prober.send(command)
     node.prober.flush()
+
+
+def _await_events(poller: Poller, node: PacketNode, count: int) -> None:
+    pump(poller, lambda: len(node.events) == count)
 
 
 def _parsed(packet: bytes) -> ParsedProbe:
@@ -216,6 +223,33 @@ def test_rotation_under_way_loses_no_answer(flow):
         pump(poller, lambda: len(sender.events) == 3)
 
         assert {"answers-sent": 3} == peer.counters
+
+
+def test_passing_to_a_key_of_the_pair_loses_no_answer():
+    """What is under way is answered under the key it was signed with; at the end the mesh's key counts for nothing."""
+    with nodes("a1", "b1") as (poller, [sender, peer]):
+        port = free_port()
+        peer.reflector.listen((port,))
+        sender.prober.configure((plan(port),))
+
+        def bind(node, other, **state):
+            node.peers.bind([PairBinding(peer=NodeName(other), shared=bytes(range(50, 82)), **state)])
+
+        steps = [(peer, "a1", {}), (sender, "b1", {"signs": True}), (peer, "a1", {"signs": True, "is_alone": True})]
+        for number, (node, other, state) in enumerate(steps):
+            _send(sender, send(seq=number))
+            bind(node, other, **state)
+            _await_events(poller, sender, number + 1)
+        _send(sender, send(seq=3))
+        pump(poller, lambda: len(sender.events) == 4)
+        assert {"answers-sent": 4} == peer.counters
+        assert all(isinstance(event, ReplyReceived) for event in sender.events)
+
+        bind(sender, "b1")
+        _send(sender, send(seq=4))
+        pump(poller, lambda: peer.counters["requests-unknown-key"] == 1)
+        assert 4 == peer.counters["answers-sent"]
+        assert [OtherKeySeen] == [type(event) for event in peer.events if not isinstance(event, RequestReceived)]
 
 
 def test_forged_answer_changes_nothing():
