@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from meshwatchd.adapters.identity import read_binding
 from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.bisect.leg import find_leg
 from meshwatchd.bisect.peer import UdpPeerTaps
@@ -65,10 +66,12 @@ def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) 
     secrets = [MeshSecret(secret=read_mesh_key(Path(settings.auth.key_file)))]
     random = SystemRandom()
     with Kernel() as kernel, UdpPeerTaps(TapKeys(secrets), random) as peer_taps:
+        keys = MeshKeys(node, secrets)
+        keys.bind(read_binding(Path(settings.daemon.state_dir), node, peer))
         run = Run(
             leg,
             kernel,
-            MeshKeys(node, secrets),
+            keys,
             epoch=time.time_ns(),
             until_ns=until_ns,
             random=random,

@@ -128,7 +128,7 @@ class ToldFault(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """What one node tells the others, authenticated with the mesh key.
+    """What one node tells the others, admitted by the mesh key and signed with the node's own.
 
     Attributes:
         view: what it sees of itself, without `candidates`, `why` and `contradictions`, which are its own business.

@@ -34,11 +34,10 @@ from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
-from meshwatchd.config.load import load
 from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
 from meshwatchd.model.decoding import refusals
 from meshwatchd.model.discovery import LocalView
-from meshwatchd.model.errors import ConfigError, ControlError, MeshwatchError
+from meshwatchd.model.errors import ControlError, MeshwatchError
 from meshwatchd.model.events import (
     MeshStirred,
     ObjectLost,
@@ -52,6 +51,7 @@ from meshwatchd.model.frames import (
     AliveFrame,
     EventFrame,
     FactFrame,
+    KeysFrame,
     OperatorReplyFrame,
     PingFrame,
     ProvisionFrame,
@@ -59,6 +59,7 @@ from meshwatchd.model.frames import (
     StateFrame,
     StatusFrame,
     ToAgent,
+    ToEngine,
 )
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ConfigReloaded, ReplyOperator, SessionSuspected
@@ -74,7 +75,6 @@ from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log, report_refusals
-from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.provisioning import Standing
@@ -255,6 +255,7 @@ class Agent:
             changed=self._take_mesh,
             heard=self._auditor.hear,
             standby_key=self._devices.public_key,
+            bind=lambda bindings: self._send_frame(KeysFrame(bindings=tuple(bindings))),
         )
 
     def _take_mesh(self) -> None:
@@ -263,15 +264,6 @@ class Agent:
             self._sinks.use_mesh(self._discovery.mesh)
         self._is_mesh_new = True
         self._mirror.is_dirty.set()
-
-    def _reload_secrets(self) -> None:
-        """The engine has read its keys again and found them good; the first ones begin discovery."""
-        if self._config is None:
-            return
-        try:
-            self._late_discovery.use_secrets(read_secrets(load(self._config)), self._snapshot)
-        except (ConfigError, ValueError) as error:
-            self._log.error("hello.keys_refused", error=str(error))
 
     def _restore_state(self) -> None:
         """Before the first snapshot: the engine builds its picture of the mesh on it."""
@@ -311,8 +303,8 @@ class Agent:
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
                 self._prover.take(fact)
-                if isinstance(fact, ConfigReloaded):
-                    self._reload_secrets()
+                if isinstance(fact, ConfigReloaded) and self._config is not None:
+                    self._late_discovery.reload(self._config, self._snapshot, self._log)
                 if isinstance(fact, SessionSuspected):
                     self._tunnels.doubt()
             case _:
@@ -321,7 +313,7 @@ class Agent:
     def _send(self, event: AgentEvent) -> None:
         self._send_frame(EventFrame(event=event))
 
-    def _send_frame(self, frame: EventFrame | AliveFrame) -> None:
+    def _send_frame(self, frame: ToEngine) -> None:
         self._link.send(frame)
         if self._link.wants_write:
             asyncio.get_running_loop().add_writer(self._link, self._flush)

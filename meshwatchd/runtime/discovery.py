@@ -21,6 +21,7 @@ import msgspec
 
 import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
+from meshwatchd.adapters.identity import is_signed_by
 from meshwatchd.adapters.process import next_epoch
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
@@ -36,11 +37,14 @@ from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
+from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
+from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
 from meshwatchd.runtime.sinks import Log
@@ -85,6 +89,7 @@ class Discovery:
         changed: called when the mesh has changed.
         heard: called with the hellos of all nodes by name when one of them says anything new.
         standby_key: this node's public key on standby links; asked for in enforce mode only.
+        bind: takes the keys of pairs that have changed; called for those that are kept before this returns.
         port: where hellos come and go; the real one if not given.
     """
 
@@ -98,6 +103,7 @@ class Discovery:
         changed: Callable[[], None],
         heard: Callable[[Mapping[str, Hello]], None],
         standby_key: Callable[[], str],
+        bind: Callable[[Sequence[PairBinding]], None] = lambda _bindings: None,
         clocks: Clocks | None = None,
         port: Callable[[int, Callable[[bytes, Address], None], Counter[str]], HelloPort] = HelloPort,
     ) -> None:
@@ -120,7 +126,9 @@ class Discovery:
         self._introductions = Introductions()
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
-        kept = self._load()
+        kept, problem = mesh_file.load(self._folder, self._node)
+        if problem:
+            log.warning("mesh.refused", error=problem)
         self._roster = Roster(
             settings,
             former=kept.own if kept is not None else None,
@@ -128,8 +136,10 @@ class Discovery:
             watched=kept.watched if kept is not None else (),
         )
         self._leads_since_ns = kept.own.leads_since_ns if kept is not None and kept.own is not None else 0
-        if kept is not None:
-            self._restore(kept)
+        self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=bind)
+        if self._pairs.problem:
+            self._remarks.complain(self._node, self._pairs.problem)
+        self._restore(kept)
         self._view: LocalView | None = None
         self._status: Status | None = None
         self._snapshot = Snapshot()
@@ -192,7 +202,7 @@ class Discovery:
         mesh = self.mesh
         found = self._own_networks.compare(self._snapshot, mesh, self._node) if mesh is not None else ()
         here = (f"{each.render()}; no route of ours leads there: correct {each.claim.who}'s pod CIDR" for each in found)
-        return (*own, *here, *self._roster.problems)
+        return (*own, *here, *self._pairs.problems(self._clocks.monotonic_ns()), *self._roster.problems)
 
     def observe(self, snapshot: Snapshot) -> None:
         """The kernel has changed."""
@@ -217,6 +227,12 @@ class Discovery:
             ValueError: they cannot be used together, and nothing has changed.
         """
         self._keys.replace(secrets)
+
+    def forget(self, name: str) -> bool:
+        """Accept whatever identity a node of this name has next; whether one was remembered."""
+        self._is_unsaved = True
+        self._woken.set()
+        return self._pairs.forget(name, self._clocks.monotonic_ns())
 
     # --- life ---
 
@@ -243,7 +259,7 @@ class Discovery:
     async def _pause(self) -> None:
         """Until something is due or has happened."""
         now = self._clocks.monotonic_ns()
-        deadlines = (self._roster.deadline(), self._pace.deadline(), self._eyes.deadline())
+        deadlines = (self._roster.deadline(), self._pace.deadline(), self._eyes.deadline(), self._pairs.deadline())
         due = [instant for instant in deadlines if instant is not None]
         if self._is_unsaved:
             due.append(self._saved_ns + SAVE_GAP_NS)
@@ -281,6 +297,11 @@ class Discovery:
             self._heard(self.hellos())
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
+        for name in self._pairs.advance(now):
+            self._is_unsaved = True
+            heard = self._roster.peers.get(NodeName(name))
+            if heard is not None and heard.hello.view.node_ip:
+                self._greet(heard.hello.view.node_ip, asks=False)
         self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
 
     def _take_new_epoch(self, jump_ns: int) -> None:
@@ -361,6 +382,7 @@ class Discovery:
         epoch, counter = self._known.next_stamp(now)
         peer = self._addresses.get(address)
         heard = self._roster.peers.get(peer) if peer is not None else None
+        holds, signs_pair = self._pairs.word_to(peer, now) if peer is not None else (b"", False)
         greeting = Greeting(
             sender=self._node,
             stamp=Stamp(epoch=epoch, counter=counter),
@@ -371,9 +393,11 @@ class Discovery:
             came_from=came_from,
             # Answers are no larger than what they answer, so that nobody is flooded by way of us.
             knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
+            holds=holds,
+            signs_pair=signs_pair,
         )
         try:
-            datagram = encode(greeting, self._keys)
+            datagram = encode(greeting, self._keys, self._pairs.identity)
         except ValueError as error:
             self._remarks.complain(self._node, str(error))
             return
@@ -384,7 +408,7 @@ class Discovery:
     # --- what is heard ---
 
     def _receive(self, datagram: bytes, source: Address) -> None:
-        greeting = decode(datagram, self._keys, self._known.is_repeated)
+        greeting = decode(datagram, self._keys, self._known.is_repeated, is_signed=is_signed_by)
         if isinstance(greeting, HelloRejection):
             self.counters[greeting] += 1
             if greeting is HelloRejection.MALFORMED:
@@ -400,6 +424,11 @@ class Discovery:
         if self._is_outsider(greeting.sender):
             self.counters["hello-outsider"] += 1
             self._remarks.complain(greeting.sender, OUTSIDER)
+            return
+        if not self._pairs.accepts(greeting, now):
+            self.counters["hello-other-identity"] += 1
+            self._known.hear_other_identity(greeting.sender, place=place, now=now)
+            self._remarks.complain(greeting.sender, OTHER_IDENTITY, event="identity.changed")
             return
         self.counters["hello-received"] += 1
         judgement = self._known.judge(greeting.sender, greeting.stamp, place=place, answers=greeting.answers, now=now)
@@ -436,6 +465,7 @@ class Discovery:
             self.counters["hello-senseless"] += 1
             self._remarks.complain(greeting.sender, wrong)
             return
+        self._pairs.hear(greeting, now)
         is_first = greeting.hello.view.node not in self._roster.peers
         if self._roster.hear(greeting.hello, now):
             self._is_heard_anew = self._is_unsaved = True
@@ -448,22 +478,12 @@ class Discovery:
 
     # --- what is kept ---
 
-    def _load(self) -> mesh_file.Kept | None:
-        kept, problem = mesh_file.load(self._folder, self._node)
-        if problem:
-            self._log.warning("mesh.refused", error=problem)
-        return kept
-
-    def _restore(self, kept: mesh_file.Kept) -> None:
-        """Silence goes on counting from when the file was written; forgetting, by the wall clock."""
-        now, wall_ns = self._clocks.monotonic_ns(), self._clocks.wall_ns()
-        forget_ns = self._roster.forget_ns
-        for peer in kept.peers:
-            if wall_ns - peer.heard_ns > forget_ns:
-                continue
-            self._known.restore(peer.name, peer.epoch, peer.counter)
-            if peer.hello is not None and not complaint(peer.hello):
-                self._roster.restore(peer.hello, now - max(0, kept.saved_ns - peer.heard_ns))
+    def _restore(self, kept: mesh_file.Kept | None) -> None:
+        """Go on where the last process ended; the engine hears of the keys of pairs before anything else."""
+        moment = Moment(monotonic_ns=self._clocks.monotonic_ns(), wall_ns=self._clocks.wall_ns())
+        if kept is not None:
+            restore(kept, moment, roster=self._roster, known=self._known, pairs=self._pairs)
+        self._pairs.advance(moment.monotonic_ns)
 
     def _save_if_due(self) -> None:
         now = self._clocks.monotonic_ns()
@@ -474,23 +494,5 @@ class Discovery:
         self._writer.keep(self._to_keep(now))
 
     def _to_keep(self, now: int) -> mesh_file.Kept:
-        wall_ns = self._clocks.wall_ns()
-        peers = self._roster.peers
-        return mesh_file.Kept(
-            version=mesh_file.VERSION,
-            node=self._node,
-            saved_ns=wall_ns,
-            own=self._roster.own,
-            leaders=self._roster.leaders,
-            watched=self._roster.watched,
-            peers=tuple(
-                mesh_file.KeptPeer(
-                    name=NodeName(sender),
-                    hello=peers[NodeName(sender)].hello if sender in peers else None,
-                    heard_ns=wall_ns - (now - peers[NodeName(sender)].at_ns) if sender in peers else wall_ns,
-                    epoch=epoch,
-                    counter=counter,
-                )
-                for sender, epoch, counter in self._known.proven()
-            ),
-        )
+        moment = Moment(monotonic_ns=now, wall_ns=self._clocks.wall_ns())
+        return to_keep(self._node, moment, roster=self._roster, known=self._known, pairs=self._pairs)

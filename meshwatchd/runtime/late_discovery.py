@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from meshwatchd.config.load import load
 from meshwatchd.core.membership.mesh_builder import is_whole
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge
 from meshwatchd.runtime.discovery import Discovery
+from meshwatchd.runtime.main import read_secrets
+from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 
 
@@ -47,6 +52,13 @@ class LateDiscovery:
             if snapshot is not None:
                 self.discovery.observe(snapshot)
             self._has_begun.set()
+
+    def reload(self, config: Path, snapshot: Snapshot | None, log: Log) -> None:
+        """The engine has read its keys again and found them good; the first ones begin discovery."""
+        try:
+            self.use_secrets(read_secrets(load(config)), snapshot)
+        except (ConfigError, ValueError) as error:
+            log.error("hello.keys_refused", error=str(error))  # noqa: TRY400  # the text says it all
 
     async def run(self) -> None:
         """Wait for a key, then exchange hellos for ever."""

@@ -31,7 +31,7 @@ class Remarks:
         self._refused: list[tuple[str, str, int]] = []
         self._told_problems: tuple[str, ...] = ()
 
-    def complain(self, who: str, reason: str) -> None:
+    def complain(self, who: str, reason: str, *, event: str = "hello.rejected") -> None:
         """A source or this node itself says what cannot be used; the same is said again after ten minutes."""
         now = self._monotonic_ns()
         text = f"{who}: {reason}"
@@ -41,7 +41,7 @@ class Remarks:
             self._complained.clear()
         self._complained[text] = now
         self._refused = [*self._refused[1 - SHOWN :], (who, reason, now)]
-        self._log.warning("hello.rejected", source=who, reason=reason)
+        self._log.warning(event, source=who, reason=reason)
 
     def refused(self) -> tuple[Finding, ...]:
         """What was complained of in the last ten minutes, for `meshwatchctl topology --why`; the latest last."""

@@ -1,4 +1,4 @@
-"""Hellos as datagrams: what one daemon tells another about itself, signed with a key of the whole mesh.
+"""Hellos as datagrams: what one daemon tells another about itself, signed by the node, admitted by a key of the mesh.
 
     offset  bytes  content, big endian
     0       4      magic
@@ -12,7 +12,11 @@
     32      8      counter of that hello
     40      n      the sender's name in UTF-8
     40+n    m      the hello in MessagePack, without what has its default; fields a receiver does not know are ignored
+    end-80  64     Ed25519 signature over all before, by the sender's own key (`model.identity`)
     end-16  16     tag over all before (HMAC-SHA-256, truncated)
+
+The signature is the last field of the MessagePack, whose value is the last of its bytes; a version without identities
+leaves it out and skips it where it is. The tag is what a stranger cannot make, and any node of the mesh can.
 
 A hello is recorded as easily as a probe, so its content counts only under an epoch that was proven: by an answer to a
 hello of ours (`membership.replay_protection`). Answers are no larger than hellos, so nobody is flooded by way of us.
@@ -20,17 +24,19 @@ hello of ours (`membership.replay_protection`). Answers are no larger than hello
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.identity import PUBLIC_KEY_BYTES, PublicIdentity
 from meshwatchd.wire.auth import (
     TAG_BYTES,
     KeyRole,
@@ -49,6 +55,37 @@ MAX_BYTES: Final = 1200
 _HEADER: Final = struct.Struct("> 4s B B B B Q Q Q Q")
 _ASKS: Final = 1
 LEAST_BYTES: Final = _HEADER.size + TAG_BYTES + 2
+SIGNATURE_BYTES: Final = 64
+FINGERPRINT_BYTES: Final = 8
+_LABEL_SIGNATURE: Final = b"meshwatchd hello v1"
+_LABEL_ROTATION: Final = b"meshwatchd next identity v1"
+_LABEL_FINGERPRINT: Final = b"meshwatchd identity v1"
+
+IsSigned = Callable[[bytes, bytes, bytes], bool]
+"""Whether the owner of a public Ed25519 key has signed a text: key, signature, text."""
+
+
+class Signer(Protocol):
+    """A node's own keys: `adapters.identity.NodeIdentity`."""
+
+    @property
+    def public(self) -> PublicIdentity:
+        """What peers know the node by."""
+        ...
+
+    @property
+    def former(self) -> bytes:
+        """The public signing key of the identity before; empty without one."""
+        ...
+
+    @property
+    def voucher(self) -> bytes:
+        """The signature of `rotation_text` by that key; empty without one."""
+        ...
+
+    def sign(self, text: bytes) -> bytes:
+        """64 bytes."""
+        ...
 
 
 class HelloRejection(StrEnum):
@@ -60,6 +97,7 @@ class HelloRejection(StrEnum):
     OTHER_VERSION = "hello-other-version"
     UNKNOWN_KEY = "hello-unknown-key"
     BAD_TAG = "hello-bad-tag"
+    BAD_SIGNATURE = "hello-bad-signature"
     REPEATED = "hello-repeated"
     MALFORMED = "hello-malformed"
 
@@ -82,6 +120,10 @@ class Greeting:
         seen: the address at which the sender's tunnel of the mesh has the receiver; "" where it has none.
         came_from: in answers, the address from which the hello came that is answered; "" where its port was changed.
         knows: addresses of other nodes that the sender hears; left out where the datagram has no room for them.
+        holds: fingerprint of the receiver's identity as the sender remembers it; empty where it says nothing of it.
+        signs_pair: the sender signs its probes to the receiver with the key of the pair.
+        identity: decoded only: whose signature the hello has; None for one of a version without.
+        former: decoded only: the public signing key that vouches for this identity; empty without one.
     """
 
     sender: str
@@ -92,6 +134,10 @@ class Greeting:
     seen: str = ""
     came_from: str = ""
     knows: tuple[str, ...] = ()
+    holds: bytes = b""
+    signs_pair: bool = False
+    identity: PublicIdentity | None = None
+    former: bytes = b""
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +145,13 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     seen: str = ""
     came_from: str = ""
     knows: tuple[str, ...] = ()
+    holds: bytes = b""
+    signs_pair: bool = False
+    signing: bytes = b""
+    exchange: bytes = b""
+    former: bytes = b""
+    voucher: bytes = b""
+    signature: bytes = b""
 
 
 _DOOR: Final = Door("hello", "a node with our key is of another version: meshwatchctl version on each")
@@ -142,8 +195,23 @@ class HelloKeys:
         return self._keys.get(number)
 
 
-def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
+def fingerprint(identity: PublicIdentity) -> bytes:
+    """The 8 bytes by which a hello names the identity of its receiver."""
+    return hashlib.sha256(_LABEL_FINGERPRINT + identity.signing + identity.exchange).digest()[:FINGERPRINT_BYTES]
+
+
+def rotation_text(identity: PublicIdentity) -> bytes:
+    """What a node's former key signs to vouch for the next identity of that node."""
+    return _LABEL_ROTATION + identity.signing + identity.exchange
+
+
+def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) -> bytes:
     """The datagram.
+
+    Args:
+        greeting: what it says.
+        keys: of the mesh.
+        signer: this node's own; None where it has none.
 
     Raises:
         ValueError: it does not fit into MAX_BYTES; names or capabilities are too long.
@@ -151,16 +219,10 @@ def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
     number, key = keys.signing()
     name = greeting.sender.encode()
     answers = greeting.answers or Stamp(epoch=0, counter=0)
-    body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
-    if greeting.seen:
-        body["seen"] = greeting.seen
-    if greeting.came_from:
-        body["came_from"] = greeting.came_from
-    without = msgspec.msgpack.encode(body)
-    packed = msgspec.msgpack.encode(body | {"knows": greeting.knows}) if greeting.knows else without
+    packed = _pack(greeting, signer, greeting.knows)
     around = _HEADER.size + len(name) + TAG_BYTES
-    if around + len(packed) > MAX_BYTES:
-        packed = without
+    if around + len(packed) > MAX_BYTES and greeting.knows:
+        packed = _pack(greeting, signer, ())
     size = around + len(packed)
     if len(name) > 255 or size > MAX_BYTES:
         raise ValueError(f"a hello of {size} bytes is longer than {MAX_BYTES}; shorten the names of node and location")
@@ -170,11 +232,33 @@ def encode(greeting: Greeting, keys: HelloKeys) -> bytes:
         MAGIC, VERSION, flags, number, len(name), stamp.epoch, stamp.counter, answers.epoch, answers.counter
     )
     text = header + name + packed
+    if signer is not None:
+        signed = text[:-SIGNATURE_BYTES]
+        text = signed + signer.sign(_LABEL_SIGNATURE + signed)
     return text + key.tag(text)
 
 
+def _pack(greeting: Greeting, signer: Signer | None, knows: tuple[str, ...]) -> bytes:
+    """The MessagePack of a greeting; with a signer it ends with as many zeros as its signature takes."""
+    body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
+    said = {"seen": greeting.seen, "came_from": greeting.came_from, "knows": knows}
+    body |= {field: content for field, content in said.items() if content}
+    if signer is not None:
+        if greeting.holds:
+            body |= {"holds": greeting.holds, "signs_pair": greeting.signs_pair}
+        body |= {"signing": signer.public.signing, "exchange": signer.public.exchange}
+        if signer.voucher:
+            body |= {"former": signer.former, "voucher": signer.voucher}
+        body["signature"] = bytes(SIGNATURE_BYTES)
+    return msgspec.msgpack.encode(body)
+
+
 def decode(
-    datagram: bytes, keys: HelloKeys, is_repeated: Callable[[str, Stamp, Stamp | None], bool] | None = None
+    datagram: bytes,
+    keys: HelloKeys,
+    is_repeated: Callable[[str, Stamp, Stamp | None], bool] | None = None,
+    *,
+    is_signed: IsSigned = lambda _key, _signature, _text: False,
 ) -> Greeting | HelloRejection:
     """What a datagram says, or why it is none of ours: the cheap reasons first, nothing believed before the tag.
 
@@ -182,6 +266,7 @@ def decode(
         datagram: from the wire.
         keys: of the mesh.
         is_repeated: whether a sender's hello, which may be an answer, has been heard: a replay costs no decoding.
+        is_signed: verifies signatures of nodes; asked last, since it costs most. Without it none is verified.
     """
     if len(datagram) < LEAST_BYTES:
         return HelloRejection.TOO_SHORT
@@ -211,6 +296,9 @@ def decode(
         return HelloRejection.MALFORMED
     if not sender or sender != body.hello.view.node or not epoch or not counter:
         return HelloRejection.MALFORMED
+    identity = PublicIdentity(signing=body.signing, exchange=body.exchange) if body.signing else None
+    if identity is not None and not _is_own_word(datagram[:-TAG_BYTES], body, identity, is_signed):
+        return HelloRejection.BAD_SIGNATURE
     return Greeting(
         sender=sender,
         stamp=stamp,
@@ -220,7 +308,21 @@ def decode(
         seen=body.seen,
         came_from=body.came_from,
         knows=body.knows,
+        holds=body.holds if identity is not None else b"",
+        signs_pair=body.signs_pair and identity is not None,
+        identity=identity,
+        former=body.former if identity is not None else b"",
     )
+
+
+def _is_own_word(text: bytes, body: _Body, identity: PublicIdentity, is_signed: IsSigned) -> bool:
+    """Whether the owner of an identity has signed this hello, and a former one vouches for it if the hello says so."""
+    signed, signature = text[:-SIGNATURE_BYTES], text[-SIGNATURE_BYTES:]
+    if {len(identity.signing), len(identity.exchange)} != {PUBLIC_KEY_BYTES} or body.signature != signature:
+        return False
+    if body.former and not is_signed(body.former, body.voucher, rotation_text(identity)):
+        return False
+    return is_signed(identity.signing, signature, _LABEL_SIGNATURE + signed)
 
 
 def _without_defaults(value: msgspec.Struct) -> dict[str, object]:

@@ -132,6 +132,7 @@ class Node:
         self.eyes, self.log = Eyes(view_of(name)), Log()
         self.heard: list[Any] = []
         self.changes: list[int] = []
+        self.bound: list[Any] = []
         settings = Settings(
             daemon=DaemonSettings(node=name, mode=mode, state_dir=str(self.folder)),
             mesh=mesh or MeshSettings(),
@@ -145,6 +146,7 @@ class Node:
             changed=lambda: self.changes.append(time.now),
             heard=self.heard.append,
             standby_key=lambda: hellos.KEYS[name],
+            bind=self.bound.extend,
             clocks=Clocks(monotonic_ns=time.monotonic_ns, wall_ns=time.wall_ns),
             port=lambda _port, receive, _counters: WirePort(wire, name, receive),  # type: ignore[arg-type,return-value]
         )

@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
+from meshwatchd.core.membership.identities import Step
 from meshwatchd.model.discovery import Hello
+from meshwatchd.model.identity import PublicIdentity
 from meshwatchd.model.ids import LocationName, NodeName
 
 VERSION: Final = 1
@@ -36,6 +38,22 @@ class KeptPeer(msgspec.Struct, frozen=True, kw_only=True):
     counter: int
 
 
+class KeptIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of a name, which no other one may take.
+
+    Attributes:
+        step: its last word on the key of the pair.
+        since_ns: when it said that first, nanoseconds since 1970.
+        heard_ns: when it was heard last, nanoseconds since 1970.
+    """
+
+    name: NodeName
+    identity: PublicIdentity
+    step: Step
+    since_ns: int
+    heard_ns: int
+
+
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The file.
 
@@ -45,6 +63,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         own: what this node last told.
         leaders: who led which location.
         watched: locations that had been part of the mesh for long.
+        identity: this node's own, to which the words of all others refer.
+        identities: of the others.
     """
 
     version: int
@@ -54,6 +74,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     leaders: dict[LocationName, NodeName] = {}
     watched: tuple[LocationName, ...] = ()
     peers: tuple[KeptPeer, ...] = ()
+    identity: PublicIdentity | None = None
+    identities: tuple[KeptIdentity, ...] = ()
 
 
 class Loaded(NamedTuple):

@@ -107,9 +107,7 @@ class Acquaintances:
             if sent_ns is not None and now - sent_ns <= OPEN_NS and (known is None or known[0] != epoch):
                 if known is None and len(self._proven) >= MAX_KNOWN:
                     return Judgement.TOO_MANY
-                at, seen_ns = self._seen.get(sender, ("", 0))
-                if at and place and at != place and now - seen_ns < ALIVE_NS:
-                    self._rivals[sender] = (Rival(sender, at, place), now)
+                if self._is_rival(sender, place, now):
                     return Judgement.RIVAL
                 self._unproven.pop((sender, epoch), None)
                 return self._believe(sender, stamp, place, now)
@@ -144,6 +142,18 @@ class Acquaintances:
         """
         if epoch > self._epoch:
             self._rivals[name] = (Rival(name, "", place), now)
+
+    def hear_other_identity(self, sender: str, *, place: str, now: int) -> None:
+        """A verified hello under the name of another node, which is remembered by its identity."""
+        self._is_rival(sender, place, now)
+
+    def _is_rival(self, sender: str, place: str, now: int) -> bool:
+        """Whether a node of this name is alive at another address; if so, the two are named."""
+        at, seen_ns = self._seen.get(sender, ("", 0))
+        if not (at and place) or at == place or now - seen_ns >= ALIVE_NS:
+            return False
+        self._rivals[sender] = (Rival(sender, at, place), now)
+        return True
 
     def rivals(self, now: int) -> tuple[Rival, ...]:
         """Names that two living nodes go by, in the order of the names."""

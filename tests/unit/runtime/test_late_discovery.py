@@ -14,6 +14,7 @@ from meshwatchd.model.status import Knowledge
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.wire.auth import MeshSecret
+from tests.support.discovery_stage import Log
 from tests.support.lab_mesh import settings_for
 
 FIRST, SECOND = (MeshSecret(secret=bytes([number]) * 32) for number in (1, 2))
@@ -68,6 +69,15 @@ def test_it_waits_for_a_key_and_then_runs():
     found = late.discovery
     assert (1, [Snapshot()], [(FIRST,), (SECOND, FIRST)]) == (found.runs, found.seen, found.secrets)
     assert KNOWN == late.knowledge()
+
+
+def test_keys_that_cannot_be_read_again_change_nothing(tmp_path):
+    """The engine has just read them: somebody is at work on the file."""
+    late, log = _late(Settings()), Log()
+    late.reload(tmp_path / "missing.toml", None, log)
+
+    assert late.discovery is None
+    assert ["hello.keys_refused"] == [event for _level, event, _fields in log.lines]
 
 
 def _disabled(settings: Settings) -> Settings:

@@ -7,6 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from meshwatchd.adapters.identity import NodeIdentity, is_signed_by
 from meshwatchd.model.discovery import Candidate, Hello
 from meshwatchd.wire import hello as wire
 from meshwatchd.wire.auth import KeyRole, MeshSecret
@@ -146,3 +147,65 @@ def test_structs_in_lists_are_understood():
     greeting = Greeting(sender="a1", stamp=GREETING.stamp, hello=msgspec.structs.replace(GREETING.hello, view=view))
 
     assert greeting == wire.decode(wire.encode(greeting, KEYS), KEYS)
+
+
+SIGNER, OTHER = NodeIdentity(b"s" * 32), NodeIdentity(b"o" * 32, b"s" * 32)
+
+
+def _read(packet):
+    return wire.decode(packet, KEYS, is_signed=is_signed_by)
+
+
+@pytest.mark.parametrize("signer", [SIGNER, OTHER])
+def test_a_signed_hello_says_by_whom(signer):
+    """And who vouches for that identity, and what it knows of the receiver's."""
+    greeting = dataclasses.replace(GREETING, holds=wire.fingerprint(OTHER.public), signs_pair=True)
+    expected = dataclasses.replace(greeting, identity=signer.public, former=signer.former)
+
+    assert expected == _read(wire.encode(greeting, KEYS, signer))
+
+
+def test_a_version_without_identities_reads_a_signed_hello():
+    """It skips what it does not know."""
+
+    class Former(msgspec.Struct, frozen=True, kw_only=True):
+        """As it was decoded."""
+
+        hello: Hello
+
+    packet = wire.encode(GREETING, KEYS, SIGNER)
+    body = packet[40 + len("a1") : -16]
+
+    assert GREETING.hello == msgspec.msgpack.decode(body, type=Former).hello
+
+
+def test_a_signed_hello_leaves_room():
+    """Also while an identity is exchanged."""
+    assert len(wire.encode(GREETING, KEYS, OTHER)) < 950
+
+
+def test_who_has_the_mesh_key_changes_no_bit_of_a_signed_hello():
+    """The tag is made anew each time, as any node of the mesh can."""
+    packet = wire.encode(GREETING, KEYS, SIGNER)
+    _number, key = KEYS.signing()
+    for position in (5, 8, 16, 24, 41, 60, len(packet) - 17):
+        text = bytearray(packet[:-16])
+        text[position] ^= 1
+        assert isinstance(_read(bytes(text) + key.tag(bytes(text))), HelloRejection)
+
+
+def test_a_voucher_of_somebody_else_is_no_hello():
+    """Or the next identity of every node could be the thief's."""
+
+    class Pretender:
+        """Says that a node it is not has signed its identity."""
+
+        public, sign = OTHER.public, OTHER.sign
+        former, voucher = NodeIdentity(b"v" * 32).public.signing, OTHER.voucher
+
+    assert HelloRejection.BAD_SIGNATURE is _read(wire.encode(GREETING, KEYS, Pretender))
+
+
+def test_without_a_verifier_no_signed_hello_is_believed():
+    """What was not looked at counts for nothing."""
+    assert HelloRejection.BAD_SIGNATURE is wire.decode(wire.encode(GREETING, KEYS, SIGNER), KEYS)
