@@ -40,6 +40,7 @@ _COMMANDS = {
     "undrain": ("command_orders", "put this node into service again"),
     "pin": ("command_orders", "move traffic to a standby path, and come back to that one"),
     "unpin": ("command_orders", "end a pin"),
+    "forget": ("command_forget", "accept the next identity of a node that was reinstalled"),
     "replay": ("command_replay", "decide once more, by the journal of an engine"),
     "mtu": ("command_mtu", "what size each layer of each path carries, and what to configure"),
     "stamp": ("command_stamp", "measure the way to a STAMP reflector of any maker"),

@@ -148,7 +148,7 @@ class Agent:
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
         self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
-        self.bisect = self._prover.bisect
+        self.bisect, self.forget = self._prover.bisect, self._late_discovery.forget
         self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0

@@ -60,6 +60,10 @@ class LateDiscovery:
         except (ConfigError, ValueError) as error:
             log.error("hello.keys_refused", error=str(error))  # noqa: TRY400  # the text says it all
 
+    def forget(self, node: str) -> bool:
+        """Accept whatever identity a node of this name has next; whether one was remembered."""
+        return self.discovery is not None and self.discovery.forget(node)
+
     async def run(self) -> None:
         """Wait for a key, then exchange hellos for ever."""
         await self._has_begun.wait()

@@ -40,6 +40,10 @@ class Backend:
         """The view that was put in."""
         return self.seen
 
+    def forget(self, node: str) -> bool:
+        """As the agent; it remembers b1 alone."""
+        return node == "b1"
+
     async def bisect(self, peer: str) -> BisectResult:
         """Remember who was asked about and give the prepared result, or the prepared failure."""
         self.bisected.append(peer)

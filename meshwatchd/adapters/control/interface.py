@@ -8,17 +8,16 @@ import msgspec
 
 from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
+from meshwatchd.adapters.control.forgetting import FORGETTING
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.status import FindingStatus, PairStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
-
 NOT_READY = f"{CONTROL}.NotReady"
 NOT_ANSWERED = f"{CONTROL}.NotAnswered"
 TOO_MANY_CLIENTS = f"{CONTROL}.TooManyClients"
-
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """What Varlink's `int` holds, and what can be told to the engine; JSON has no such limit."""
 
@@ -496,5 +495,6 @@ error NotAnswered (reason: string)
 
 error TooManyClients (limit: int)
 """
+    + FORGETTING
     + BISECTION,
 }

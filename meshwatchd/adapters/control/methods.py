@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control import bisection, interface
+from meshwatchd.adapters.control import bisection, forgetting, interface
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.varlink import (
     CALLS,
@@ -64,6 +64,10 @@ class ControlBackend(Protocol):
         """Find out where packets to a node die; raises MeshwatchError."""
         ...
 
+    def forget(self, node: str) -> bool:
+        """Accept whatever identity a node of this name has next; whether one was remembered."""
+        ...
+
     async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Ask the engine for something, under whatever number, and wait for its answer."""
         ...
@@ -109,6 +113,8 @@ class Methods:
                 return encode_reply(self._topology())
             case "io.meshwatch.Control.Bisect":
                 return self._bisect(_decode(call, bisection.BisectParameters), uid)
+            case "io.meshwatch.Control.Forget":
+                return encode_reply(self._forget(_decode(call, forgetting.ForgetParameters), uid))
             case "io.meshwatch.Control.Mtu":
                 return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
             case "io.meshwatch.Control.Events":
@@ -122,6 +128,11 @@ class Methods:
         if uid != 0:
             raise VarlinkError(PERMISSION_DENIED)
         return self._await_bisection(parameters.node)
+
+    def _forget(self, parameters: forgetting.ForgetParameters, uid: int) -> forgetting.ForgetReply:
+        if uid != 0:
+            raise VarlinkError(PERMISSION_DENIED)
+        return forgetting.ForgetReply(was_known=self._backend.forget(parameters.node))
 
     async def _await_bisection(self, node: str) -> AsyncIterator[bytes]:
         try:

@@ -33,6 +33,10 @@ class FakeDiscovery:
         """Note them."""
         self.secrets.append(secrets)
 
+    def forget(self, node):
+        """It remembers b1 alone."""
+        return node == "b1"
+
     def observe(self, snapshot):
         """Note it."""
         self.seen.append(snapshot)
@@ -69,6 +73,15 @@ def test_it_waits_for_a_key_and_then_runs():
     found = late.discovery
     assert (1, [Snapshot()], [(FIRST,), (SECOND, FIRST)]) == (found.runs, found.seen, found.secrets)
     assert KNOWN == late.knowledge()
+
+
+def test_identities_are_forgotten_where_there_are_any():
+    """Without a key nobody was ever heard."""
+    late = _late(Settings())
+    assert not late.forget("b1")
+
+    late.use_secrets((FIRST,))
+    assert (True, False) == (late.forget("b1"), late.forget("b2"))
 
 
 def test_keys_that_cannot_be_read_again_change_nothing(tmp_path):

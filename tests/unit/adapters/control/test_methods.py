@@ -131,6 +131,16 @@ def test_bisecting_is_for_root_alone_and_names_the_node():
     assert msgspec.json.decode(msgspec.json.encode(RESULT)) == _parameters(reply)["result"]
 
 
+def test_forgetting_an_identity_is_for_root_alone():
+    """Whoever comes next has the name."""
+    method, parameters = "io.meshwatch.Control.Forget", {"node": "b1"}
+
+    assert ("org.varlink.service.PermissionDenied", {}) == refusal(Backend(), method, parameters, uid=SOMEBODY)
+    for node, was_known in (("b1", True), ("x9", False)):
+        (reply,) = ask(Backend(), method, {"node": node})
+        assert {"was_known": was_known} == _parameters(reply)
+
+
 def test_a_bisection_that_fails_gives_its_reason():
     """No such node, no answer of the process: an error, and the connection goes on."""
     backend = Backend()
