@@ -95,7 +95,8 @@ PATH_FAULTS = (
         layer=Layer.SELF,
         severity=Severity.WARNING,
         title="a node and the others sign with different keys, and it answers nothing",
-        remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`",
+        remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`;"
+        " where they are equal, look for identity.changed in the log",
     ),
     Fault(
         code=FaultCode.STANDBY_DOWN,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 import sys
@@ -11,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from meshwatchd.wire import MeshKeys, MeshSecret, OwnState, ProbeSpec, ProbeTemplate, node_id
+from meshwatchd.wire import OwnState, ProbeSpec, ProbeTemplate, node_id
 from netnslab.daemons import Event
 from netnslab.waiting import wait_until
 from tests.support.stage import stage
+from tests.support.stolen import stolen_key
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
@@ -98,8 +98,7 @@ def test_noise_as_fast_as_it_can_be_sent_takes_no_session_down(mesh):
 def test_forgeries_of_a_peer_take_no_session_down(mesh):
     """A real probe's shape, names and key id under a wrong key: refused at the first tag, and nobody is charged."""
     mesh.settle()
-    secret = base64.b64decode(mesh.lab.node(VICTIM).run(["cat", "/etc/meshwatchd/mesh.key"], check=True).stdout)
-    keys = MeshKeys("b2", [MeshSecret(secret=secret)]).add_peer(VICTIM)
+    keys = stolen_key(mesh.lab, "b2", VICTIM)
     own = OwnState(node_id=node_id("b2"), epoch=time.time_ns(), heard=0, known=0)
     packet = bytearray(ProbeTemplate(ProbeSpec(ssid=1, path=0, layer=5), key=keys, own=own).seal(1, time.time_ns()))
     packet[4] ^= 1

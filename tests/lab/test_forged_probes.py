@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from functools import partial
 from ipaddress import ip_address
@@ -24,6 +23,7 @@ from netnslab import marks
 from netnslab.waiting import wait_until
 from tests.support.mesh import udp_socket
 from tests.support.stage import stage
+from tests.support.stolen import stolen_key
 from tests.support.wire_tap import PINNED_PORTS, PROBE_PORTS, Probe, WireTap, send_again
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -62,9 +62,8 @@ def wait_counted(mesh, name, before, count):
     )
 
 
-def forged(secret, *, coordination=None):
+def forged(keys, *, coordination=None):
     """A probe in the name of relay b2, signed with some key, for the victim."""
-    keys = MeshKeys("b2", [MeshSecret(secret=secret)]).add_peer(VICTIM)
     spec = ProbeSpec(
         ssid=1,
         path=0,
@@ -96,7 +95,8 @@ def test_probes_under_a_wrong_key_are_counted_and_ignored(mesh):
         evidence_hundredths=0,
         target_node_id=node_id(VICTIM),
     )
-    template = forged(bytes(32), coordination=order)
+    stranger = MeshKeys("b2", [MeshSecret(secret=bytes(32))]).add_peer(VICTIM)
+    template = forged(stranger, coordination=order)
     before = counter(mesh, "requests-unknown-key")
 
     send_from_pod(mesh, [bytes(template.seal(n, time.time_ns())) for n in range(COPIES)], PATH_PORT)
@@ -106,8 +106,7 @@ def test_probes_under_a_wrong_key_are_counted_and_ignored(mesh):
 
 def test_probes_altered_on_their_way_are_counted_and_ignored(mesh):
     """The right key, and one bit of the order changed after signing."""
-    text = mesh.lab.node(VICTIM).run(["cat", "/etc/meshwatchd/mesh.key"], check=True).stdout
-    template = forged(base64.b64decode(text))
+    template = forged(stolen_key(mesh.lab, "b2", VICTIM))
     before = counter(mesh, "requests-bad-base-tag")
     packets = []
     for number in range(COPIES):

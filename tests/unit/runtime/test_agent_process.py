@@ -15,6 +15,7 @@ from meshwatchd.model.frames import (
     AliveFrame,
     EventFrame,
     FactFrame,
+    KeysFrame,
     OperatorReplyFrame,
     PingFrame,
     StateFrame,
@@ -29,6 +30,7 @@ from meshwatchd.model.status import Status
 from meshwatchd.runtime import link
 from meshwatchd.runtime.agent_process import EXIT_FAILURE, Agent, main
 from meshwatchd.runtime.logging import make_log
+from meshwatchd.wire.auth import MeshSecret
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import declared_mesh
 from tests.unit.core.diagnosis.test_bisection_trigger import verdict
@@ -57,13 +59,14 @@ def settings(tmp_path):
     return msgspec.structs.replace(Settings(), daemon=daemon)
 
 
-def with_agent(settings, scenario, log=None):
+def with_agent(settings, scenario, log=None, secrets=()):
     """Run a scenario with an agent that is not started and the engine's end of its link."""
 
     async def run():
         ours, theirs = link.pair()
         engine = link.engine_end(ours, Counter())
-        agent = Agent(settings, link.agent_end(theirs.detach(), Counter()), log or make_log("json", level="error"))
+        end = link.agent_end(theirs.detach(), Counter())
+        agent = Agent(settings, end, log or make_log("json", level="error"), secrets=secrets)
         try:
             return await scenario(agent, engine)
         finally:
@@ -221,6 +224,18 @@ def test_a_key_that_comes_with_a_reload_begins_discovery(settings, tmp_path):
 
     assert ("nothing", True) == (without.origin, "systemctl reload meshwatchd" in without.problems[0])
     assert (True, ()) == (discovery is not None, knowledge.problems)
+
+
+def test_the_engine_hears_of_the_own_key_before_the_first_snapshot(settings):
+    """It must not take a probe for one of its own that any node of the mesh could have signed."""
+
+    async def scenario(_agent, engine):
+        return engine.receive()
+
+    (frame,) = with_agent(settings, scenario, secrets=[MeshSecret(secret=bytes(range(32)))])
+
+    assert isinstance(frame, KeysFrame)
+    assert [("b3", True, True)] == [(each.peer, each.signs, each.is_alone) for each in frame.bindings]
 
 
 def test_the_end_of_the_link_is_the_end_of_the_agent(settings):
