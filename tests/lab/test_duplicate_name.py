@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -19,8 +21,10 @@ LOOK_NS = 5_000_000_000
 
 def _duplicates(daemons, node):
     """The culprits that a node names, and its evidence."""
-    findings = (daemons.status(node) or {}).get("findings", [])
-    return [(each["culprit"], each["because"][0]) for each in findings if each["fault"] == "duplicate-node-name"]
+    status: Any = daemons.status(node) or {"findings": ()}
+    return [
+        (each["culprit"], each["because"][0]) for each in status["findings"] if each["fault"] == "duplicate-node-name"
+    ]
 
 
 def test_the_first_of_two_nodes_with_one_name_stays(tmp_path):
@@ -33,7 +37,7 @@ def test_the_first_of_two_nodes_with_one_name_stays(tmp_path):
             first, second = (lab.topology.nodes[name].node_ip for name in ("b2", "b3"))
             for node in ("a1", "a2", "b1"):
                 ((culprit, because),) = wait_until(
-                    lambda node=node: _duplicates(daemons, node), timeout_s=READY_S, what=f"the finding of {node}"
+                    partial(_duplicates, daemons, node), timeout_s=READY_S, what=f"the finding of {node}"
                 )
                 assert "b2" == culprit
                 assert f"the one at {first}, and another one at {second}" in because
