@@ -235,7 +235,8 @@ def _find(name: str, origin: str | None, used: set[str], recipe: Recipe, *, need
     """The package that has a library, and its file.
 
     It is looked for in the package of the file that needs it and in those that this one depends on. What a module out
-    of a wheel needs, which knows nothing of Debian, has to be in a package that something else is from.
+    of a wheel needs, which knows nothing of Debian, has to be in a package that something else is from, or that such a
+    package depends on: libc6 does on libgcc-s1, which holds what Rust needs.
     """
     for names in _neighbourhood(origin, used, recipe):
         for package, folder in recipe.packages.unpack(names).items():
@@ -247,6 +248,7 @@ def _find(name: str, origin: str | None, used: set[str], recipe: Recipe, *, need
 def _neighbourhood(origin: str | None, used: set[str], recipe: Recipe) -> Iterator[list[str]]:
     if origin is None:
         yield sorted(used)
+        yield from map(recipe.packages.beside, sorted(used))
         return
     yield [origin]
     yield recipe.packages.beside(origin)

@@ -220,16 +220,16 @@ def test_what_this_interpreter_needs_is_read_as_well():
 class Unpacked:
     """Packages that are fetched already."""
 
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self, folder, beside=()):
+        self._folder, self._beside = folder, dict(beside)
 
     def unpack(self, names):
         """Their folders."""
         return {name: self._folder / name for name in names}
 
     def beside(self, name):
-        """It needs no others."""
-        return []
+        """The packages that it needs."""
+        return self._beside.get(name, [])
 
     def version(self, name):
         """They have none."""
@@ -259,6 +259,21 @@ def test_a_library_that_nobody_brings_ends_the_build(tmp_path):
     (root / "usr/bin/module.so").write_bytes(program(needed=["libmissing.so.9"], interpreter=""))
     with pytest.raises(BuildError, match=r"/usr/bin/module\.so needs libmissing\.so\.9"):
         rootfs.put_libraries(root, recipe, dict(origins))
+
+
+def test_a_module_out_of_a_wheel_finds_what_the_c_library_depends_on(tmp_path):
+    """Rust needs libgcc_s, which nothing of Python's does."""
+    root, shelf = tmp_path / "root", tmp_path / "shelf"
+    (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib/_rust.so").write_bytes(program(needed=["libgcc_s.so.1"], interpreter=""))
+    library = shelf / "libgcc-s1/lib/libgcc_s.so.1"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(program(needed=[], interpreter=""))
+    packages = Unpacked(shelf, {"libc6": ["libgcc-s1"]})
+    recipe = rootfs.Recipe(packages=packages, python="3.11", requirements=tmp_path, wheels=tmp_path)
+
+    assert {"libc6", "libgcc-s1"} == rootfs.put_libraries(root, recipe, {Path("usr/lib/libc.so.6"): "libc6"})
+    assert (root / "usr/lib/libgcc_s.so.1").exists()
 
 
 @pytest.mark.parametrize(
