@@ -8,11 +8,11 @@ from meshwatchd.adapters.clock import Timer, monotonic_ns
 from meshwatchd.adapters.poller import Poller
 
 STEP_NS = 5_000_000
-LIMIT_NS = 5_000_000_000
+LIMIT_NS = 30_000_000_000
 
 
 def pump(poller: Poller, is_done: Callable[[], bool]) -> None:
-    """Dispatch what becomes ready until the predicate holds; fails after five seconds."""
+    """Dispatch what becomes ready until the predicate holds; fails after half a minute."""
     timer = Timer()
     poller.add(timer.fileno(), lambda _fd: None)
     limit_ns = monotonic_ns() + LIMIT_NS
