@@ -424,10 +424,14 @@ class Agent:
             self._has_work.set()
 
     def _watch_tunnels(self) -> TunnelPoll:
+        def device() -> str:
+            mesh = None if self._discovery is None else self._discovery.mesh
+            return (mesh or self._settings.mesh).wireguard_device
+
         return TunnelPoll(
             Surroundings(
                 links=lambda: () if self._snapshot is None else self._snapshot.links,
-                device=lambda: ((self._discovery and self._discovery.mesh) or self._settings.mesh).wireguard_device,
+                device=device,
                 is_calm=lambda: self._status is None or self._status.is_calm,
                 observed=self._take_tunnels,
                 changed=self._mirror.is_dirty.set,

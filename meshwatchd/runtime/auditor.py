@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -32,6 +31,7 @@ from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.sinks import Warns
 
 GOOD_AFTER_NS = 10 * SECOND
 """What has been there for so long while nothing was wrong is good."""
@@ -48,14 +48,6 @@ MAX_STATE_BYTES = 64 * 1024 * 1024
 
 Source = Callable[[View, int], Iterable[AuditFinding]]
 """A further look, at an instant: at WireGuard devices, at the host."""
-
-
-class Log(Protocol):
-    """The part of a logger that is used."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
-        ...
 
 
 class Auditor:
@@ -81,7 +73,7 @@ class Auditor:
         send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         clock: Callable[[], int],
         state_dir: Path,
-        log: Log,
+        log: Warns,
         sources: Iterable[Source] = (),
     ) -> None:
         self._mesh, self._node = mesh, node

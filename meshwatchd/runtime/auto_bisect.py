@@ -13,7 +13,8 @@ from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.outputs import Fact, PathBisected, VerdictChanged
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.runtime.bisecting import Bisections, Log, Spawn, make_spawn
+from meshwatchd.runtime.bisecting import Bisections, Spawn, make_spawn
+from meshwatchd.runtime.sinks import Warns
 from meshwatchd.runtime.tap_listener import TapListener
 
 
@@ -43,7 +44,7 @@ class Prover:
         *,
         snapshot: Callable[[], Snapshot | None],
         sinks: Sink,
-        log: Log,
+        log: Warns,
         spawn: Spawn | None = None,
     ) -> None:
         self._settings, self._snapshot, self._sinks = settings, snapshot, sinks

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,7 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import PathBisected
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
+from meshwatchd.runtime.sinks import Warns
 
 MODULE: Final = "meshwatchd.bisect"
 SPARE_S: Final = 17.0
@@ -37,14 +38,6 @@ RETRY_S: Final = (5.0, 15.0, 45.0)
 
 Spawn = Callable[[str, bytes], Awaitable[bytes]]
 """Runs the process for a peer with a mesh on standard input; returns what it writes, or raises BisectError."""
-
-
-class Log(Protocol):
-    """What of a structlog logger is used."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
-        ...
 
 
 class BisectError(MeshwatchError):
@@ -76,7 +69,7 @@ class Bisections:
         *,
         mesh: Callable[[], MeshSettings],
         tell: Callable[[PathBisected], None],
-        log: Log,
+        log: Warns,
         clock: Callable[[], int] = time.monotonic_ns,
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

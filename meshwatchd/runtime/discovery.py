@@ -440,9 +440,11 @@ class Discovery:
             self._known.retain(self._roster.peers)
         is_strange = judgement in {Judgement.UNPROVEN, Judgement.OLD_EPOCH}
         asker = source[0], greeting.sender, greeting.stamp.epoch
-        is_due = (greeting.asks or is_strange) and self._answers.is_due(asker, now)
-        self.counters["hello-unanswered"] += (greeting.asks or is_strange) and not is_due
-        if is_due:
+        if not (greeting.asks or is_strange):
+            return
+        if not self._answers.is_due(asker, now):
+            self.counters["hello-unanswered"] += 1
+        else:
             is_own_port = source[1] == self._settings.probe.port - 1
             self._greet(
                 source[0],

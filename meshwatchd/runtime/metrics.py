@@ -12,11 +12,11 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import MetricsSettings
 from meshwatchd.model.status import Status
+from meshwatchd.runtime.sinks import Warns
 
 REQUEST_TIMEOUT_S = 5.0
 RETRY_S = 10.0
@@ -30,14 +30,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Figures = Callable[[], tuple[Status | None, OverlayFigures]]
 
 
-class Log(Protocol):
-    """The part of a logger that is used."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
-        ...
-
-
 class Metrics:
     """What is served and written.
 
@@ -46,7 +38,7 @@ class Metrics:
         figures: of this instant.
     """
 
-    def __init__(self, settings: MetricsSettings, figures: Figures, log: Log) -> None:
+    def __init__(self, settings: MetricsSettings, figures: Figures, log: Warns) -> None:
         self._settings, self._figures, self._log = settings, figures, log
         self._connections = 0
         self._problem = ""

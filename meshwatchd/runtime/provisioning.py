@@ -22,6 +22,7 @@ from meshwatchd.model.events import Provisioned
 from meshwatchd.model.plan import Provision, StandbyLink
 from meshwatchd.model.settings import MINUTE, KernelSettings
 from meshwatchd.model.snapshot import Link
+from meshwatchd.runtime.sinks import Warns
 
 MAX_RESTORES = 5
 RESTORE_WINDOW_NS = MINUTE
@@ -29,14 +30,6 @@ RESTORE_WINDOW_NS = MINUTE
 NETWORKD_HINT = (
     "if systemd-networkd runs here, set ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in networkd.conf"
 )
-
-
-class Log(Protocol):
-    """The part of a logger that is used."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
-        ...
 
 
 class StandbyDevices(Protocol):
@@ -101,7 +94,7 @@ class Standing:
         settings: KernelSettings,
         clock: Callable[[], int],
         *,
-        log: Log,
+        log: Warns,
     ) -> None:
         self._kernel = kernel
         self._log = log

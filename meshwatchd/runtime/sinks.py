@@ -152,8 +152,16 @@ FAILBACK = EventKind("failback.applied", "info")
 """A FailoverApplied whose target is the mesh's own path."""
 
 
-class Log(Protocol):
-    """The part of a structlog logger that is used."""
+class Warns(Protocol):
+    """The part of a structlog logger that most need."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line of level warning."""
+        ...
+
+
+class Log(Warns, Protocol):
+    """The part of it that is used in all."""
 
     def debug(self, event: str, **fields: object) -> object:
         """Write a line of level debug."""
@@ -161,10 +169,6 @@ class Log(Protocol):
 
     def info(self, event: str, **fields: object) -> object:
         """Write a line of level info."""
-        ...
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
         ...
 
     def error(self, event: str, **fields: object) -> object:

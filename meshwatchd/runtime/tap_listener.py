@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from meshwatchd.adapters.tap.filter import Wanted
 from meshwatchd.adapters.tap.questions import Kernel
@@ -17,6 +17,7 @@ from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.remote_tap import TapDesk
+from meshwatchd.runtime.sinks import Warns
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapKeys
 
@@ -26,14 +27,6 @@ TURN_S: Final = 0.2
 KEYS_S: Final = 5.0
 """How long keys are used before the files are read again: a rotation is followed within that."""
 FALLBACK_VXLAN_PORT: Final = 8472
-
-
-class Log(Protocol):
-    """What of a structlog logger is used."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line of level warning."""
-        ...
 
 
 class TapListener:
@@ -47,7 +40,7 @@ class TapListener:
     """
 
     def __init__(
-        self, settings: Settings, *, mesh: Callable[[], MeshSettings], log: Log, desk: TapDesk | None = None
+        self, settings: Settings, *, mesh: Callable[[], MeshSettings], log: Warns, desk: TapDesk | None = None
     ) -> None:
         self._port = settings.probe.port + PORT_OFFSET
         self._log = log

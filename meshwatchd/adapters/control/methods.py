@@ -125,13 +125,11 @@ class Methods:
                 raise VarlinkError(METHOD_NOT_FOUND, method=method)
 
     def _bisect(self, parameters: bisection.BisectParameters, uid: int) -> AsyncIterator[bytes]:
-        if uid != 0:
-            raise VarlinkError(PERMISSION_DENIED)
+        _demand_root(uid)
         return self._await_bisection(parameters.node)
 
     def _forget(self, parameters: forgetting.ForgetParameters, uid: int) -> forgetting.ForgetReply:
-        if uid != 0:
-            raise VarlinkError(PERMISSION_DENIED)
+        _demand_root(uid)
         return forgetting.ForgetReply(was_known=self._backend.forget(parameters.node))
 
     async def _await_bisection(self, node: str) -> AsyncIterator[bytes]:
@@ -174,8 +172,8 @@ class Methods:
         )
 
     def _operate(self, request: OperatorRequested, uid: int) -> AsyncIterator[bytes]:
-        if uid != 0 and not request.is_dry_run:
-            raise VarlinkError(PERMISSION_DENIED)
+        if not request.is_dry_run:
+            _demand_root(uid)
         return self._await_engine(request)
 
     async def _await_engine(self, request: OperatorRequested) -> AsyncIterator[bytes]:
@@ -262,6 +260,11 @@ def _describe(parameters: interface.DescriptionParameters) -> dict[str, str]:
     if parameters.interface not in interface.DESCRIPTIONS:
         raise VarlinkError(INTERFACE_NOT_FOUND, interface=parameters.interface)
     return {"description": interface.DESCRIPTIONS[parameters.interface]}
+
+
+def _demand_root(uid: int) -> None:
+    if uid != 0:
+        raise VarlinkError(PERMISSION_DENIED)
 
 
 def _decode(call: Call, kind: type[_Parameters]) -> _Parameters:

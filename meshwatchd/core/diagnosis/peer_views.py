@@ -115,7 +115,11 @@ class PeerViews:
         A key that is accepted here is no news: during a rotation it is what the others still use.
         """
         since, last = self._other_keys.get(peer, (now, now))
-        self._other_keys[peer] = (now - KEY_PROOF_NS if is_known else since if now - last <= KEY_NEWS_NS else now, now)
+        if is_known:
+            since = now - KEY_PROOF_NS
+        elif now - last > KEY_NEWS_NS:
+            since = now
+        self._other_keys[peer] = (since, now)
         if is_known or now - self._key_told.get(peer, -KEY_REPEAT_NS) < KEY_REPEAT_NS:
             return False
         self._key_told[peer] = now

@@ -49,8 +49,8 @@ def build_status(
     pairs = tuple(_pair(state, conductor, now) for conductor in conductors)
     findings = state.findings.status()
     of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=Severity.WARNING)
-    of_pairs = max((of_pairs, Severity.WARNING if collisions else Severity.OK), key=_ORDER.index)
-    worst = max((of_pairs, *(each.severity for each in findings)), key=_ORDER.index)
+    of_node = Severity.WARNING if collisions else Severity.OK
+    worst = max((of_pairs, of_node, *(each.severity for each in findings)), key=_ORDER.index)
     return Status(
         at_ns=now,
         node=state.node,
