@@ -7,6 +7,7 @@ number, so a run can be repeated; what escapes is printed with its bytes, as JSO
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import random
@@ -139,9 +140,9 @@ def attempt(batch: Batch) -> Tried:
 
 
 def batches(inputs: int, seed: int) -> Iterator[Batch]:
-    """So many inputs over all decoders by their shares, in turn."""
+    """So many inputs at least, over all decoders by their shares, in turn."""
     whole = sum(decoder.share for decoder in DECODERS.values())
-    left = {name: max(1, round(inputs * decoder.share / whole)) for name, decoder in DECODERS.items()}
+    left = {name: math.ceil(inputs * decoder.share / whole) for name, decoder in DECODERS.items()}
     number = 0
     while left:
         for name in tuple(left):
