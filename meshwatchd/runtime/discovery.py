@@ -21,7 +21,7 @@ import msgspec
 
 import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
-from meshwatchd.adapters.identity import is_signed_by
+from meshwatchd.adapters.hello.signatures import Signatures
 from meshwatchd.adapters.process import next_epoch
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
@@ -146,6 +146,7 @@ class Discovery:
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
         self._answers = Answers()
+        self._signatures = Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
         self._is_unsaved = False
@@ -408,13 +409,11 @@ class Discovery:
     # --- what is heard ---
 
     def _receive(self, datagram: bytes, source: Address) -> None:
-        greeting = decode(datagram, self._keys, self._known.is_repeated, is_signed=is_signed_by)
+        greeting = decode(datagram, self._keys, self._known.is_repeated, is_signed=self._signatures.of(source[0]))
         if isinstance(greeting, HelloRejection):
             self.counters[greeting] += 1
             if greeting is HelloRejection.MALFORMED:
-                self._remarks.complain(
-                    source[0], "a hello that is signed is malformed; is another version running there?"
-                )
+                self._remarks.complain(source[0], "a signed hello is malformed; is another version running there?")
             return
         now, place = self._clocks.monotonic_ns(), greeting.hello.view.node_ip
         if greeting.sender == self._node:

@@ -45,7 +45,7 @@ def test_a_signed_hello_that_contradicts_itself_is_told_once(stage):
 
     (told,) = a1.log.named("hello.rejected")
     assert "10.2.0.13" == told["source"]
-    assert "a hello that is signed is malformed" in str(told["reason"])
+    assert "a signed hello is malformed" in str(told["reason"])
     assert 3 == a1.discovery.counters["hello-malformed"]
     assert mesh == a1.discovery.mesh
 
