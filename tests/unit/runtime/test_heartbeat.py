@@ -73,3 +73,13 @@ def test_an_agent_that_spins_is_silent():
         heartbeat.look((2 + look) * SECOND, Usage(is_runnable=True, used_ns=3 * (1 + look) * SECOND))
 
     assert (5 * SECOND, True) == (heartbeat.silent_ns, heartbeat.is_hung)
+
+
+def test_an_answer_ends_a_silence():
+    """Silences on both sides of one do not add up."""
+    heartbeat = _asked()
+    for look in range(8):
+        if look == LOOKS - 1:
+            heartbeat.answered()
+        heartbeat.look((2 + look) * SECOND, ASLEEP)
+        assert not heartbeat.is_hung
