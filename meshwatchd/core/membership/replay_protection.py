@@ -163,7 +163,6 @@ class Acquaintances:
     def renew(self, epoch: int) -> None:
         """This process goes on under another epoch: peers have heard more from it than it remembers."""
         self._epoch, self._counter = epoch, 0
-        self._open.clear()
 
     def restore(self, sender: str, epoch: int, counter: int) -> None:
         """Take over what an earlier process had proven."""
