@@ -257,6 +257,9 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         # Which of several answers are missing is chance where a relay takes nothing new, or only some: its own word
         # decides, or that of whoever could tell.
         return told.fault in _SOME_PASS and told.culprit in relays
+    if verdict.fault is FaultCode.STANDBY_DOWN:
+        # The one relay that all standby paths have which do not answer.
+        return FaultCode.RELAY_NOT_FORWARDING in EXPLAINS.get(told.fault, ()) and told.culprit in relays
     if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
         # No pod of the other location answers a member: it may be either relay, and a leader has told which.
         return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays

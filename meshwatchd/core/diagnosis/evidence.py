@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from meshwatchd.core.pmtu.verdict import SizeFinding
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 
 KUBELET_PORT = 10250
 """Where a control plane reaches a node: logs, exec, metrics."""
@@ -103,7 +103,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         is_anything_alive: whether any session to anybody is up.
         mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
         is_unproven: whether the primary path has never answered, long after the start.
-        is_active_down, is_standby_missing, has_good_standby: the paths beside the primary.
+        is_active_down, has_good_standby: the paths beside the primary.
+        missing_standbys: the relays of those that do not answer.
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
         silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
         silent_kubelets: the same of canaries that ask a kubelet.
@@ -141,7 +142,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     is_anything_alive: bool
     is_active_down: bool
     is_unproven: bool
-    is_standby_missing: bool
+    missing_standbys: tuple[tuple[NodeName, ...], ...]
     has_good_standby: bool
     silent_nodes: tuple[str, ...]
     silent_ip6: tuple[tuple[Layer, str], ...]

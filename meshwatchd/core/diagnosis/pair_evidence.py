@@ -223,7 +223,7 @@ class PairWatch:
         views: PeerViews,
         now: int,
         is_settled: bool,
-        is_standby_missing: bool,
+        missing_standbys: tuple[tuple[NodeName, ...], ...],
         has_good_standby: bool,
         sizes: SizeFinding | None = None,
     ) -> Evidence:
@@ -259,7 +259,7 @@ class PairWatch:
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
             is_unproven=is_settled and not primary.is_proven,
-            is_standby_missing=is_standby_missing,
+            missing_standbys=missing_standbys,
             has_good_standby=has_good_standby,
             silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),

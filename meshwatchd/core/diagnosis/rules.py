@@ -424,9 +424,12 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.STANDBY_DOWN,
-        matches=lambda e: e.is_standby_missing,
+        matches=lambda e: bool(e.missing_standbys),
         culprit=_nobody,
-        because=lambda _: ("the path in use is good", "a standby path does not answer"),
+        because=lambda e: (
+            "the path in use is good",
+            *(f"the standby path by {' and '.join(relays)} does not answer" for relays in e.missing_standbys),
+        ),
     ),
     *(_about_size(fault) for fault in SIZE_FAULTS if fault is not FaultCode.MTU_BLACK_HOLE),
     Rule(

@@ -330,8 +330,12 @@ class Conductor:
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        found = self._excuse(classify(self._evidence(now, sizes)), now)
-        verdict = self.context.explain(found, self.watch.primary.relays)
+        evidence = self._evidence(now, sizes)
+        found = self._excuse(classify(evidence), now)
+        relays = set(self.watch.primary.relays)
+        if found.fault is FaultCode.STANDBY_DOWN:
+            relays = set.intersection(*map(set, evidence.missing_standbys))
+        verdict = self.context.explain(found, relays)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
         if verdict.fault is not FaultCode.NONE and self.context.unrest.is_on(self.watch.remote, now):
@@ -364,7 +368,7 @@ class Conductor:
             now=now,
             is_settled=is_settled,
             # One silent node disturbs a standby and does not make it missing.
-            is_standby_missing=is_settled and any(self._is_missing(path) for path in standbys),
+            missing_standbys=tuple(path.relays for path in standbys if is_settled and self._is_missing(path)),
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
             sizes=sizes,

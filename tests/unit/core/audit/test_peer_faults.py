@@ -418,6 +418,37 @@ def test_the_engine_states_what_peers_told_it():
     assert FaultCode.NODE_UNREACHABLE not in {each.fault for each in named}
 
 
+@pytest.mark.parametrize(
+    ("fault", "culprit", "named"),
+    [
+        (FaultCode.OVERLAY_EMPTIED, "b2", FaultCode.OVERLAY_EMPTIED),
+        (FaultCode.FORWARDING_OFF, "b2", FaultCode.FORWARDING_OFF),
+        (FaultCode.OVERLAY_EMPTIED, "b3", FaultCode.STANDBY_DOWN),
+        (FaultCode.MTU_MISCONFIGURED, "b2", FaultCode.STANDBY_DOWN),
+        (FaultCode.POD_NETWORK_BROKEN, "b2", FaultCode.STANDBY_DOWN),
+    ],
+)
+def test_a_relays_word_tells_why_its_standbys_are_silent(fault, culprit, named):
+    """Where it is of all of them, and its fault takes all that it relays."""
+    told = _word(fault=fault, culprit=culprit, source=culprit)
+
+    assert named is explain(_verdict(FaultCode.STANDBY_DOWN, ""), (told,), {"b2"}).fault
+
+
+@pytest.mark.parametrize(("ranks", "fault"), [((1, 3), "overlay-emptied"), ((1, 2), "standby-down")])
+def test_silent_standbys_are_one_fault_where_they_have_a_relay_in_common(ranks, fault):
+    """Ranks 1 and 3 have b2, which says why; 1 and 2 have no relay in common."""
+    bench: Bench = ready("a3")
+    told = _word(fault=FaultCode.OVERLAY_EMPTIED, culprit="b2", source="b2")
+    bench.engine.handle(PeersTold(faults=(told,)), bench.now)
+    bench.silent = lambda plan: plan.path in ranks
+    bench.run(12 * SECOND)
+    last = bench.said(VerdictChanged)[-1].verdict
+
+    assert fault == last.fault
+    assert "the standby path by b2 and a1 does not answer" in last.because
+
+
 def test_a_members_own_leader_knows_why_pods_beyond_the_tunnel_are_silent():
     """The member blames the node behind which the pod is; the leader of another location has no say in it."""
     silent = _verdict(FaultCode.POD_UNREACHABLE, "a2")
