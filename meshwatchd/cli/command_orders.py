@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from meshwatchd.adapters.control.interface import OrderParameters
+from meshwatchd.adapters.control.operator_requests import OrderParameters
 from meshwatchd.cli.command_traffic import operate
 from meshwatchd.cli.main import Terminal
 from meshwatchd.model.units import parse_duration

@@ -7,7 +7,7 @@ import sys
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import TopologyReply
+from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_topology import render_topology

@@ -7,7 +7,7 @@ import sys
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import (
+from meshwatchd.adapters.control.operator_requests import (
     FailbackParameters,
     FailoverParameters,
     OperateReply,

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from meshwatchd.adapters.control.explain import Explanation
-from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.adapters.control.interface import ExplainReply
+from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_findings import explain_finding
 from meshwatchd.cli.text import Paint, render_age
 from meshwatchd.model.faults import Severity

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.control.explain import explain
-from meshwatchd.adapters.control.interface import ExplainReply, MtuReply, OperateReply, TopologyReply
+from meshwatchd.adapters.control.interface import ExplainReply, MtuReply
+from meshwatchd.adapters.control.operator_requests import OperateReply
+from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_mtu import render_sizes

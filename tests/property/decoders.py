@@ -17,7 +17,7 @@ import structlog
 import tomli_w
 
 from meshwatchd.adapters import arp
-from meshwatchd.adapters.control import interface, methods, varlink
+from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
 from meshwatchd.adapters.control.bisection import BisectParameters
 from meshwatchd.adapters.netlink import compact, fibrule, message, monitor, objects, rules
 from meshwatchd.adapters.packet import delivery, stamps
@@ -104,9 +104,9 @@ def _json(value: object) -> bytes:
 # --- control socket, HTTP, frames, files ---
 
 _PARAMETERS: dict[str, type[msgspec.Struct]] = {
-    "Failover": interface.FailoverParameters,
+    "Failover": operator_requests.FailoverParameters,
     "Events": interface.EventsParameters,
-    "Pause": interface.OrderParameters,
+    "Pause": operator_requests.OrderParameters,
     "Bisect": BisectParameters,
     "Mtu": interface.MtuParameters,
 }

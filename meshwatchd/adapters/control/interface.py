@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
 from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.forgetting import FORGETTING
-from meshwatchd.model.discovery import LocalView
+from meshwatchd.adapters.control.operator_requests import OPERATOR_REQUESTS
+from meshwatchd.adapters.control.topology import TOPOLOGY
+from meshwatchd.adapters.control.varlink import Number
 from meshwatchd.model.mtu import SizeStatus
-from meshwatchd.model.status import FindingStatus, PairStatus, Status
+from meshwatchd.model.status import FindingStatus, Status
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
 NOT_READY = f"{CONTROL}.NotReady"
 NOT_ANSWERED = f"{CONTROL}.NotAnswered"
 TOO_MANY_CLIENTS = f"{CONTROL}.TooManyClients"
-Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""What Varlink's `int` holds, and what can be told to the engine; JSON has no such limit."""
 
 
 class DescriptionParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,40 +40,6 @@ class EventsParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     since_ns: Number | None = None
     follow: bool | None = None
-
-
-class FailoverParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of Failover; without location the only one, without rank the best standby path."""
-
-    location: str | None = None
-    rank: Number | None = None
-    dry_run: bool | None = None
-    confirm_within_ns: Number | None = None
-
-
-class OrderParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of Pause, Drain, Pin and their ends, and of Confirm; each takes those that mean something to it.
-
-    Attributes:
-        location: the remote one; without it all of them, or for Pin the only one.
-        rank: of Pin; the best standby path by default.
-        name: whose order it is; without it an end is everybody's.
-        duration_ns: an hour by default.
-    """
-
-    location: str | None = None
-    rank: Number | None = None
-    name: str | None = None
-    reason: str | None = None
-    duration_ns: Number | None = None
-    dry_run: bool | None = None
-
-
-class FailbackParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of Failback; without location the only one."""
-
-    location: str | None = None
-    dry_run: bool | None = None
 
 
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,25 +77,10 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[FindingStatus, ...] = ()
 
 
-class TopologyReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of Topology; no pairs before the engine has reported."""
-
-    view: LocalView
-    pairs: tuple[PairStatus, ...]
-
-
 class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
     """Of Events."""
 
     events: tuple[dict[str, object], ...]
-
-
-class OperateReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of everything that an operator asks for."""
-
-    accepted: bool
-    text: str
-    operations: tuple[str, ...] = ()
 
 
 DESCRIPTIONS = {
@@ -214,18 +163,6 @@ type Path (
   is_local_relay: bool,
   penalty: int,
   is_suppressed: bool
-)
-
-# An operator's standing order. Kinds: pause, drain, pin, confirm. An empty location stands for all; the rank is of
-# when the order was given, the relays say which path was meant.
-type Order (
-  kind: string,
-  name: string,
-  until_ns: int,
-  location: string,
-  rank: ?int,
-  reason: string,
-  relays: []string
 )
 
 # What is broken, where, and why we say so.
@@ -344,48 +281,7 @@ type Explanation (
 
 type Deed (at_ns: int, text: string)
 
-# Why something was recognised, and where that was read.
-type Finding (source: string, text: string)
-
-# An address at which another node may be.
-type Candidate (address: string, is_local: bool)
-
-# A device of the mesh; `over`: the one its outer packets leave by.
-type DeviceLayer (kind: string, device: string, mtu_bytes: int, over: string)
-
-# What a node can tell of itself. Whatever nothing tells is empty.
-type View (
-  profiles: []string,
-  node: string,
-  location: string,
-  leader: string,
-  is_leader: bool,
-  granularity: string,
-  node_ip: string,
-  pod_cidr: string, is_pod_cidr_in_kernel: bool,
-  overlay_ip: string,
-  wireguard_ip: string,
-  node_ip6: string,
-  overlay_ip6: string,
-  wireguard_ip6: string,
-  node_macs: []string,
-  vtep_mac: string,
-  vtep_port: int,
-  vtep_vni: int,
-  wireguard_device: string,
-  overlay_device: string,
-  ipip_device: string,
-  wireguard_mtu_bytes: int,
-  public_endpoint: string,
-  layers: []DeviceLayer,
-  candidates: []Candidate,
-  why: []Finding, contradictions: []string
-)
-
 method Status() -> (status: Snapshot)
-
-# Which mesh this node is in, what it is there, and why; no pairs before the engine has reported.
-method Topology() -> (view: View, pairs: []Pair)
 
 # What size each layer of each path carries, towards one node or all; `paths`: relays by path number.
 method Mtu(node: ?string) -> (node: string, at_ns: int, paths: [string]string, sizes: []Size)
@@ -401,92 +297,6 @@ method Explain() -> (
 # Events as flat objects; with `more`, in several replies. `follow` keeps telling and needs `more`.
 method Events(since_ns: ?int, follow: ?bool) -> (events: []object)
 
-# Move the traffic to a location to a standby path: the best one, or the one of that rank.
-# Root only, but for `dry_run`, which tells the operations and changes nothing.
-# With `confirm_within_ns` it is undone unless Confirm comes in time.
-method Failover(location: ?string, rank: ?int, dry_run: ?bool, confirm_within_ns: ?int) -> (
-  accepted: bool,
-  text: string,
-  operations: []string
-)
-
-# Move the traffic to a location back to the mesh's own path. Root only, but for `dry_run`.
-method Failback(location: ?string, dry_run: ?bool) -> (
-  accepted: bool,
-  text: string,
-  operations: []string
-)
-
-# Keep what Failover has done; root only, as are all standing orders, but for `dry_run`.
-method Confirm(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# Move nothing to a location, or nothing at all, but what operators ask for.
-method Pause(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# End pauses: of a location, of a name, or all.
-method Resume(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# Take this node out of service: traffic moves off it first, and its silence is no fault.
-method Drain(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# Put this node into service again.
-method Undrain(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# Move traffic to a standby path and make it the one to come back to.
-method Pin(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
-# End pins: of a location, of a name, or all.
-method Unpin(
-  location: ?string,
-  rank: ?int,
-  name: ?string,
-  reason: ?string,
-  duration_ns: ?int,
-  dry_run: ?bool
-) -> (accepted: bool, text: string, operations: []string)
-
 # The engine has not reported yet.
 error NotReady (reason: string)
 
@@ -495,6 +305,8 @@ error NotAnswered (reason: string)
 
 error TooManyClients (limit: int)
 """
+    + TOPOLOGY
+    + OPERATOR_REQUESTS
     + FORGETTING
     + BISECTION,
 }

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control import bisection, forgetting, interface
+from meshwatchd.adapters.control import bisection, forgetting, interface, operator_requests, topology
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.varlink import (
     CALLS,
@@ -145,11 +145,11 @@ class Methods:
             raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
         return status
 
-    def _topology(self) -> interface.TopologyReply:
+    def _topology(self) -> topology.TopologyReply:
         view, status = self._backend.view(), self._backend.status()
         if view is None:
             raise VarlinkError(interface.NOT_READY, reason="the kernel has not been read yet")
-        return interface.TopologyReply(view=view, pairs=() if status is None else status.pairs)
+        return topology.TopologyReply(view=view, pairs=() if status is None else status.pairs)
 
     def _mtu(self, node: str) -> interface.MtuReply:
         status = self._status()
@@ -186,7 +186,7 @@ class Methods:
         except MeshwatchError as error:
             raise VarlinkError(interface.NOT_ANSWERED, reason=str(error)) from error
         yield encode_reply(
-            interface.OperateReply(accepted=reply.is_accepted, text=reply.text, operations=reply.operations)
+            operator_requests.OperateReply(accepted=reply.is_accepted, text=reply.text, operations=reply.operations)
         )
 
     def _events(self, call: Call, parameters: interface.EventsParameters) -> bytes | AsyncIterator[bytes]:
@@ -208,10 +208,10 @@ _FIELDS = {"rank": "to_rank", "dry_run": "is_dry_run", "confirm_within_ns": "dur
 def _request(verb: OperatorVerb, call: Call) -> OperatorRequested:
     """A call as the engine takes it; its number is given later."""
     kinds: dict[OperatorVerb, type[msgspec.Struct]] = {
-        OperatorVerb.FAILOVER: interface.FailoverParameters,
-        OperatorVerb.FAILBACK: interface.FailbackParameters,
+        OperatorVerb.FAILOVER: operator_requests.FailoverParameters,
+        OperatorVerb.FAILBACK: operator_requests.FailbackParameters,
     }
-    parameters = _decode(call, kinds.get(verb, interface.OrderParameters))
+    parameters = _decode(call, kinds.get(verb, operator_requests.OrderParameters))
     given = {_FIELDS.get(name, name): value for name, value in msgspec.structs.asdict(parameters).items()}
     return OperatorRequested(
         request=0, verb=verb, **{name: value for name, value in given.items() if value is not None}

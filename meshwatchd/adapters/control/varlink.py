@@ -5,6 +5,8 @@ Source: https://varlink.org/Service and https://varlink.org/Method-Call.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from meshwatchd.model.decoding import Door, decode_json, refusals
@@ -12,6 +14,9 @@ from meshwatchd.model.errors import DecodeError
 
 MAX_MESSAGE_BYTES = 64 * 1024
 """Of a request. Replies are as long as they need to be: their reader asked for them."""
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What Varlink's `int` holds, and what can be told to the engine; JSON has no such limit."""
 
 INTERFACE_NOT_FOUND = "org.varlink.service.InterfaceNotFound"
 METHOD_NOT_FOUND = "org.varlink.service.MethodNotFound"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.adapters.control.explain import explain
-from meshwatchd.adapters.control.interface import ExplainReply, OperateReply
+from meshwatchd.adapters.control.interface import ExplainReply
+from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.text import paint_nothing
 from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.adapters.control.interface import TopologyReply
+from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.cli.render_topology import MAX_SHOWN, render_topology
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.discovery import Candidate, LocalView
