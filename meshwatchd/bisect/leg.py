@@ -11,11 +11,9 @@ import msgspec
 
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.topology import Mesh, Node, build_mesh
-
-ROUTED_PORT_OFFSET = 1
-"""probe.port + 1 follows real traffic."""
 
 
 class Leg(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +71,7 @@ def _overlay(mesh: MeshSettings, here: Node, there: Node, via: Node, *, port: in
         layer=Layer.OVERLAY if is_neighbour else Layer.EFFECTIVE,
         source=here.overlay_ip if is_neighbour else here.node_ip,
         destination=there.overlay_ip if is_neighbour else there.node_ip,
-        port=port if is_neighbour else port + ROUTED_PORT_OFFSET,
+        port=port if is_neighbour else routed_port(port),
         underlay_port=port,
         underlay_source=here.node_ip,
         underlay_destination=via.node_ip,
@@ -92,7 +90,7 @@ def _tunnel(mesh: MeshSettings, built: Mesh, here: Node, there: Node, *, port: i
         layer=Layer.WIREGUARD if is_direct else Layer.EFFECTIVE,
         source=here.wireguard_ip or "" if is_direct else here.node_ip,
         destination=there.wireguard_ip or "" if is_direct else there.node_ip,
-        port=port if is_direct else port + ROUTED_PORT_OFFSET,
+        port=port if is_direct else routed_port(port),
         underlay_port=port,
         device=mesh.wireguard_device,
         is_wrapped=False,

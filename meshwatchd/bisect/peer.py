@@ -13,9 +13,9 @@ from typing import Final, Self
 
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.model.bisection import PeerCounts
+from meshwatchd.model.port_map import tap_port
 from meshwatchd.wire.tap_request import (
     MAX_BYTES,
-    PORT_OFFSET,
     TapContent,
     TapKeys,
     TapKind,
@@ -53,7 +53,7 @@ class UdpPeerTaps:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.bind((leg.underlay_source, 0))
-            self._socket.connect((leg.underlay_destination, leg.underlay_port + PORT_OFFSET))
+            self._socket.connect((leg.underlay_destination, tap_port(leg.underlay_port)))
         except OSError:
             return
         self._is_ready = self._ask(TapKind.BEGIN, TapKind.READY, ssid=ssid) is not None

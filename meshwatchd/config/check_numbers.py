@@ -22,16 +22,11 @@ from meshwatchd.config.values import (
     check_port_range,
 )
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
-from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, Mode, PolicySettings, Settings
+from meshwatchd.model.port_map import LEAST_PROBE_PORT, MOST_PROBE_PORT, RESERVED_PORTS, mesh_ports
+from meshwatchd.model.settings import MINUTE, SECOND, TIMERS, Mode, PolicySettings, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.topology import COUNTED_LOCATIONS, LINKS_PER_PAIR, MAX_LOCATIONS, pair_number
 from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
-
-PROBE_BAND_PORTS = RESERVED_PORTS
-"""From probe.port on: segments, effective, one port for each path, and source ports of known flows in between."""
-
-PORTS_BELOW = 2
-"""Below probe.port: hellos, and requests for taps."""
 
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
@@ -234,12 +229,11 @@ def _check_priorities(base: int) -> Iterator[Finding]:
 def _check_ports(settings: Settings) -> Iterator[Finding]:
     probe, standby = settings.probe, settings.standby
     count = _link_count(settings)
-    last = 65_536 - PROBE_BAND_PORTS
-    least = 1024 + PORTS_BELOW
-    yield from check_number("probe.port", probe.port, least=least, most=last, why=f"{PROBE_BAND_PORTS} ports follow")
+    why = f"{RESERVED_PORTS} ports follow"
+    yield from check_number("probe.port", probe.port, least=LEAST_PROBE_PORT, most=MOST_PROBE_PORT, why=why)
     yield from check_number("standby.port", standby.port, least=1024, most=65_536 - count, why=f"{count} ports follow")
     yield from check_number("standby.mtu", standby.mtu, least=576, most=65_455, why="bytes inside the tunnel")
-    probes, links = probe_ports(settings), link_ports(settings)
+    probes, links = mesh_ports(probe.port), link_ports(settings)
     for key, ports in (("probe.port", probes), ("standby.port", links)):
         taken = next((port for port in sorted(FOREIGN_PORTS) if port in ports), None)
         if taken is not None:
@@ -259,11 +253,6 @@ def _check_ports(settings: Settings) -> Iterator[Finding]:
 def _free_port(count: int) -> int:
     """Where so many standby ports in a row can begin."""
     return 51_830 if count <= 51_871 - 51_830 else 52_000
-
-
-def probe_ports(settings: Settings) -> range:
-    """The UDP ports that the mesh's own packets are sent to: taps, hellos, probes."""
-    return range(settings.probe.port - PORTS_BELOW, settings.probe.port + PROBE_BAND_PORTS)
 
 
 def link_ports(settings: Settings) -> range:

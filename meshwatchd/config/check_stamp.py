@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from meshwatchd.config.check_numbers import FOREIGN_PORTS, link_ports, probe_ports
+from meshwatchd.config.check_numbers import FOREIGN_PORTS, link_ports
 from meshwatchd.config.values import Finding, check_directory, check_number
+from meshwatchd.model.port_map import mesh_ports
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.stamp import StampMode
 
@@ -78,7 +79,7 @@ def _check_prefix(key: str, text: str) -> Iterator[Finding]:
 def _check_port(settings: Settings) -> Iterator[Finding]:
     port = settings.stamp.listen
     owner = FOREIGN_PORTS.get(port)
-    if port in probe_ports(settings):
+    if port in mesh_ports(settings.probe.port):
         owner = "probes (probe.port)"
     elif port in link_ports(settings):
         owner = "standby links (standby.port)"

@@ -17,10 +17,6 @@ SMALL_BYTES = 300
 MAX_BYTES = 9216
 """Of the longest probe: the jumbo frames of switches; EC2 has 9 001, most others 9 000."""
 
-SIZE_PORT_OFFSET = 80
-"""The source ports of size probes lie this far above the probe port, behind those of known flows. One flow each, that
-the network remembers: whether new flows pass is for others to ask."""
-
 
 class SizeState(StrEnum):
     """How far the measurement of a path has come (RFC 8899 section 5.2), and what became of it."""

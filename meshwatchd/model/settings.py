@@ -18,9 +18,6 @@ MS = 1_000_000
 SECOND = 1_000 * MS
 MINUTE = 60 * SECOND
 
-RESERVED_PORTS = 512
-"""Ports from probe.port on that fresh flows never use as their source: reflectors and pinned flows have them."""
-
 
 class Mode(StrEnum):
     """How far the daemon may go."""
@@ -132,7 +129,7 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is sent, and how often.
 
     Attributes:
-        port: UDP port of segment probes; +1 follows real traffic, +2+p belongs to path p. High, so that no privilege
+        port: UDP port of segment probes, and the first of a band of ports (model.port_map). High, so that no privilege
             is needed and no pod is likely to use it.
         source_ports: first and last source port of fresh flows. Below ip_local_port_range (32768 on), so that probes
             do not take ports from applications, and 20 000 wide, so that fourteen fresh probes a second find a port
@@ -236,7 +233,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a node finds out which mesh it is in: from its own kernel and files, and from what other nodes tell.
 
-    Daemons greet each other on UDP port probe.port - 1, signed with the mesh key.
+    Daemons greet each other on a UDP port below probe.port, signed with the mesh key.
 
     Attributes:
         enabled: False leaves everything to [mesh].

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.settings import MS, RESERVED_PORTS, TIMERS, ProbeSettings
+from meshwatchd.model.port_map import reserved_ports
+from meshwatchd.model.settings import MS, TIMERS, ProbeSettings
 from meshwatchd.model.units import parse_duration, parse_port_range
 
 BURST_PART = 4
@@ -25,12 +26,6 @@ REGULAR_LEAD = 32
 
 BURST_LEAD = 256
 """Probes of one session in bursts that follow each other without a pause: ten seconds of doubt."""
-
-KNOWN_FLOWS_OFFSET = 64
-"""The source ports of known flows lie this far above the probe port."""
-
-KNOWN_FLOWS = 8
-"""Source ports of known flows: enough that a quarter of a network's hash buckets cannot miss all of them."""
 
 
 class PortBand(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +65,9 @@ def split_ports(probe: ProbeSettings) -> tuple[PortBand, PortBand]:
         ValueError: `probe.source_ports` or `probe.flow_memory` cannot be read.
     """
     first, last = parse_port_range(probe.source_ports)
-    below = range(first, max(first, min(last + 1, probe.port)))
-    above = range(max(first, probe.port + RESERVED_PORTS), last + 1)
+    reserved = reserved_ports(probe.port)
+    below = range(first, max(first, min(last + 1, reserved.start)))
+    above = range(max(first, reserved.stop), last + 1)
     count = len(below) + len(above)
     cut = count - count // BURST_PART
     memory_ns = parse_duration(probe.flow_memory)
@@ -86,12 +82,6 @@ def split_ports(probe: ProbeSettings) -> tuple[PortBand, PortBand]:
             max(BURST_ROUND_NS, _round_ns(count - cut, BURST_LEAD, memory_ns)),
         ),
     )
-
-
-def known_ports(probe: ProbeSettings) -> range:
-    """The source ports that known flows cycle over."""
-    first = probe.port + KNOWN_FLOWS_OFFSET
-    return range(first, first + KNOWN_FLOWS)
 
 
 def _round_ns(count: int, lead: int, memory_ns: int) -> int:

@@ -39,7 +39,7 @@ COUNTED_LOCATIONS = 4
 """Of so many locations or fewer all pairs are counted: six numbers for six pairs, all that one banner has room for."""
 
 MAX_LOCATIONS = 60
-"""More would need more probe ports than settings.RESERVED_PORTS leaves."""
+"""More would need more probe ports than port_map.RESERVED_PORTS leaves."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

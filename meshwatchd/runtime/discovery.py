@@ -39,6 +39,7 @@ from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.port_map import hello_port
 from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
@@ -120,7 +121,7 @@ class Discovery:
         self._known = Acquaintances(epoch)
         self._jumps = JumpWatch(self._clocks)
         self._pace = Pace(random.Random())
-        self._port = port(settings.probe.port - 1, self._receive, self.counters)
+        self._port = port(hello_port(settings.probe.port), self._receive, self.counters)
         self._reflexive = Reflexive()
         self._own_networks = OwnNetworks()
         self._introductions = Introductions()
@@ -444,7 +445,7 @@ class Discovery:
         if not self._answers.is_due(asker, now):
             self.counters["hello-unanswered"] += 1
         else:
-            is_own_port = source[1] == self._settings.probe.port - 1
+            is_own_port = source[1] == hello_port(self._settings.probe.port)
             self._greet(
                 source[0],
                 port=source[1],

@@ -40,6 +40,7 @@ from meshwatchd.model.outputs import (
     SessionSuspected,
     SetBanner,
 )
+from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
@@ -113,7 +114,7 @@ class Effects:
             own=own,
             counters=counters,
             emit=inbox.append,
-            routed_port=self._base_port + 1,
+            routed_port=routed_port(self._base_port),
         )
         self._learned = LearnedMtu()
         self._sizer = Sizer(
@@ -244,7 +245,7 @@ class Effects:
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
         self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)
-        self._ports.want({plan.port for plan in own} | {self._base_port, self._base_port + 1}, now_ns)
+        self._ports.want({plan.port for plan in own} | {self._base_port, routed_port(self._base_port)}, now_ns)
         self._reflector.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}

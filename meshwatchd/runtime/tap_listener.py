@@ -1,4 +1,4 @@
-"""The socket of the tap desk, UDP port probe.port - 2, and what it is made of on a real node."""
+"""The socket of the tap desk, of the UDP port `model.port_map.tap_port`, and what it is made of on a real node."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.adapters.tap.taps import Taps
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.port_map import tap_port
 from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.remote_tap import TapDesk
 from meshwatchd.runtime.sinks import Warns
 from meshwatchd.wire.auth import KeyRole, MeshSecret
-from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET, TapKeys
+from meshwatchd.wire.tap_request import MAX_BYTES, TapKeys
 
 RETRY_S: Final = 30.0
 TURN_S: Final = 0.2
@@ -42,7 +43,7 @@ class TapListener:
     def __init__(
         self, settings: Settings, *, mesh: Callable[[], MeshSettings], log: Warns, desk: TapDesk | None = None
     ) -> None:
-        self._port = settings.probe.port + PORT_OFFSET
+        self._port = tap_port(settings.probe.port)
         self._log = log
         self._desk = desk or TapDesk(
             settings.daemon.node,

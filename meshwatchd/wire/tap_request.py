@@ -40,8 +40,6 @@ MAGIC: Final = b"MWTP"
 VERSION: Final = 1
 MAX_BYTES: Final = 1200
 """Crosses every tunnel in one piece."""
-PORT_OFFSET: Final = -2
-"""From probe.port; hellos have the port between."""
 
 _HEADER: Final = struct.Struct("> 4s B B B x Q")
 LEAST_BYTES: Final = _HEADER.size + TAG_BYTES

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from meshwatchd.core.routes.planner import OVERRIDE_OFFSET, PATH_PORT_OFFSET
+from meshwatchd.core.routes.planner import OVERRIDE_OFFSET
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, LocationName, NodeName
 from meshwatchd.model.plan import Provision, Route, Rule
+from meshwatchd.model.port_map import path_port
 from meshwatchd.model.settings import (
     MS,
     SECOND,
@@ -138,7 +139,7 @@ class Forwarding:
         kernel, node = self._world.kernels[here], self._world.nodes[here]
         base = self._world.settings[here].kernel.priority_base
         if wanted is not None:
-            port = self._world.settings[here].probe.port + PATH_PORT_OFFSET + wanted
+            port = path_port(self._world.settings[here].probe.port, wanted)
             for rule in kernel.rules:
                 if rule.dport == (port, port):
                     return kernel.routes.get((rule.table, dst)) if rule.goto is None else None

@@ -6,7 +6,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from meshwatchd.wire.tap_request import MAX_BYTES, PORT_OFFSET
+from meshwatchd.model.port_map import TAP_OFFSET
+from meshwatchd.wire.tap_request import MAX_BYTES
 
 
 class TapResponder:
@@ -23,7 +24,7 @@ class TapResponder:
         self._answer = answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1] - PORT_OFFSET
+        self.port = self._socket.getsockname()[1] - TAP_OFFSET
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self):

@@ -67,7 +67,7 @@ class HelloPort:
                 if family == socket.AF_INET6 and error.errno in {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}:
                     continue
                 self.close()
-                text = f"{error.strerror}; another program has the port of hellos (probe.port - 1)"
+                text = f"{error.strerror}; another program has the port of hellos (one below probe.port)"
                 raise KernelError(f"listen on UDP port {self._port}", error.errno or 0, text) from error
             transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._take), sock=opened)
             self._transports[family] = transport

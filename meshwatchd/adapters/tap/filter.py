@@ -35,9 +35,7 @@ from meshwatchd.adapters.tap.decode import (
     UDP,
     UDP_BYTES,
 )
-
-PROBE_PORTS: Final = 64
-"""Ports from probe.port on that reflectors listen on: segments, real traffic, one for each path."""
+from meshwatchd.model.port_map import TAPPED_PORTS
 
 _LOAD_BYTE, _LOAD_HALF, _LOAD_WORD = 0x30, 0x28, 0x20
 _INDEX_BYTE, _INDEX_HALF, _INDEX_WORD = 0x50, 0x48, 0x40
@@ -200,7 +198,7 @@ def _probe(wanted: Wanted, name: str, offset: int, *, is_indexed: bool = False) 
     for field in (0, 2):
         yield _Line(half, offset + _IP_BYTES + field)
         yield _Line(_AT_LEAST, wanted.port, false=f"{name}-{field}")
-        yield _Line(_ABOVE, wanted.port + PROBE_PORTS - 1, true=f"{name}-{field}")
+        yield _Line(_ABOVE, wanted.port + TAPPED_PORTS - 1, true=f"{name}-{field}")
         yield _Line(_RETURN, SNAP_BYTES)
         yield _Label(f"{name}-{field}")
     yield _Line(_RETURN, 0)

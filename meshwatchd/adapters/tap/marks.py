@@ -12,10 +12,9 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.tap.decode import Datagram
-from meshwatchd.adapters.tap.filter import PROBE_PORTS
 from meshwatchd.adapters.tap.tap import Seen
 from meshwatchd.model.bisection import KnownFlows, SeriesName
-from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
+from meshwatchd.model.port_map import TAPPED_PORTS, known_flow_ports
 
 FIRST_SSID: Final = 0xC000
 """The daemon numbers its sessions from 1; a node has some hundreds."""
@@ -43,7 +42,7 @@ def read_mark(datagram: Datagram, port: int) -> Mark | None:
         datagram: a UDP datagram.
         port: probe.port.
     """
-    data, ports = datagram.payload, range(port, port + PROBE_PORTS)
+    data, ports = datagram.payload, range(port, port + TAPPED_PORTS)
     if datagram.destination_port in ports and len(data) >= _REQUEST.size:
         sequence, ssid = _REQUEST.unpack_from(data)
         return Mark(is_answer=False, ssid=ssid, sequence=sequence)
@@ -67,7 +66,7 @@ class Sightings:
     """
 
     def __init__(self, port: int, ssid: int) -> None:
-        self._port = port
+        self._port, self._known_ports = port, known_flow_ports(port)
         self._ssid = ssid
         self._own: set[tuple[bool, bool, int]] = set()
         self._known: dict[tuple[int, int, int], int] = {}
@@ -83,8 +82,7 @@ class Sightings:
             return
         datagram = seen.datagram
         asker = datagram.destination_port if mark.is_answer else datagram.source_port
-        first = self._port + KNOWN_FLOWS_OFFSET
-        if first <= asker < first + KNOWN_FLOWS and seen.is_outgoing is not mark.is_answer:
+        if asker in self._known_ports and seen.is_outgoing is not mark.is_answer:
             flow = (asker, mark.ssid, mark.sequence)
             if mark.is_answer:
                 self._known_answered.add(flow)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.mtu import SIZE_PORT_OFFSET, SizePlan
+from meshwatchd.model.mtu import SizePlan
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.port_map import size_source_port
 
 MAX_SEGMENT_PEERS = 8
 """Neighbours that are measured, relays first: devices of one location are alike, and others measure the rest."""
@@ -71,7 +72,7 @@ def _size_plan(number: int, plan: SessionPlan, planner: Planner, may_fragment: b
         source=plan.source,
         destination=plan.destination,
         port=plan.port,
-        source_port=planner.settings.probe.port + SIZE_PORT_OFFSET + may_fragment,
+        source_port=size_source_port(planner.settings.probe.port, may_fragment=may_fragment),
         device=plan.device,
         may_fragment=may_fragment,
     )

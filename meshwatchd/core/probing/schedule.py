@@ -27,8 +27,9 @@ from meshwatchd.core.session.source_ports import FreshPorts, KnownPorts, PortWal
 from meshwatchd.model.events import Coordination
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
+from meshwatchd.model.port_map import known_flow_ports
 from meshwatchd.model.settings import MS, SECOND, Settings
-from meshwatchd.model.source_ports import known_ports, split_ports
+from meshwatchd.model.source_ports import split_ports
 from meshwatchd.model.units import parse_duration
 
 CANARY_WAIT_NS = 500 * MS
@@ -80,7 +81,7 @@ class Schedule:
         self._rng = rng
         regular, burst = split_ports(settings.probe)
         self._walks = PortWalk(regular, node), PortWalk(burst, node)
-        self._known = known_ports(settings.probe)
+        self._known = known_flow_ports(settings.probe.port)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
         self._pushed = 0
         self._turns: list[Turn] = []

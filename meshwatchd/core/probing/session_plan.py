@@ -10,10 +10,11 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.core.probing.intervals import Kind
-from meshwatchd.core.routes.planner import EFFECTIVE_PORT_OFFSET, Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
 from meshwatchd.model.units import parse_duration
@@ -162,7 +163,7 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
                 yield node, Layer.RELAY, path.number, flow, source, destination, port
     for path in planner.paths:
         if path.is_primary:
-            port = planner.settings.probe.port + EFFECTIVE_PORT_OFFSET
+            port = routed_port(planner.settings.probe.port)
             for node in _reached(planner, path):
                 yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, *_ends(planner, node), port
 

@@ -27,9 +27,9 @@ import msgspec
 
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
+from meshwatchd.model.port_map import path_port, reserved_ports
 from meshwatchd.model.prefixes import Claim, judge
-from meshwatchd.model.settings import RESERVED_PORTS, Settings
-from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
+from meshwatchd.model.settings import Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR, Node, Path, Topology
 from meshwatchd.model.units import parse_duration, parse_port_range
 
@@ -41,14 +41,6 @@ OVERRIDE_OFFSET = 60
 PAIR_PRIORITIES = 20
 LANDING_OFFSET = 80
 PROBE_TABLE_OFFSET = MAX_SLOTS
-PATH_PORT_OFFSET = 2
-EFFECTIVE_PORT_OFFSET = 1
-
-
-def port_offset(number: int) -> int:
-    """How far above the probe port a path's reflectors are; none of their ports is one that known flows leave by."""
-    offset = PATH_PORT_OFFSET + number
-    return offset if offset < KNOWN_FLOWS_OFFSET else offset + KNOWN_FLOWS
 
 
 def table_offset(slot: int) -> int:
@@ -174,7 +166,7 @@ class Planner:
 
     def probe_port(self, path: Path) -> int:
         """The UDP port of the path's reflectors, which selects the path at every hop."""
-        return self.settings.probe.port + port_offset(path.number)
+        return path_port(self.settings.probe.port, path.number)
 
     def _has_link(self, path: Path) -> bool:
         return not path.is_primary and self.topology.is_relay(path)
@@ -238,8 +230,8 @@ class Planner:
     def _probing_ports(self) -> tuple[int, int]:
         """Every source port a probe of any node may have, pinned ones included."""
         first, last = parse_port_range(self.settings.probe.source_ports)
-        port = self.settings.probe.port
-        return min(first, port), max(last, port + RESERVED_PORTS)
+        reserved = reserved_ports(self.settings.probe.port)
+        return min(first, reserved.start), max(last, reserved.stop)
 
     def _probe_routes(self, path: Path) -> tuple[Route, ...]:
         """The path's routes to nodes only: probes go from node to node, and pods are left alone by the selectors."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.config.check_numbers import PROBE_BAND_PORTS, check_numbers
-from meshwatchd.core.routes.planner import port_offset
+from meshwatchd.config.check_numbers import check_numbers
 from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
-from meshwatchd.model.source_ports import KNOWN_FLOWS, KNOWN_FLOWS_OFFSET
-from meshwatchd.model.topology import MAX_LOCATIONS, RANKS_PER_PAIR
 
 GOOD = Settings(daemon=DaemonSettings(node="b3"))
 
@@ -23,17 +20,6 @@ def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(pro
     """Fresh sessions go at the pace at which ports become free again, and that is fast enough for each."""
     settings = Settings(daemon=GOOD.daemon, probe=ProbeSettings(profile=profile))
     assert [] == list(check_numbers(settings))
-
-
-def test_the_probe_band_holds_every_path_beside_the_ports_of_known_flows():
-    """Those of six pairs and two general ports lie below; those of as many locations as there may be around them."""
-    assert 2 + 6 * RANKS_PER_PAIR <= KNOWN_FLOWS_OFFSET < KNOWN_FLOWS_OFFSET + KNOWN_FLOWS <= PROBE_BAND_PORTS
-    offsets = [port_offset(number) for number in range(MAX_LOCATIONS * RANKS_PER_PAIR)]
-    known = range(KNOWN_FLOWS_OFFSET, KNOWN_FLOWS_OFFSET + KNOWN_FLOWS)
-    assert len(offsets) == len(set(offsets))
-    assert not set(offsets) & set(known)
-    assert 2 == min(offsets)
-    assert max(offsets) < PROBE_BAND_PORTS
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.settings import MINUTE, RESERVED_PORTS, SECOND, TIMERS, ProbeProfile, ProbeSettings
-from meshwatchd.model.source_ports import BURST_ROUND_NS, KNOWN_FLOWS, ROUND_NS, known_ports, split_ports
+from meshwatchd.model.port_map import reserved_ports
+from meshwatchd.model.settings import MINUTE, SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.source_ports import BURST_ROUND_NS, ROUND_NS, split_ports
 from meshwatchd.model.units import parse_duration
 
 
@@ -18,7 +19,7 @@ def test_bands_hold_every_usable_port_once(source_ports):
     """Reserved ports may lie within the range, beside it, or at its end; a quarter goes to bursts."""
     regular, burst = split_ports(ProbeSettings(source_ports=source_ports))
     first, last = map(int, source_ports.split("-"))
-    reserved = range(ProbeSettings().port, ProbeSettings().port + RESERVED_PORTS)
+    reserved = reserved_ports(ProbeSettings().port)
 
     assert [port for port in range(first, last + 1) if port not in reserved] == _ports(regular) + _ports(burst)
     assert burst.count == (regular.count + burst.count) // 4
@@ -54,11 +55,3 @@ def test_the_default_costs_few_sockets():
 
     assert 15 * MINUTE <= regular.round_ns * 14_551 < 15 * MINUTE + SECOND
     assert 190 < burst.round_ns / 1e6 < 210
-
-
-def test_known_flows_have_ports_of_their_own():
-    """Within the reserved band, above the ports of the paths."""
-    ports = known_ports(ProbeSettings())
-
-    assert (18682, KNOWN_FLOWS) == (ports.start, len(ports))
-    assert ports.stop <= 18618 + RESERVED_PORTS

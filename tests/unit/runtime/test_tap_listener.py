@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from meshwatchd.model.errors import KernelError
+from meshwatchd.model.port_map import TAP_OFFSET
 from meshwatchd.model.settings import AuthSettings
 from meshwatchd.runtime import tap_listener
 from meshwatchd.runtime.tap_listener import KEYS_S, KeyFiles, TapListener, open_taps, read_keys
-from meshwatchd.wire.tap_request import PORT_OFFSET
 from tests.support.lab_mesh import declared_mesh, settings_for
 
 
@@ -55,7 +55,7 @@ def _listener(desk, log: Warnings | None = None) -> tuple[TapListener, int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = settings_for("b1")
-    probe_settings = msgspec.structs.replace(settings.probe, port=port - PORT_OFFSET)
+    probe_settings = msgspec.structs.replace(settings.probe, port=port - TAP_OFFSET)
     settings = msgspec.structs.replace(settings, probe=probe_settings)
     return TapListener(settings, mesh=declared_mesh, log=log or Warnings(), desk=desk), port
 

@@ -14,7 +14,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.layers.vxlan import VXLAN
 
-from meshwatchd.adapters.tap.filter import PROBE_PORTS, SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.model.port_map import TAPPED_PORTS
 
 PORT, VXLAN_PORT = 18618, 8472
 PEER, VTEP, OTHER = "10.244.4.0", "10.2.0.11", "10.244.9.9"
@@ -83,8 +84,8 @@ def test_probes_pass_however_they_are_wrapped(kind, is_ethernet):
 
     assert passes(on_the_wire(wrap(kind, probe())), wanted)
     assert passes(on_the_wire(wrap(kind, probe(PEER, "10.244.6.0", PORT, 40_000))), wanted)
-    assert passes(on_the_wire(wrap(kind, probe(dport=PORT + PROBE_PORTS - 1))), wanted)
-    assert not passes(on_the_wire(wrap(kind, probe(dport=PORT + PROBE_PORTS))), wanted)
+    assert passes(on_the_wire(wrap(kind, probe(dport=PORT + TAPPED_PORTS - 1))), wanted)
+    assert not passes(on_the_wire(wrap(kind, probe(dport=PORT + TAPPED_PORTS))), wanted)
     assert not passes(on_the_wire(wrap(kind, probe(destination=OTHER))), wanted)
     assert not passes(on_the_wire(wrap(kind, IP(src="10.244.6.0", dst=PEER, proto=6) / bytes(20))), wanted)
 
@@ -114,7 +115,7 @@ def test_the_kernel_agrees_with_the_sentence(kind, sport, dport, address):
     if kind in {"plain", "ipip"} and dport in {VXLAN_PORT, 6081}:
         return
     packet = bytes(Ether(**MACS) / wrap(kind, probe("10.244.6.0", address, sport, dport)))
-    in_range = range(PORT, PORT + PROBE_PORTS)
+    in_range = range(PORT, PORT + TAPPED_PORTS)
 
     assert (address != OTHER and (sport in in_range or dport in in_range)) is passes(packet)
 

@@ -44,8 +44,8 @@ def test_each_is_measured_once():
 
 
 def test_source_ports_select_the_path_and_are_nobody_elses():
-    """Within the band that rules select, above the ports of known flows; fragments have one of their own."""
+    """Within the band that rules select, where no reflector listens; fragments have one of their own."""
     plans = _plans("b3")
 
-    assert {(False, 18698), (True, 18699)} == {(plan.may_fragment, plan.source_port) for plan in plans}
+    assert {(False, 19128), (True, 19129)} == {(plan.may_fragment, plan.source_port) for plan in plans}
     assert {Layer.UNDERLAY} == {plan.layer for plan in plans if plan.may_fragment}

@@ -21,8 +21,9 @@ from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
-from meshwatchd.model.settings import MS, RESERVED_PORTS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
-from meshwatchd.model.source_ports import BURST_LEAD, known_ports, split_ports
+from meshwatchd.model.port_map import known_flow_ports, reserved_ports
+from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.source_ports import BURST_LEAD, split_ports
 from tests.support.lab_mesh import planner_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
@@ -188,7 +189,7 @@ def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
                 is_path = session.plan.layer is Layer.RELAY and session.plan.path == 0
                 ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
             session.answered(probe.seq, MS, now)
-    known = set(known_ports(ProbeSettings()))
+    known = set(known_flow_ports(ProbeSettings().port))
     segments = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.layer is not Layer.RELAY}
 
     assert segments
@@ -288,11 +289,11 @@ def test_fresh_probes_use_fresh_ports_and_known_flows_their_own():
     schedule = _schedule()
     session, pinned = _used(schedule, FlowClass.FRESH)[0], _used(schedule)[0]
     ports = [schedule.probe(session, START).source_port for _ in range(1_000)]
-    own = range(Settings().probe.port, Settings().probe.port + RESERVED_PORTS)
+    own = reserved_ports(Settings().probe.port)
 
     assert 1_000 == len(set(ports))
     assert not set(ports) & set(own)
-    assert set(known_ports(Settings().probe)) == {schedule.probe(pinned, START).source_port for _ in range(8)}
+    assert set(known_flow_ports(Settings().probe.port)) == {schedule.probe(pinned, START).source_port for _ in range(8)}
 
 
 def test_all_sessions_of_a_node_leave_by_the_port_of_the_round():

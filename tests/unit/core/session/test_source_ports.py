@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from meshwatchd.core.session.source_ports import FreshPorts, KnownPorts, PortWalk
-from meshwatchd.model.settings import MS, RESERVED_PORTS, SECOND, ProbeSettings
+from meshwatchd.model.port_map import reserved_ports
+from meshwatchd.model.settings import MS, SECOND, ProbeSettings
 from meshwatchd.model.source_ports import PortBand, split_ports
 
 NOW = 5_000 * SECOND
@@ -40,7 +41,7 @@ def test_reserved_ports_never_appear(band):
     ports = [walk.port(index) for index in range(band.count)]
 
     assert band.count == len(set(ports))
-    assert not set(ports) & set(range(port, port + RESERVED_PORTS))
+    assert not set(ports) & set(reserved_ports(port))
 
 
 def test_neighbouring_rounds_lie_far_apart():
