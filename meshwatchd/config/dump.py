@@ -12,21 +12,17 @@ import re
 import sys
 import textwrap
 from collections.abc import Mapping
-from enum import Enum
+from typing import get_args
 
 import msgspec
 import tomli_w
 
+from meshwatchd.config.shape import bare, choices, unshape
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind, MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
 
 _WIDTH = 100
-_CHOICES = {
-    "daemon.log_format": "One of json, console.",
-}
-"""Choices whose names do not explain themselves."""
-
 _HEADER = """\
 Configuration of meshwatchd. Every value below is the default: a file with the mode alone will do, beside the mesh key.
 Check it with `meshwatchd --check`; every complaint names the key and what to write instead.
@@ -43,13 +39,20 @@ and replace them by yours; a standby's public key is what `wg pubkey` makes of i
 
 def dump_effective(settings: Settings) -> str:
     """Every setting in force, as a file that loads to the same settings."""
-    return tomli_w.dumps(_prune(msgspec.to_builtins(settings)))
+    return tomli_w.dumps(_table(settings))
 
 
 def sample() -> str:
     """The commented sample: all defaults, their reasons, and an example of a mesh."""
     parts = [_comment(_HEADER), *(_section(field) for field in msgspec.structs.fields(Settings)), _example()]
     return "\n\n".join(part.rstrip() for part in (*parts[:-1], _canary(), parts[-1])) + "\n"
+
+
+def _table(settings: msgspec.Struct) -> dict[str, object]:
+    """A struct as TOML has it."""
+    table = unshape(settings)
+    assert isinstance(table, dict)
+    return _prune(table)
 
 
 def _prune(table: Mapping[str, object]) -> dict[str, object]:
@@ -66,24 +69,26 @@ def _prune_value(value: object) -> object:
 def _section(section: msgspec.structs.FieldInfo) -> str:
     """One section of the sample: what it is for, then each default under its reason."""
     summary, reasons = _read_docstring(section.type)
-    defaults = msgspec.to_builtins(section.default)
+    defaults = _table(section.default)
     lines = [_comment(summary), f"[{section.name}]"]
     for field in msgspec.structs.fields(section.type):
-        if isinstance(field.default, tuple) and field.type not in (tuple[str, ...], tuple[int, ...]):
+        if isinstance(field.default, tuple) and _is_list_of_tables(field.type):
             continue
         notes = [reasons[field.name]] if field.name in reasons else []
-        notes += _choices(f"{section.name}.{field.name}", field.type)
+        notes += _choices(field.type)
         lines += [_comment(" ".join(notes))] if notes else []
         lines.append(tomli_w.dumps({field.name: defaults[field.name]}).rstrip())
     return "\n".join(lines)
 
 
-def _choices(key: str, kind: object) -> list[str]:
-    if key in _CHOICES:
-        return [_CHOICES[key]]
-    if isinstance(kind, type(Enum)):
-        return [f"One of {', '.join(str(member.value) for member in kind)}."]
-    return []
+def _is_list_of_tables(kind: object) -> bool:
+    element = get_args(bare(kind))[0]
+    return isinstance(element, type) and issubclass(element, msgspec.Struct)
+
+
+def _choices(kind: object) -> list[str]:
+    words = choices(kind)
+    return [f"One of {', '.join(words)}."] if words else []
 
 
 def _read_docstring(kind: type) -> tuple[str, dict[str, str]]:
@@ -106,7 +111,7 @@ def _comment(text: str) -> str:
 
 
 def _example() -> str:
-    mesh = _prune(msgspec.to_builtins(MeshSettings(location=_LOCATIONS, node=_NODES)))
+    mesh = _table(MeshSettings(location=_LOCATIONS, node=_NODES))
     tables = "".join(
         "\n".join([f"[[mesh.{section}]]", tomli_w.dumps(entry), ""])
         for section in ("location", "node")
@@ -120,10 +125,10 @@ def _example() -> str:
 def _canary() -> str:
     """One canary, each key under its reason."""
     summary, reasons = _read_docstring(Canary)
-    values = msgspec.to_builtins(_CANARY)
+    values = _table(_CANARY)
     lines = [_comment(_CANARY_HEADER.format(summary=" ".join(summary.split()))), "", "#[[probe.canary]]"]
     for field in msgspec.structs.fields(Canary):
-        notes = [reasons[field.name], *_choices(f"probe.canary.{field.name}", field.type)]
+        notes = [reasons[field.name], *_choices(field.type)]
         lines += [_comment(" ".join(notes)), f"#{tomli_w.dumps({field.name: values[field.name]}).rstrip()}"]
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import socket
 import tomllib
@@ -10,11 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from meshwatchd.config.check_canaries import check_canaries
-from meshwatchd.config.check_discovery import check_discovery
 from meshwatchd.config.check_mesh import check_mesh
-from meshwatchd.config.check_numbers import check_numbers
-from meshwatchd.config.check_stamp import check_stamp
+from meshwatchd.config.relations import check_relations
 from meshwatchd.config.shape import ShapeError, shape
 from meshwatchd.config.values import Finding
 from meshwatchd.model.decoding import FAILURES
@@ -51,8 +49,7 @@ def load(path: Path) -> Settings:
     except ShapeError as error:
         raise _error(path, error.finding) from error
     settings = _name_node(settings)
-    checks = (check_numbers, check_discovery, check_mesh, check_canaries, check_stamp)
-    finding = next((finding for check in checks for finding in check(settings)), None)
+    finding = next(itertools.chain(check_relations(settings), check_mesh(settings)), None)
     if finding is not None:
         raise _error(path, finding)
     return settings

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import get_args
+from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
 
 from meshwatchd.config.values import Finding
+from meshwatchd.model.setting_types import Duration
 from meshwatchd.model.settings import Settings
+from meshwatchd.model.units import format_duration, parse_duration, render_duration
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -19,6 +21,9 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _WRONG_TYPE = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _WRONG_CHOICE = re.compile(r"Invalid enum value (.*)")
+_OUT_OF_BOUNDS = re.compile(r"Expected `\w+` (?:[<>]=|of length|matching regex) .*", re.DOTALL)
+
+_Path = list[str | int]
 
 _TYPE_WORDS = {
     "str": ("a string", 'put it in quotes: "..."'),
@@ -41,12 +46,57 @@ def shape(document: Mapping[str, object]) -> Settings:
     """Convert a parsed TOML document.
 
     Raises:
-        ShapeError: an unknown key, a wrong type, a missing key, or a value that is none of the choices.
+        ShapeError: an unknown key, a wrong type, a missing key, or a value outside of its choices or bounds.
     """
+
+    def measure(value: object, steps: _Path) -> object:
+        try:
+            return parse_duration(value if isinstance(value, str) else "")
+        except ValueError as error:
+            problem, _, remedy = str(error).partition("; ")
+            if not isinstance(value, str):
+                problem = f"must be a duration, not {value!r}"
+            finding = Finding(key=_render_key(steps, document), problem=problem, remedy=remedy)
+            raise ShapeError(finding) from error
+
     try:
-        return msgspec.convert(document, Settings)
+        return msgspec.convert(_map_durations(document, Settings, measure, []), Settings)
     except msgspec.ValidationError as error:
         raise ShapeError(_explain(str(error), document)) from error
+
+
+def unshape(settings: msgspec.Struct) -> object:
+    """Settings as the document that `shape` takes. None stays, for which TOML has no word."""
+
+    def render(value: object, _steps: _Path) -> object:
+        return format_duration(value) if isinstance(value, int) else value
+
+    return _map_durations(msgspec.to_builtins(settings), type(settings), render, [])
+
+
+def bare(kind: object) -> object:
+    """A setting's type without its bounds."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def choices(kind: object) -> tuple[str, ...]:
+    """What may be written where there are only a few values."""
+    kind = bare(kind)
+    if get_origin(kind) is Literal:
+        return tuple(str(each) for each in get_args(kind))
+    return tuple(str(member.value) for member in kind) if isinstance(kind, type(Enum)) else ()
+
+
+def _map_durations(value: object, kind: object, change: Callable[[object, _Path], object], steps: _Path) -> object:
+    """A document with another form of each duration."""
+    if get_args(Duration)[1] in get_args(kind):
+        return change(value, steps)
+    if isinstance(value, Mapping):
+        kinds = {field.name: field.type for field in _fields(kind)}
+        return {name: _map_durations(each, kinds.get(name), change, [*steps, name]) for name, each in value.items()}
+    if isinstance(value, list | tuple) and (arguments := get_args(bare(kind))):
+        return [_map_durations(each, arguments[0], change, [*steps, index]) for index, each in enumerate(value)]
+    return value
 
 
 def element_key(section: str, index: int, name: object) -> str:
@@ -66,12 +116,14 @@ def _explain(text: str, document: Mapping[str, object]) -> Finding:
     if wrong := _WRONG_TYPE.fullmatch(what):
         return _explain_type(wrong[1], wrong[2], key, _value_at(steps, document))
     if choice := _WRONG_CHOICE.fullmatch(what):
-        choices = ", ".join(_choices(steps))
-        return Finding(key=key, problem=f"{choice[1]} is none of the choices", remedy=f"write one of {choices}")
+        remedy = f"write one of {', '.join(choices(_kind_at(steps)))}"
+        return Finding(key=key, problem=f"{choice[1]} is none of the choices", remedy=remedy)
+    if _OUT_OF_BOUNDS.fullmatch(what):
+        return _explain_bounds(key, _kind_at(steps), _value_at(steps, document))
     return Finding(key=key, problem=what, remedy="see the commented sample meshwatchd.toml")
 
 
-def _explain_unknown(name: str, key: str, steps: list[str | int]) -> Finding:
+def _explain_unknown(name: str, key: str, steps: _Path) -> Finding:
     known = [field.name for field in _fields_at(steps)]
     full = f"{key}.{name}" if key else name
     near = difflib.get_close_matches(name, known, n=1)
@@ -93,12 +145,31 @@ def _explain_type(expected: str, got: str, key: str, value: object) -> Finding:
     return Finding(key=key, problem=f"must be {wanted}, not {found}", remedy=remedy)
 
 
-def _parse_steps(path: str) -> list[str | int]:
+def _explain_bounds(key: str, kind: object, value: object) -> Finding:
+    """A value of the right type outside of its bounds; their reason is the description of the bounds."""
+    metas = [each for each in get_args(kind)[1:] if isinstance(each, msgspec.Meta)]
+    words: dict[str, str] = next((each.extra for each in metas if each.extra), {})
+    if isinstance(value, str) and words:
+        if "\0" in value:
+            return Finding(key=key, problem=f"{value!r} contains a NUL byte", remedy="write it without")
+        return Finding(key=key, problem=f"{value!r} {words['problem']}", remedy=words["remedy"])
+    bounds = metas[-1]
+    why = f" ({bounds.description})" if bounds.description else ""
+    if isinstance(value, list):
+        problem = f"{len(value)} are listed"
+        return Finding(key=key, problem=problem, remedy=f"keep at most {bounds.max_length}{why}")
+    render = render_duration if isinstance(value, str) else str
+    least, most = (render(int(bound)) if bound is not None else "" for bound in (bounds.ge, bounds.le))
+    remedy = f"write {least} to {most}" if most else f"write {least} or more"
+    return Finding(key=key, problem=f"{value!r} is out of range", remedy=f"{remedy}{why}")
+
+
+def _parse_steps(path: str) -> _Path:
     """Split "mesh.node[3].pod_cidr" into its names and indices."""
     return [name or int(index) for name, index in _STEP.findall(path)]
 
 
-def _render_key(steps: list[str | int], document: Mapping[str, object]) -> str:
+def _render_key(steps: _Path, document: Mapping[str, object]) -> str:
     key = ""
     value: object = document
     for step in steps:
@@ -111,7 +182,7 @@ def _render_key(steps: list[str | int], document: Mapping[str, object]) -> str:
     return key
 
 
-def _value_at(steps: list[str | int], document: Mapping[str, object]) -> object:
+def _value_at(steps: _Path, document: Mapping[str, object]) -> object:
     value: object = document
     for step in steps:
         value = _descend(value, step)
@@ -126,12 +197,17 @@ def _descend(value: object, step: str | int) -> object:
     return None
 
 
-def _fields_at(steps: list[str | int]) -> tuple[msgspec.structs.FieldInfo, ...]:
+def _fields_at(steps: _Path) -> tuple[msgspec.structs.FieldInfo, ...]:
     """The fields of the settings struct that a path leads to."""
+    return _fields(_kind_at(steps))
+
+
+def _kind_at(steps: _Path) -> object:
+    """The type that a path leads to, with its bounds."""
     here: object = Settings
     for step in steps:
-        here = get_args(here)[0] if isinstance(step, int) else _field_type(here, step)
-    return _fields(here)
+        here = get_args(bare(here))[0] if isinstance(step, int) else _field_type(here, step)
+    return here
 
 
 def _fields(here: object) -> tuple[msgspec.structs.FieldInfo, ...]:
@@ -140,12 +216,6 @@ def _fields(here: object) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 def _field_type(here: object, name: str) -> object:
     return next((field.type for field in _fields(here) if field.name == name), None)
-
-
-def _choices(steps: list[str | int]) -> tuple[str, ...]:
-    *parents, name = steps
-    kind = next((field.type for field in _fields_at(parents) if field.name == name), None)
-    return tuple(str(member.value) for member in kind) if isinstance(kind, type(Enum)) else ()
 
 
 def _sections() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
+from meshwatchd.model.units import parse_port_range
 
 KEY_BYTES = 32
 """Length of the mesh secret and of every X25519 key."""
@@ -123,22 +123,6 @@ def check_endpoint(key: str, text: str) -> Iterator[Finding]:
         yield from check_name(key, text)
 
 
-def check_duration(key: str, text: str, *, shortest_ns: int, longest_ns: int) -> Iterator[Finding]:
-    """A duration with unit, between two others."""
-    try:
-        duration_ns = parse_duration(text)
-    except ValueError as error:
-        problem, _, remedy = str(error).partition("; ")
-        yield Finding(key=key, problem=problem, remedy=remedy)
-        return
-    if not shortest_ns <= duration_ns <= longest_ns:
-        yield Finding(
-            key=key,
-            problem=f"{text!r} is out of range",
-            remedy=f"write {render_duration(shortest_ns)} to {render_duration(longest_ns)}",
-        )
-
-
 def check_port_range(key: str, text: str) -> Iterator[Finding]:
     """Two UDP ports in rising order, joined by a hyphen."""
     try:
@@ -153,14 +137,6 @@ def check_number(key: str, value: int, *, least: int, most: int, why: str = "") 
     if not least <= value <= most:
         reason = f" ({why})" if why else ""
         yield Finding(key=key, problem=f"{value} is out of range", remedy=f"write {least} to {most}{reason}")
-
-
-def check_directory(key: str, text: str) -> Iterator[Finding]:
-    """An absolute path: a daemon's working directory is nobody's."""
-    if "\0" in text:
-        yield Finding(key=key, problem=f"{text!r} contains a NUL byte", remedy="write a path without it")
-    elif not text.startswith("/"):
-        yield Finding(key=key, problem=f"{text!r} is no absolute path", remedy="start it with /")
 
 
 def check_device(key: str, text: str) -> Iterator[Finding]:

@@ -7,11 +7,15 @@ of each were seen. `bisect.matrix` turns the counts and the state of the kernel'
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.setting_types import Duration
+from meshwatchd.model.units import DAY, MINUTE, SECOND
 
 
 class BisectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,8 +30,8 @@ class BisectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """
 
     on_verdict: bool = True
-    pause: str = "1min"
-    timeout: str = "3s"
+    pause: Annotated[Duration, Meta(ge=SECOND, le=DAY)] = MINUTE
+    timeout: Annotated[Duration, Meta(ge=SECOND, le=30 * SECOND)] = 3 * SECOND
 
 
 class Place(StrEnum):

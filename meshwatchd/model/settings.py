@@ -1,22 +1,30 @@
 """Every setting with its default and the reason for it.
 
-Durations are nanoseconds here and strings with a unit ("50ms", "5min") in the file; `config.load` converts.
+Durations are nanoseconds here and strings with a unit ("50ms", "5min") in the file; `config.load` converts. A bound
+stands in the type of its setting; how settings must fit together stands in `config.relations`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
+from meshwatchd.model import units
 from meshwatchd.model.bisection import BisectSettings
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.port_map import LEAST_PROBE_PORT, MOST_PROBE_PORT, RESERVED_PORTS
+from meshwatchd.model.setting_types import AbsolutePath, Duration, Name, OptionalName, OptionalPath, UdpPort
 from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
+from meshwatchd.model.units import DAY, HOUR
 
-MS = 1_000_000
-SECOND = 1_000 * MS
-MINUTE = 60 * SECOND
+MS, SECOND, MINUTE = units.MS, units.SECOND, units.MINUTE
+
+MOST_ACTIONS_PER_DAY = 10_000
+"""Each is remembered for a day."""
 
 
 class Mode(StrEnum):
@@ -73,10 +81,10 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     node: str = ""
     mode: Mode = Mode.OBSERVE
-    state_dir: str = "/var/lib/meshwatchd"
-    runtime_dir: str = "/run/meshwatchd"
-    log_format: str = "json"
-    journal_mib: int = 0
+    state_dir: AbsolutePath = "/var/lib/meshwatchd"
+    runtime_dir: AbsolutePath = "/run/meshwatchd"
+    log_format: Literal["json", "console"] = "json"
+    journal_mib: Annotated[int, Meta(ge=0, le=1024, description="it lies in memory")] = 0
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,8 +98,8 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         accepted_key_file: what it believes and answers besides, and never signs a probe with; empty for none.
     """
 
-    key_file: str = "/etc/meshwatchd/mesh.key"
-    accepted_key_file: str = ""
+    key_file: AbsolutePath = "/etc/meshwatchd/mesh.key"
+    accepted_key_file: OptionalPath = ""
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,16 +121,16 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             garbage, a discard server (RFC 863) best of all.
         expect: what satisfies. answer takes whatever proves the way there and back, a refused connection (RST)
             included, as the host discovery of port scanners does; service wants the connection.
-        interval: between questions.
+        interval: between questions. Somebody else's service answers: five a second from every node are enough.
     """
 
-    name: str
+    name: Name
     address: str
-    port: int
+    port: UdpPort
     node: NodeName
     kind: CanaryKind = CanaryKind.UDP
     expect: CanaryExpect = CanaryExpect.ANSWER
-    interval: str = "1s"
+    interval: Annotated[Duration, Meta(ge=SECOND // 5, le=MINUTE)] = SECOND
 
 
 class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,11 +150,13 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     profile: ProbeProfile = ProbeProfile.DEFAULT
-    port: int = 18618
+    port: Annotated[
+        int, Meta(ge=LEAST_PROBE_PORT, le=MOST_PROBE_PORT, description=f"{RESERVED_PORTS} ports follow")
+    ] = 18618
     source_ports: str = "10000-29999"
-    flow_memory: str = "15min"
-    packets_per_second: int = 2000
-    canary: tuple[Canary, ...] = ()
+    flow_memory: Annotated[Duration, Meta(ge=SECOND, le=HOUR)] = 15 * MINUTE
+    packets_per_second: Annotated[int, Meta(ge=50, le=1_000_000, description="of all sessions together")] = 2000
+    canary: Annotated[tuple[Canary, ...], Meta(max_length=16, description="one for each node that matters")] = ()
 
 
 class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,10 +169,21 @@ class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         device_prefix: of standby links.
     """
 
-    protocol: int = 117
+    protocol: Annotated[int, Meta(ge=5, le=255, description="one byte, 0 to 4 are taken")] = 117
     table_base: int = 7700
-    priority_base: int = 5400
-    device_prefix: str = "mw"
+    priority_base: Annotated[
+        int, Meta(ge=111, le=31_900, description="behind Cilium's and NetBird's rules, ahead of Kilo's and main")
+    ] = 5400
+    device_prefix: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z][a-z0-9]{0,7}\Z",
+            extra={
+                "problem": "is no prefix for devices",
+                "remedy": "write 1 to 8 lower-case letters and digits, a letter first, such as mw",
+            },
+        ),
+    ] = "mw"
 
 
 class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,14 +193,15 @@ class StandbySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         port: UDP port of the first link, counting up; clear of Kilo (51820), flannel (51821) and Cilium (51871).
         private_key_file: made when it is missing; its public key is in the log.
         mtu: that of the mesh's own WireGuard device, so that nothing changes size on a failover.
-        keepalive: keeps the session and any NAT mapping warm; a cold peer costs a handshake.
+        keepalive: keeps the session and any NAT mapping warm; a cold peer costs a handshake. In whole seconds, as
+            WireGuard counts; a NAT mapping outlives 25 s nearly everywhere.
         implementation: kernel, userspace (wireguard-go), or auto: the kernel's where there is one.
     """
 
-    port: int = 51830
-    private_key_file: str = "/var/lib/meshwatchd/standby.key"
-    mtu: int = 1420
-    keepalive: str = "10s"
+    port: Annotated[int, Meta(ge=1024, le=65_535)] = 51830
+    private_key_file: AbsolutePath = "/var/lib/meshwatchd/standby.key"
+    mtu: Annotated[int, Meta(ge=576, le=65_455, description="bytes inside the tunnel")] = 1420
+    keepalive: Annotated[Duration, Meta(ge=SECOND, le=MINUTE)] = 10 * SECOND
     implementation: LinkImplementation = LinkImplementation.AUTO
 
 
@@ -218,16 +240,16 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             path that avoids what they share is taken without waiting. Fewer than three prove nothing.
     """
 
-    hold_down: str = "30s"
-    jitter_percent: int = 20
-    wait_to_restore: str = "10s"
+    hold_down: Annotated[Duration, Meta(ge=0, le=DAY)] = 30 * SECOND
+    jitter_percent: Annotated[int, Meta(ge=0, le=100)] = 20
+    wait_to_restore: Annotated[Duration, Meta(ge=0, le=HOUR)] = 10 * SECOND
     revertive: bool = True
-    actions_per_minute: int = 6
-    actions_per_day: int = 48
-    half_life: str = "1min"
-    suppress: int = 2000
-    reuse: int = 750
-    storm_locations: int = 3
+    actions_per_minute: Annotated[int, Meta(ge=1, le=60)] = 6
+    actions_per_day: Annotated[int, Meta(ge=1, le=MOST_ACTIONS_PER_DAY)] = 48
+    half_life: Annotated[Duration, Meta(ge=100 * MS, le=HOUR)] = MINUTE
+    suppress: Annotated[int, Meta(ge=1001, le=100_000)] = 2000
+    reuse: Annotated[int, Meta(ge=1)] = 750
+    storm_locations: Annotated[int, Meta(ge=2, le=1000)] = 3
 
 
 class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -247,16 +269,17 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         source_uids: users whose programs are asked where Kilo's and Cilium's agents listen. Root's are in any case; of
             anybody else's a line in the log says that it is not.
         forget: how long a node is kept that says nothing; a dead node is a fault, one that was removed is none.
+            Shorter than a reboot, and a node would be forgotten by each.
     """
 
     enabled: bool = True
-    peers: tuple[str, ...] = ()
-    location: str = ""
-    standbys: int = 1
-    forbid: tuple[str, ...] = ()
+    peers: Annotated[tuple[str, ...], Meta(max_length=64, description="one or two of each location will do")] = ()
+    location: OptionalName = ""
+    standbys: Annotated[int, Meta(ge=0, le=1, description="a pair of locations has 8 paths")] = 1
+    forbid: tuple[Name, ...] = ()
     endpoint: str = ""
-    source_uids: tuple[int, ...] = ()
-    forget: str = "72h"
+    source_uids: tuple[Annotated[int, Meta(ge=0, le=2**32 - 2, description="the highest user number")], ...] = ()
+    forget: Annotated[Duration, Meta(ge=10 * MINUTE, le=365 * DAY)] = 72 * HOUR
 
 
 class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -281,8 +304,8 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     move_fdb: bool = False
     reseed: bool = False
     bounce: bool = False
-    actions_per_minute: int = 12
-    actions_per_day: int = 200
+    actions_per_minute: Annotated[int, Meta(ge=1, le=60)] = 12
+    actions_per_day: Annotated[int, Meta(ge=1, le=MOST_ACTIONS_PER_DAY)] = 200
 
 
 class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -295,7 +318,16 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """
 
     listen: str = ""
-    textfile: str = ""
+    textfile: Annotated[
+        str,
+        Meta(
+            pattern=r"^(/[^\0]*\.prom)?\Z",
+            extra={
+                "problem": "is no absolute path that ends in .prom",
+                "remedy": "node_exporter reads no other files: write /var/lib/node_exporter/textfile/meshwatchd.prom",
+            },
+        ),
+    ] = ""
 
 
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from meshwatchd.model.port_map import reserved_ports
 from meshwatchd.model.settings import MS, TIMERS, ProbeSettings
-from meshwatchd.model.units import parse_duration, parse_port_range
+from meshwatchd.model.units import parse_port_range
 
 BURST_PART = 4
 """One port in so many, the last of the range, belongs to confirm bursts: they must not use up the regular ones."""
@@ -70,7 +70,7 @@ def split_ports(probe: ProbeSettings) -> tuple[PortBand, PortBand]:
     above = range(max(first, reserved.stop), last + 1)
     count = len(below) + len(above)
     cut = count - count // BURST_PART
-    memory_ns = parse_duration(probe.flow_memory)
+    memory_ns = probe.flow_memory
     positions = range(count)
     shortest_ns = min(ROUND_NS, TIMERS[probe.profile].interval_ns)
     return (

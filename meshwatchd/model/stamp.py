@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from meshwatchd.model.setting_types import OptionalPath
+
+MAX_PREFIXES = 64
+"""Each is up to 13 instructions of a socket filter, which has room for 4 096."""
+
+MAX_PACKETS_PER_SECOND = 10_000
+"""About half of one core, which the probes of the mesh need more."""
 
 
 class StampMode(StrEnum):
@@ -28,12 +38,14 @@ class StampSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         packets_per_second: answers in all; what comes beyond gets none.
     """
 
-    listen: int = 0
+    listen: Annotated[int, Meta(ge=0, le=65_535, description="0 switches it off")] = 0
     mode: StampMode = StampMode.OPEN
-    key_file: str = ""
-    allow: tuple[str, ...] = ()
+    key_file: OptionalPath = ""
+    allow: Annotated[
+        tuple[str, ...], Meta(max_length=MAX_PREFIXES, description="join them to larger prefixes where they touch")
+    ] = ()
     stateful: bool = True
-    packets_per_second: int = 1_000
+    packets_per_second: Annotated[int, Meta(ge=1, le=MAX_PACKETS_PER_SECOND)] = 1_000
 
 
 class StampRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

@@ -1,14 +1,20 @@
-"""Durations as people write them."""
+"""Durations and port ranges as people write them."""
 
 from __future__ import annotations
 
 import re
 
-_UNITS_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
+MS = 1_000_000
+SECOND = 1_000 * MS
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_UNITS_NS = {"us": 1_000, "ms": MS, "s": SECOND, "min": MINUTE, "h": HOUR}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h)", re.ASCII)
 _PORT_RANGE = re.compile(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", re.ASCII)
 
-LONGEST_NS = 100 * 365 * 24 * _UNITS_NS["h"]
+LONGEST_NS = 100 * 365 * DAY
 """A hundred years: added to any clock it is still a number of 64 bits."""
 
 
@@ -27,14 +33,17 @@ def parse_duration(text: str) -> int:
     return round(duration_ns)
 
 
+def format_duration(duration_ns: int) -> str:
+    """The string that `parse_duration` turns into these nanoseconds, in the largest unit that is a whole number."""
+    for unit, size_ns in reversed(_UNITS_NS.items()):
+        if duration_ns and duration_ns % size_ns == 0:
+            return f"{duration_ns // size_ns}{unit}"
+    return f"{duration_ns / 1_000}us" if duration_ns else "0s"
+
+
 def render_duration(duration_ns: int) -> str:
     """Turn nanoseconds into the largest unit that keeps the number readable, as "1.5 s"."""
-    for unit, size_ns in (
-        ("h", 3_600_000_000_000),
-        ("min", 60_000_000_000),
-        ("s", 1_000_000_000),
-        ("ms", 1_000_000),
-    ):
+    for unit, size_ns in reversed(_UNITS_NS.items()):
         if duration_ns >= size_ns:
             return f"{duration_ns / size_ns:.3g} {unit}"
     return f"{duration_ns / 1_000:.3g} us"

@@ -26,7 +26,7 @@ from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import PathBisected
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
-from meshwatchd.model.units import parse_duration
+from meshwatchd.model.units import format_duration
 from meshwatchd.runtime.sinks import Warns
 
 MODULE: Final = "meshwatchd.bisect"
@@ -76,7 +76,7 @@ class Bisections:
         self._spawn, self._mesh, self._tell, self._log, self._clock, self._rest = spawn, mesh, tell, log, clock, rest
         self._node = settings.daemon.node
         self._is_wanted = settings.bisect.on_verdict
-        self._pause_ns = parse_duration(settings.bisect.pause)
+        self._pause_ns = settings.bisect.pause
         self._next_ns = 0
         self._wish: _Wish | None = None
         self._wished = asyncio.Event()
@@ -156,10 +156,10 @@ def make_spawn(config: Path, settings: BisectSettings) -> Spawn:
     """What runs the process on a configuration file, within the time limit of `[bisect]`."""
 
     async def spawn(peer: str, mesh: bytes) -> bytes:
-        options = ("--config", str(config), "--timeout", settings.timeout, "--mesh-stdin", "--", peer)
+        options = ("--config", str(config), "--timeout", format_duration(settings.timeout), "--mesh-stdin", "--", peer)
         return await run_process((sys.executable, "-P", "-m", MODULE, *options), mesh, limit_s=limit_s, what=peer)
 
-    limit_s = parse_duration(settings.timeout) / SECOND + SPARE_S
+    limit_s = settings.timeout / SECOND + SPARE_S
     return spawn
 
 

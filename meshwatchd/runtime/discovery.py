@@ -1,7 +1,7 @@
 """Finding out which mesh this is, in the agent: sources, hellos, roster and cache tied together.
 
     snapshots, files, agents --runtime.own_view--> own view --> own hello --------> port --> peers
-    port --wire.hello, core.acquaintance--> believed hellos --> core.roster --> mesh --> Snapshot.mesh --> engine
+    port --wire.hello, core.membership--> believed hellos --> core.roster --> mesh --> Snapshot.mesh --> engine
 
 Everything is decided in `core`; here it is when to ask, whom to send to, and what becomes of the answer.
 """
@@ -488,8 +488,7 @@ class Discovery:
         self._pairs.advance(moment.monotonic_ns)
 
     def _save_if_due(self) -> None:
-        now = self._clocks.monotonic_ns()
-        age_ns = now - self._saved_ns
+        age_ns = (now := self._clocks.monotonic_ns()) - self._saved_ns
         if age_ns < SAVE_GAP_NS or not (self._is_unsaved or age_ns >= SAVE_ANYWAY_NS):
             return
         self._is_unsaved, self._saved_ns = False, now

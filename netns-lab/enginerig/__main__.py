@@ -23,6 +23,7 @@ from meshwatchd.adapters.process import go_realtime, lock_memory, raise_file_lim
 from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import (
+    MINUTE,
     TIMERS,
     DaemonSettings,
     MeshSettings,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from meshwatchd.runtime.agent_link import AgentLink
 
 
-FLOW_MEMORY = "4min"
+FLOW_MEMORY = 4 * MINUTE
 """So long every port of the default range can rest at 20 ms; a longer memory makes the product probe more slowly."""
 
 

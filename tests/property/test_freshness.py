@@ -13,8 +13,7 @@ from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, NodeName
-from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings, Settings
-from meshwatchd.model.units import parse_duration
+from meshwatchd.model.settings import MINUTE, MS, SECOND, ProbeProfile, ProbeSettings, Settings
 from tests.support.lab_mesh import planner_of
 
 START = 100_000 * SECOND
@@ -90,7 +89,7 @@ def test_through_a_quarter_of_an_hour_and_more_no_flow_comes_twice(profile):
 
     assert node.sent > 15_000
     assert node.shortest_ns is not None, "the walk has gone round"
-    assert node.shortest_ns >= parse_duration("15min")
+    assert node.shortest_ns >= 15 * MINUTE
 
 
 STEPS = st.lists(
@@ -114,7 +113,7 @@ STEPS = st.lists(
 )
 def test_whatever_happens_no_flow_comes_twice(steps, profile, name, seed):
     """A minute of memory and few ports, so that the walk goes round several times within a story."""
-    probe = ProbeSettings(profile=profile, flow_memory="1min", source_ports="20000-23999")
+    probe = ProbeSettings(profile=profile, flow_memory=MINUTE, source_ports="20000-23999")
     node = Node(name, probe, seed)
     for step, size in [*steps, *steps]:
         if step == "live":

@@ -17,7 +17,7 @@ from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
-POLICY = PolicySettings(hold_down="1s", wait_to_restore="500ms", actions_per_minute=6)
+POLICY = PolicySettings(hold_down=SECOND, wait_to_restore=500 * MS, actions_per_minute=6)
 
 LONG_ENOUGH_NS = 150 * SECOND
 """For the longest hold-down that the worst of these stories earns, and for a spent budget to be granted anew."""

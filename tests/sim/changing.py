@@ -192,7 +192,7 @@ class ChangingWorld(World):
         self.names = tuple(sorted(self.addresses))
         self.loops = []
         self.leaders: dict[str, str] = {location.name: location.leader for location in everybody.location}
-        policy = PolicySettings(hold_down="5s", wait_to_restore="2s")
+        policy = PolicySettings(hold_down=5 * SECOND, wait_to_restore=2 * SECOND)
         self.settings = {
             name: Settings(daemon=DaemonSettings(node=name, mode=mode), policy=policy, mtu=MtuSettings(enabled=False))
             for name in self.addresses

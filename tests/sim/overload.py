@@ -16,7 +16,7 @@ from enginerig.engine import RigEngine
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.load import AnswersDropped, LoadMeasured
-from meshwatchd.model.settings import MS, SECOND, DaemonSettings, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import MINUTE, MS, SECOND, DaemonSettings, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.runtime.lateness import Lateness, stopped_ns
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Machine:
         )
         settings = Settings(
             daemon=DaemonSettings(node="a1"),
-            probe=ProbeSettings(profile=ProbeProfile.DEFAULT, flow_memory="4min"),
+            probe=ProbeSettings(profile=ProbeProfile.DEFAULT, flow_memory=4 * MINUTE),
         )
         self.now = BEGIN_NS
         self.told = Told()

@@ -24,8 +24,8 @@ PAIR = (Shape(1, 0), Shape(1, 0))
 LONE = (Shape(1, 0), Shape(0, 0))
 MEMBER = (Shape(0, 1), Shape(1, 0))
 
-QUICK = PolicySettings(hold_down="100ms", wait_to_restore="50ms", half_life="100ms", actions_per_minute=20)
-STEADY = PolicySettings(hold_down="500ms", wait_to_restore="200ms", half_life="1s")
+QUICK = PolicySettings(hold_down=100 * MS, wait_to_restore=50 * MS, half_life=100 * MS, actions_per_minute=20)
+STEADY = PolicySettings(hold_down=500 * MS, wait_to_restore=200 * MS, half_life=SECOND)
 MISER = msgspec.structs.replace(QUICK, actions_per_minute=2)
 
 

@@ -12,7 +12,7 @@ from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 OTHER = {"a1": "b1", "b1": "a1"}
 FAULTS = {
     "overlay-new-flows": faults.overlay_new_flows,

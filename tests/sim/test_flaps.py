@@ -57,7 +57,7 @@ def test_a_leader_that_flaps_each_second_moves_traffic_once(maker):
 @pytest.mark.timeout(300)
 def test_a_flap_with_the_period_of_the_hold_down_converges():
     """The leader breaks a second after each failback, for ever: each time takes twice as long."""
-    policy = PolicySettings(hold_down="2s", wait_to_restore="1s", half_life="200ms", actions_per_minute=60)
+    policy = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND, half_life=200 * MS, actions_per_minute=60)
     world = _world(seed=5, policy=policy, is_wan=True)
     fault = faults.overlay_black_hole("b1")
     gaps: list[int] = []
@@ -79,7 +79,7 @@ def test_a_flap_with_the_period_of_the_hold_down_converges():
 @pytest.mark.timeout(120)
 def test_a_spent_budget_of_a_day_ends_all_moving():
     """A line that breaks twice an hour for a whole day is one for people."""
-    policy = PolicySettings(hold_down="300ms", wait_to_restore="200ms", half_life="200ms", actions_per_day=4)
+    policy = PolicySettings(hold_down=300 * MS, wait_to_restore=200 * MS, half_life=200 * MS, actions_per_day=4)
     world = _world(seed=7, policy=policy, is_wan=True)
     began = world.now
     fault = faults.overlay_black_hole("b1")

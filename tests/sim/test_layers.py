@@ -11,7 +11,7 @@ from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.support.lab_mesh import NAMES, with_canaries, with_ip6, with_ipip
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 WEB = Canary(name="web", address="10.244.3.9", port=80, node=NodeName("a3"))
 
 

@@ -12,7 +12,7 @@ from tests.sim.properties import is_home, is_ready
 from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
 
-IMPATIENT = PolicySettings(hold_down="1s", wait_to_restore="500ms", half_life="200ms")
+IMPATIENT = PolicySettings(hold_down=SECOND, wait_to_restore=500 * MS, half_life=200 * MS)
 
 
 def _world(*shapes: Shape, seed: int = 3, engines: tuple[str, ...] = (), policy: PolicySettings = IMPATIENT) -> World:
@@ -84,7 +84,7 @@ def test_with_two_standbys_the_second_takes_over_from_the_first():
 @pytest.mark.timeout(300)
 def test_the_primary_that_recovers_while_the_standby_dies_is_taken_at_once():
     """No hold-down for a path in use that is dead."""
-    policy = PolicySettings(hold_down="60s", wait_to_restore="10s", half_life="200ms")
+    policy = PolicySettings(hold_down=60 * SECOND, wait_to_restore=10 * SECOND, half_life=200 * MS)
     world = _world(Shape(1, 1), Shape(1, 1), policy=policy)
     world.faults.append(faults.overlay_black_hole("b1"))
     assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=2 * SECOND), world.story()

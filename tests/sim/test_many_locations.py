@@ -35,7 +35,7 @@ from tests.support.bounds import busiest, most_probes, most_regular
 
 BUDGET_PER_SECOND = 1_000
 LOOK_NS = 50 * MS
-IMPATIENT = PolicySettings(hold_down="1s", wait_to_restore="500ms")
+IMPATIENT = PolicySettings(hold_down=SECOND, wait_to_restore=500 * MS)
 """Home soon after: every second of a large world is dear."""
 
 

@@ -12,7 +12,7 @@ from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 
 
 def _on_standby(*, seed: int = 3) -> World:
@@ -178,7 +178,9 @@ def test_a_dead_relay_on_standby_is_left():
 
 def test_a_flapping_leader_is_trusted_less_each_time():
     """Broken for a second, well for two, again and again: the hold-down grows, moves stay within the budget."""
-    world = healthy_world(seed=11, policy=PolicySettings(hold_down="1s", wait_to_restore="500ms", half_life="2s"))
+    world = healthy_world(
+        seed=11, policy=PolicySettings(hold_down=SECOND, wait_to_restore=500 * MS, half_life=2 * SECOND)
+    )
     began = world.now
     for _ in range(6):
         world.faults.append(faults.overlay_black_hole("b1"))

@@ -13,7 +13,7 @@ from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 
 
 def _ask(verb, **words):

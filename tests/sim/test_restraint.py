@@ -13,7 +13,7 @@ from tests.sim.parts import Delivery, Reply
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 OLD_ENOUGH_NS = 9 * SECOND
 """With the two seconds it takes to be healthy: past the grace in which a missing standby is not reported."""
 

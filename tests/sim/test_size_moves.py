@@ -11,7 +11,7 @@ from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 
-IMPATIENT = PolicySettings(hold_down="2s", wait_to_restore="1s")
+IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 
 
 def _moving(settings: Settings) -> Settings:

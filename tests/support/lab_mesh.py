@@ -17,7 +17,7 @@ import msgspec
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.settings import Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.settings import SECOND, Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import OVERLAY_MESH
@@ -69,7 +69,7 @@ def settings_for(name: str, *, mode: Mode = Mode.ENFORCE, policy: PolicySettings
     return Settings(
         daemon=DaemonSettings(node=name, mode=mode),
         mesh=declared_mesh(),
-        policy=policy or PolicySettings(hold_down="5s", wait_to_restore="2s"),
+        policy=policy or PolicySettings(hold_down=5 * SECOND, wait_to_restore=2 * SECOND),
     )
 
 

@@ -14,7 +14,6 @@ from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.settings import CanaryKind
-from meshwatchd.model.units import parse_duration
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""
@@ -156,7 +155,7 @@ def _lost_since(bulk: Session) -> int:
     The history would tell exactly, and forgets how it began.
     """
     assert bulk.plan.canary is not None, "canaries in bulk are canaries"
-    return bulk.last_heard + parse_duration(bulk.plan.canary.interval)
+    return bulk.last_heard + bulk.plan.canary.interval
 
 
 def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:

@@ -17,7 +17,6 @@ from collections import deque
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import PairRecord, PathPenalty
 from meshwatchd.model.settings import MINUTE, PolicySettings
-from meshwatchd.model.units import parse_duration
 
 MAX_DOUBLINGS = 5
 """Hold-down stops growing at 32 times its setting: 16 minutes with the default of 30 s."""
@@ -45,8 +44,8 @@ class Damper:
     """Remembers what one pair of locations did, so that a flapping path is used less and less readily."""
 
     def __init__(self, settings: PolicySettings) -> None:
-        self._hold_down_ns = parse_duration(settings.hold_down)
-        self._half_life_ns = parse_duration(settings.half_life)
+        self._hold_down_ns = settings.hold_down
+        self._half_life_ns = settings.half_life
         self._suppress, self._reuse = settings.suppress, settings.reuse
         self._jitter_share = settings.jitter_percent / 100
         self._minute_budget, self._day_budget = settings.actions_per_minute, settings.actions_per_day

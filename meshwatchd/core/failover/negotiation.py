@@ -24,7 +24,6 @@ from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, Pro
 from meshwatchd.model.policy_state import OrderKind
 from meshwatchd.model.settings import MINUTE, SECOND
 from meshwatchd.model.topology import Path
-from meshwatchd.model.units import parse_duration
 
 ORDER_PAUSE_NS = MINUTE
 """An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
@@ -50,7 +49,7 @@ class Agreement:
         self._decide = decide
         self._answered_nonce = 0
         self._refused_at = -MINUTE
-        self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+        self._wait_to_restore_ns = context.settings.policy.wait_to_restore
 
     def propose(self, target: Path, reason: Reason, now: int) -> Iterator[Output]:
         """Ask the other relay to move."""

@@ -32,7 +32,6 @@ from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.topology import Path, PathKey
-from meshwatchd.model.units import parse_duration
 
 REVIEW_NS = 100 * MS
 """While nothing happens, look at everything this often."""
@@ -84,7 +83,7 @@ class Conductor:
         self._reviewed_at = now
         self._diagnosed_at = -DIAGNOSIS_GAP_NS
         self._diagnosed_down = 0
-        self._wait_to_restore_ns = parse_duration(context.settings.policy.wait_to_restore)
+        self._wait_to_restore_ns = context.settings.policy.wait_to_restore
         self.parting: Parting | None = None
         self._lingering: tuple[str, ...] = ()
         self._lingers_until = 0

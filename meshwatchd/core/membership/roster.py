@@ -20,7 +20,6 @@ from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
-from meshwatchd.model.units import parse_duration
 
 SILENT_NS = 3 * KNOWN_NS + 5 * SECOND
 """Three hellos in a row are lost by no accident."""
@@ -94,7 +93,7 @@ class Roster:
     ) -> None:
         self._settings = settings
         self._node = NodeName(settings.daemon.node)
-        self.forget_ns = parse_duration(settings.discovery.forget)
+        self.forget_ns = settings.discovery.forget
         pinned = settings.discovery.location or next(
             (node.location for node in settings.mesh.node if node.name == self._node), ""
         )

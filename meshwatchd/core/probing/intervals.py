@@ -23,7 +23,6 @@ from typing import NamedTuple
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.settings import SECOND, TIMERS, ProbeSettings
 from meshwatchd.model.source_ports import split_ports
-from meshwatchd.model.units import parse_duration
 
 OUTER_PORTS = 28_232
 """Outer source ports of VXLAN: 32768 to 60999, the default of ip_local_port_range (udp_flow_src_port)."""
@@ -108,7 +107,7 @@ class Rates:
         self._budget = probe.packets_per_second
         round_ns = split_ports(probe)[0].round_ns
         self._fresh_ns = max(self.timers.interval_ns, round_ns + round_ns // PORT_SLACK)
-        flows_per_second = -math.log(1 - REMEMBERED) * OUTER_PORTS * SECOND / parse_duration(probe.flow_memory)
+        flows_per_second = -math.log(1 - REMEMBERED) * OUTER_PORTS * SECOND / probe.flow_memory
         self._flow_gap_ns = int(SECOND / (RELAY_SHARE * flows_per_second))
 
     def plan(self, demand: Sequence[tuple[Kind, int]], used: frozenset[int]) -> list[Rate]:

@@ -30,7 +30,6 @@ from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.model.port_map import known_flow_ports
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.source_ports import split_ports
-from meshwatchd.model.units import parse_duration
 
 CANARY_WAIT_NS = 500 * MS
 """A service may take its time; its answer is no measure of the network's delay."""
@@ -379,7 +378,7 @@ class Schedule:
 
     def _estimator(self, plan: SessionPlan) -> DelayEstimator:
         if plan.canary is not None:
-            return DelayEstimator(min(CANARY_WAIT_NS, parse_duration(plan.canary.interval)))
+            return DelayEstimator(min(CANARY_WAIT_NS, plan.canary.interval))
         return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
 
     def _ask(self, turn: Turn, now: int, probes: list[SendProbe]) -> None:

@@ -17,7 +17,6 @@ from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
-from meshwatchd.model.units import parse_duration
 
 NO_PATH = 0xFFFF
 """Path number of sessions that belong to no path."""
@@ -119,7 +118,7 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         is_relay,
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
-        interval_ns=parse_duration(plan.canary.interval) if plan.canary and plan.layer is Layer.POD else 0,
+        interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,
     )
 
 

@@ -29,9 +29,9 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
 from meshwatchd.model.port_map import path_port, reserved_ports
 from meshwatchd.model.prefixes import Claim, judge
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR, Node, Path, Topology
-from meshwatchd.model.units import parse_duration, parse_port_range
+from meshwatchd.model.units import parse_port_range
 
 MAX_SLOTS = 40
 DELIVERY_SLOT = 99
@@ -193,7 +193,7 @@ class Planner:
             peer_public_key=peer.standby_public_key or "",
             endpoint=f"{peer.standby_endpoint}:{port}" if peer.standby_endpoint else None,
             allowed_ips=tuple(prefix for node in self.topology.mesh.members(remote) for prefix in self._led[node.name]),
-            keepalive_s=max(1, parse_duration(self.settings.standby.keepalive) // 1_000_000_000),
+            keepalive_s=self.settings.standby.keepalive // SECOND,
         )
 
     def _delivery_routes(self) -> tuple[Route, ...]:

@@ -137,7 +137,11 @@ def test_an_unknown_key_gets_a_hint(spoil, good, bad, line):
     ("good", "bad", "line"),
     [
         ("18618", '"18618"', "probe.port: must be a whole number, not '18618'; write it without quotes or decimal"),
-        ('"30s"', "30", 'policy.hold_down: must be a string, not 30; put it in quotes: "..."'),
+        (
+            '"30s"',
+            "30",
+            "policy.hold_down: must be a duration, not 30; write a number and a unit (us, ms, s, min, h),",
+        ),
         ('hold_down = "30s"', "revertive = 1", "policy.revertive: must be true or false, not 1; write true or"),
         ('standbys = ["b2"]', 'standbys = "b2"', "mesh.location[1] (cloud).standbys: must be a list, not 'b2'"),
         ('["b2"]', '["b2", 3]', "mesh.location[1] (cloud).standbys[1]: must be a string, not 3; put it in quotes"),

@@ -18,7 +18,6 @@ from meshwatchd.config import values
         (values.check_endpoint, "198.51.100.21"),
         (values.check_endpoint, "vpn.example.net"),
         (values.check_port_range, "10000-29999"),
-        (values.check_directory, "/run/meshwatchd"),
         (values.check_device, "flannel.1"),
         (values.check_public_key, base64.b64encode(bytes(32)).decode()),
     ],
@@ -41,8 +40,6 @@ def test_a_good_value_passes(check, text):
         (values.check_prefix, "10.1.2.0/33", "write address/length, as in 10.244.4.0/24"),
         (values.check_endpoint, "vpn.example.net:1", "write 'vpn.example.net'; the port follows from standby.port"),
         (values.check_port_range, "1-70000", "write first-last, as in 10000-29999"),
-        (values.check_directory, "run", "start it with /"),
-        (values.check_directory, "/run\0", "write a path without it"),
         (values.check_device, "much-too-long-name", "write 1 to 15 characters without space, slash or colon"),
     ],
 )
@@ -50,12 +47,6 @@ def test_a_bad_value_gets_its_remedy(check, text, remedy):
     """One finding each, under the key that was given."""
     (finding,) = check("some.key", text)
     assert ("some.key", remedy) == (finding.key, finding.remedy)
-
-
-def test_a_duration_out_of_range_names_the_range():
-    """In the units in which durations are written."""
-    (finding,) = values.check_duration("k", "90s", shortest_ns=0, longest_ns=60_000_000_000)
-    assert ("'90s' is out of range", "write 0 us to 1 min") == (finding.problem, finding.remedy)
 
 
 def test_a_number_out_of_range_tells_why():

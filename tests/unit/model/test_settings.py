@@ -6,7 +6,6 @@ import pytest
 
 from meshwatchd.model.settings import TIMERS, Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import split_ports
-from meshwatchd.model.units import parse_duration
 
 
 def test_a_daemon_without_a_word_from_its_operator_only_observes():
@@ -26,7 +25,7 @@ def test_a_port_outlives_the_flow_memory_before_it_comes_again(profile):
     probe = ProbeSettings(profile=profile)
     regular, _ = split_ports(probe)
 
-    assert parse_duration(probe.flow_memory) < regular.count * regular.round_ns
+    assert probe.flow_memory < regular.count * regular.round_ns
     assert regular.round_ns < TIMERS[profile].watch_ns
 
 
@@ -35,6 +34,6 @@ def test_policy_defaults_are_durations():
     policy = Settings().policy
 
     assert (30_000_000_000, 10_000_000_000) == (
-        parse_duration(policy.hold_down),
-        parse_duration(policy.wait_to_restore),
+        policy.hold_down,
+        policy.wait_to_restore,
     )

@@ -7,7 +7,6 @@ import pytest
 from meshwatchd.model.port_map import reserved_ports
 from meshwatchd.model.settings import MINUTE, SECOND, TIMERS, ProbeProfile, ProbeSettings
 from meshwatchd.model.source_ports import BURST_ROUND_NS, ROUND_NS, split_ports
-from meshwatchd.model.units import parse_duration
 
 
 def _ports(band):
@@ -26,18 +25,18 @@ def test_bands_hold_every_usable_port_once(source_ports):
 
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
-@pytest.mark.parametrize("flow_memory", ["1min", "5min", "15min", "60min"])
+@pytest.mark.parametrize("flow_memory", [MINUTE, 5 * MINUTE, 15 * MINUTE, 60 * MINUTE])
 def test_a_port_comes_again_when_it_is_forgotten(profile, flow_memory):
     """Even for who was ahead of the clock by all it may be, on either side of a restart."""
     probe = ProbeSettings(profile=profile, flow_memory=flow_memory)
     for band in split_ports(probe):
-        assert (band.count - 2 * band.lead - 1) * band.round_ns >= parse_duration(flow_memory)
+        assert (band.count - 2 * band.lead - 1) * band.round_ns >= flow_memory
 
 
 def test_with_a_short_memory_rounds_follow_the_profile():
     """There is no need for more sockets than a session at full rate asks for."""
-    regular, burst = split_ports(ProbeSettings(flow_memory="1min"))
-    fast, _ = split_ports(ProbeSettings(flow_memory="1min", profile=ProbeProfile.FAST))
+    regular, burst = split_ports(ProbeSettings(flow_memory=MINUTE))
+    fast, _ = split_ports(ProbeSettings(flow_memory=MINUTE, profile=ProbeProfile.FAST))
 
     assert (ROUND_NS, BURST_ROUND_NS) == (regular.round_ns, burst.round_ns)
     assert TIMERS[ProbeProfile.FAST].interval_ns == fast.round_ns

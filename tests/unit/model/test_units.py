@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
+from meshwatchd.model.units import HOUR, format_duration, parse_duration, parse_port_range, render_duration
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,13 @@ def test_anything_else_is_no_port_range(text):
     """Port 0 asks the kernel to choose, which is what a fresh flow must not do."""
     with pytest.raises(ValueError, match="write first-last"):
         parse_port_range(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ns"),
+    [("0s", 0), ("7us", 7_000), ("0.5us", 500), ("1500ms", 1_500_000_000), ("90s", 90_000_000_000), ("72h", 72 * HOUR)],
+)
+def test_a_written_duration_is_read_as_the_same(text, duration_ns):
+    """In the largest unit that needs no fraction."""
+    assert text == format_duration(duration_ns)
+    assert duration_ns == parse_duration(text)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.settings import AuthSettings, DaemonSettings, MeshSettings, Mode, ProbeSettings, Settings
+from meshwatchd.model.settings import MINUTE, AuthSettings, DaemonSettings, MeshSettings, Mode, ProbeSettings, Settings
 from meshwatchd.model.topology import Location, Node
 from meshwatchd.runtime.boot import (
     Boot,
@@ -91,7 +91,7 @@ def test_same_settings_need_no_restart():
 def test_each_setting_that_differs_is_named():
     """As the operator wrote it in the file."""
     changed = msgspec.structs.replace(
-        SETTINGS, probe=ProbeSettings(port=20_000, flow_memory="1min"), mesh=MeshSettings(location=())
+        SETTINGS, probe=ProbeSettings(port=20_000, flow_memory=MINUTE), mesh=MeshSettings(location=())
     )
 
     expected = ("probe.port", "probe.flow_memory", "mesh.location", "mesh.node")

@@ -9,12 +9,12 @@ from meshwatchd.core.diagnosis.advisory_probes import NEVER_ANSWERED
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
-from meshwatchd.model.settings import SECOND, Canary, CanaryKind, Settings
+from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind, Settings
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for, with_canaries, with_ip6
 
 WEB = Canary(name="web", address="10.244.3.9", port=53, node=NodeName("a3"))
-SLOW = Canary(name="slow", address="10.244.2.9", port=53, node=NodeName("a2"), interval="5s")
+SLOW = Canary(name="slow", address="10.244.2.9", port=53, node=NodeName("a2"), interval=5 * SECOND)
 
 
 def _ready(name: str, settings: Settings) -> Bench:
@@ -194,7 +194,7 @@ def test_a_relay_that_loses_full_segments_is_not_taken_for_the_first_node_behind
     """The others there are asked less often, and the relay's own pod gets all it is sent."""
     paced = [
         msgspec.structs.replace(each, interval=interval)
-        for each, interval in zip(BULK, ("1s", "500ms", "2s"), strict=True)
+        for each, interval in zip(BULK, (SECOND, 500 * MS, 2 * SECOND), strict=True)
     ]
     bench = _ready("b3", with_canaries(settings_for("b3"), *paced))
     bench.run(6 * SECOND)

@@ -14,7 +14,7 @@ from meshwatchd.core.session.session import Session
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import VerdictChanged
-from meshwatchd.model.settings import SECOND, Canary, CanaryKind
+from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind
 from tests.support.bench import Bench
 from tests.support.lab_mesh import direct_settings, direct_snapshot, with_canaries
 
@@ -78,7 +78,7 @@ def test_full_segments_that_get_nowhere_are_lost_at_this_node(lost):
     assert {"n1" if len(lost) > 1 else "n2"} == {culprit for culprit in _culprits(bench).values() if culprit}
 
 
-def _paced(*intervals: str) -> tuple[Canary, ...]:
+def _paced(*intervals: int) -> tuple[Canary, ...]:
     return tuple(msgspec.structs.replace(each, interval=text) for each, text in zip(BULK, intervals, strict=True))
 
 
@@ -93,7 +93,7 @@ def _told(bench):
 @pytest.mark.parametrize(("lost", "culprit"), [(("n2",), "n2"), (("n2", "n3"), "n1")])
 def test_nobody_is_named_before_all_have_been_asked_since_full_segments_are_lost(lost, culprit):
     """The one that is asked more often is found first, and was named alone while the others had yet to be asked."""
-    bench = _bench(*_paced("500ms", "2s"))
+    bench = _bench(*_paced(500 * MS, 2 * SECOND))
     bench.silent = _in_bulk(*lost)
     bench.run(40 * SECOND)
 
@@ -102,7 +102,7 @@ def test_nobody_is_named_before_all_have_been_asked_since_full_segments_are_lost
 
 def test_what_was_carried_before_the_loss_began_is_no_witness():
     """One canary is all but condemned, and goes down two questions after; another had answered often since its last."""
-    bench = _bench(*_paced("2s", "500ms"))
+    bench = _bench(*_paced(2 * SECOND, 500 * MS))
     (session,) = (s for s in bench.engine.state.schedule.sessions if _in_bulk("n2")(s.plan))
     bench.silent = _in_bulk("n2")
     while session.lost < 14:
@@ -120,7 +120,7 @@ def test_what_was_carried_before_the_loss_began_is_no_witness():
 
 def test_whoever_is_asked_seldom_is_not_blamed_when_all_is_well_again():
     """The others get full segments already: it looks like the last one that does not."""
-    bench = _bench(*_paced("500ms", "4s"))
+    bench = _bench(*_paced(500 * MS, 4 * SECOND))
     bench.silent = _in_bulk("n2", "n3")
     while len(bench.said(VerdictChanged)) < 2:
         bench.run(SECOND)

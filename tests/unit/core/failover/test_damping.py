@@ -9,7 +9,9 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MINUTE, SECOND, PolicySettings
 
 NOW = 1_000 * SECOND
-POLICY = PolicySettings(hold_down="30s", jitter_percent=0, actions_per_minute=3, actions_per_day=5, half_life="1min")
+POLICY = PolicySettings(
+    hold_down=30 * SECOND, jitter_percent=0, actions_per_minute=3, actions_per_day=5, half_life=MINUTE
+)
 HOME, OTHER = (NodeName("b1"), NodeName("a1")), (NodeName("b2"), NodeName("a1"))
 
 
@@ -51,7 +53,7 @@ def test_a_fault_with_the_period_of_the_hold_down_meets_a_longer_one_each_time()
 
 def test_a_random_share_spreads_failbacks():
     """Up to the setting's percentage; drawn once for each failover."""
-    damper = Damper(PolicySettings(hold_down="30s", jitter_percent=20))
+    damper = Damper(PolicySettings(hold_down=30 * SECOND, jitter_percent=20))
     damper.record(NOW, is_failover=True, dice=0.5)
 
     assert 33 * SECOND == damper.hold_down_ns(NOW)
@@ -109,11 +111,11 @@ def test_the_budgets_of_a_minute_and_of_a_day_are_kept():
 
 def test_a_restart_forgets_nothing():
     """Neither level nor jitter, budget, penalty or suppression."""
-    before = Damper(PolicySettings(hold_down="30s", actions_per_minute=3))
+    before = Damper(PolicySettings(hold_down=30 * SECOND, actions_per_minute=3))
     for at in (0, 1, 2):
         before.record(NOW + at, is_failover=True, dice=0.7)
         before.flapped(HOME, NOW + at)
-    after = Damper(PolicySettings(hold_down="30s", actions_per_minute=3))
+    after = Damper(PolicySettings(hold_down=30 * SECOND, actions_per_minute=3))
     after.restore(before.export("cloud", NOW + 5, is_pinned=True), NOW + SECOND)
 
     later = NOW + 2 * SECOND

@@ -346,7 +346,7 @@ def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
 
 def _away():
     """A relay with traffic on path 1, to whom the primary path has long been clean; nothing moves by itself."""
-    bench = ready("b2", settings=settings_for("b2", policy=PolicySettings(revertive=False, wait_to_restore="2s")))
+    bench = ready("b2", settings=settings_for("b2", policy=PolicySettings(revertive=False, wait_to_restore=2 * SECOND)))
     bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
     return bench
 

@@ -17,7 +17,7 @@ from tests.support.lab_mesh import topology_of
 
 PATHS = topology_of("a2").local_paths()
 NOW = 1_000 * SECOND
-POLICY = PolicySettings(hold_down="30s", jitter_percent=0, wait_to_restore="10s", actions_per_minute=3)
+POLICY = PolicySettings(hold_down=30 * SECOND, jitter_percent=0, wait_to_restore=10 * SECOND, actions_per_minute=3)
 
 
 def _group(*, good_since=1, down_since=0, suspect_since=0, verified=True):

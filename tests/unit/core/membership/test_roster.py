@@ -153,7 +153,7 @@ def test_the_restart_transient_of_the_agent_changes_nothing():
 
 def test_a_dead_node_stays_until_it_is_forgotten():
     """A dead node is a fault; one that is silent for three days was removed."""
-    roster = _started("a1", forget="10min")
+    roster = _started("a1", forget=10 * MINUTE)
     _advance(roster, 0, 9 * MINUTE)
     assert 6 == len(roster.mesh.node)
 

@@ -32,11 +32,11 @@ def _interval_ns(kind, probe=None, *, count=1):
     return rate.interval_ns
 
 
-@pytest.mark.parametrize("flow_memory", ["4min", "15min", "1h"])
+@pytest.mark.parametrize("flow_memory", [4 * MINUTE, 15 * MINUTE, 60 * MINUTE])
 def test_fresh_probes_of_the_path_in_use_leave_half_of_the_outer_flows_unknown(flow_memory):
     """Three nodes here and there cross an overlay leg with six sessions; they are given 80 % of what is bearable."""
     interval_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=600), ProbeSettings(flow_memory=flow_memory))
-    memory_s = {"4min": 240, "15min": 900, "1h": 3600}[flow_memory]
+    memory_s = flow_memory // SECOND
     per_second = 600 * SECOND / interval_ns
 
     assert math.isclose(0.8 * math.log(2) * OUTER_PORTS / memory_s, per_second, rel_tol=0.001)

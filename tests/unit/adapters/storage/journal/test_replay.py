@@ -18,7 +18,7 @@ from tests.sim.healthy import healthy_world
 
 def test_every_node_of_a_world_decides_the_same_once_more(tmp_path):
     """A fault, the agreement of two relays, verification, failback; a new segment in the middle of it."""
-    world = healthy_world(seed=5, policy=PolicySettings(hold_down="1s", wait_to_restore="500ms"))
+    world = healthy_world(seed=5, policy=PolicySettings(hold_down=SECOND, wait_to_restore=500 * MS))
     for name, node in world.nodes.items():
         world.journals[name] = Journal(tmp_path / name, 1 << 20, Counter())
         world.journals[name].begin(node.engine, world.now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.config.check_numbers import check_numbers
+from meshwatchd.config.relations import check_relations
 from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
 
 GOOD = Settings(daemon=DaemonSettings(node="b3"))
@@ -12,14 +12,14 @@ GOOD = Settings(daemon=DaemonSettings(node="b3"))
 
 def test_the_defaults_are_accepted():
     """A default that needs a remedy would be a joke."""
-    assert [] == list(check_numbers(GOOD))
+    assert [] == list(check_relations(GOOD))
 
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(profile):
     """Fresh sessions go at the pace at which ports become free again, and that is fast enough for each."""
     settings = Settings(daemon=GOOD.daemon, probe=ProbeSettings(profile=profile))
-    assert [] == list(check_numbers(settings))
+    assert [] == list(check_relations(settings))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_default_ports_last_longer_than_the_flow_memory_in_every_profile(pro
         ("51830", "51870", "standby.port: 51870 to 51876 contain 51871, the WireGuard of Cilium; choose ports"),
         ("51830", "18610", "standby.port: 18610 to 18616 overlap the probe ports 18616 to 19129; keep them apart"),
         ("51830", "18700", "standby.port: 18700 to 18706 overlap the probe ports 18616 to 19129; keep them apart"),
-        ("port = 51830", "mtu = 100", "standby.mtu: 100 is out of range; write 576 to 65455"),
+        ("port = 51830", "mtu = 100", "standby.mtu: 100 is out of range; write 576 to 65455 (bytes inside the tunnel)"),
         ("protocol = 117", "protocol = 3", "kernel.protocol: 3 is out of range; write 5 to 255"),
         ("protocol = 117", "protocol = 12", "kernel.protocol: 12 marks the routes of BIRD; choose a number nobody"),
         ("protocol = 117", "table_base = 1100", "kernel.table_base: tables 1100 to 1199 contain 1107 of Kilo"),
@@ -116,18 +116,18 @@ def test_ports_that_repeat_within_flow_memory_are_refused_with_the_arithmetic(sp
 def test_a_runtime_directory_has_room_for_the_sockets_name():
     """The kernel takes 107 bytes of it, and a daemon without its socket could not be asked."""
     fits, too_long = (Settings(daemon=DaemonSettings(node="b3", runtime_dir="/" + "x" * size)) for size in (93, 94))
-    assert [] == list(check_numbers(fits))
-    (finding,) = check_numbers(too_long)
+    assert [] == list(check_relations(fits))
+    (finding,) = check_relations(too_long)
     assert ("daemon.runtime_dir", "write at most 94 bytes") == (finding.key, finding.remedy)
 
 
 def test_enforcing_without_a_mesh_is_refused_where_none_may_be_found():
     """Somebody who asked for protection must not believe to have it."""
     enforcing = DaemonSettings(node="b3", mode=Mode.ENFORCE)
-    finding = next(check_numbers(Settings(daemon=enforcing, discovery=DiscoverySettings(enabled=False))))
+    finding = next(check_relations(Settings(daemon=enforcing, discovery=DiscoverySettings(enabled=False))))
     assert ("daemon.mode", '"enforce" needs a mesh, and none is declared') == (finding.key, finding.problem)
 
 
 def test_enforcing_a_mesh_that_is_to_be_found_is_accepted():
     """The mesh key and the mode are all an operator has to write."""
-    assert [] == list(check_numbers(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))
+    assert [] == list(check_relations(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))

@@ -1,4 +1,4 @@
-"""Whether the numbers of a configuration fit together and stay clear of everybody else's.
+"""How the settings must fit together, and what a type cannot say of one of them; the declared mesh has `check_mesh`.
 
 Ports, tables and priorities are bands, not single numbers: each path, link or pair of locations takes one.
 The map of what others use on a Kubernetes node is from their sources (Kilo, Cilium, Tailscale, NetBird).
@@ -6,39 +6,37 @@ The map of what others use on a Kubernetes node is from their sources (Kilo, Cil
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import math
 import re
 from collections.abc import Iterator
 
-from meshwatchd.config.check_metrics import check_metrics
+from meshwatchd.config.check_mesh import is_whole
+from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
     Finding,
+    check_address,
+    check_address6,
     check_device,
-    check_directory,
-    check_duration,
+    check_endpoint,
     check_name,
     check_number,
     check_port_range,
 )
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
-from meshwatchd.model.port_map import LEAST_PROBE_PORT, MOST_PROBE_PORT, RESERVED_PORTS, mesh_ports
-from meshwatchd.model.settings import MINUTE, SECOND, TIMERS, Mode, PolicySettings, Settings
+from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
+from meshwatchd.model.settings import SECOND, TIMERS, Canary, CanaryExpect, CanaryKind, Mode, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
+from meshwatchd.model.stamp import StampMode
 from meshwatchd.model.topology import COUNTED_LOCATIONS, LINKS_PER_PAIR, MAX_LOCATIONS, pair_number
-from meshwatchd.model.units import parse_duration, parse_port_range, render_duration
+from meshwatchd.model.units import parse_port_range, render_duration
 
 BURST_MOST_NS = SECOND
 """In long doubt a session is given a burst probe a second at least."""
 
 MOST_RUNTIME_DIR_BYTES = 107 - len("/control.sock")
 """sun_path has 108 bytes with its closing NUL (linux/un.h)."""
-
-MOST_JOURNAL_MIB = 1024
-"""It lies in memory."""
-
-MOST_ACTIONS = 10_000
-"""Each is remembered for a day."""
 
 BAND = 100
 """Priorities we take, from the base on."""
@@ -84,37 +82,31 @@ FOREIGN_PROTOCOLS = {
     192: "EIGRP",
 }
 """linux/rtnetlink.h and iproute2's rt_protos; 0 to 4 are the kernel's and the administrator's."""
+_LARGEST = {4: 8, 6: 19}
+"""Shortest prefix length of each IP version: nobody's own network is larger than 10.0.0.0/8 or a registry's /19."""
 
-_PREFIX = re.compile(r"[a-z][a-z0-9]{0,7}")
 
-
-def check_numbers(settings: Settings) -> Iterator[Finding]:
+def check_relations(settings: Settings) -> Iterator[Finding]:
     """Everything outside [mesh], the most basic first."""
     yield from _check_daemon(settings)
-    yield from _check_durations(settings)
+    yield from _check_keys(settings)
+    yield from _check_policy(settings)
+    yield from _check_metrics(settings)
     yield from _check_kernel(settings)
     yield from _check_ports(settings)
     yield from _check_flow_memory(settings)
+    yield from _check_discovery(settings)
+    yield from _check_canaries(settings)
+    yield from _check_stamp(settings)
 
 
 def _check_daemon(settings: Settings) -> Iterator[Finding]:
     yield from check_name("daemon.node", settings.daemon.node)
-    yield from check_directory("daemon.state_dir", settings.daemon.state_dir)
-    yield from check_directory("daemon.runtime_dir", settings.daemon.runtime_dir)
     if len(settings.daemon.runtime_dir.encode()) > MOST_RUNTIME_DIR_BYTES:
         yield Finding(
             key="daemon.runtime_dir",
             problem="is too long for a socket to be in it",
             remedy=f"write at most {MOST_RUNTIME_DIR_BYTES} bytes",
-        )
-    yield from check_number("daemon.journal_mib", settings.daemon.journal_mib, least=0, most=MOST_JOURNAL_MIB)
-    yield from _check_keys(settings)
-    yield from check_directory("standby.private_key_file", settings.standby.private_key_file)
-    if settings.daemon.log_format not in {"json", "console"}:
-        yield Finding(
-            key="daemon.log_format",
-            problem=f"{settings.daemon.log_format!r} is none of the choices",
-            remedy="write one of json, console",
         )
     if settings.daemon.mode is not Mode.OBSERVE and not settings.mesh.location and not settings.discovery.enabled:
         yield Finding(
@@ -126,9 +118,6 @@ def _check_daemon(settings: Settings) -> Iterator[Finding]:
 
 def _check_keys(settings: Settings) -> Iterator[Finding]:
     auth = settings.auth
-    yield from check_directory("auth.key_file", auth.key_file)
-    if auth.accepted_key_file:
-        yield from check_directory("auth.accepted_key_file", auth.accepted_key_file)
     if auth.accepted_key_file == auth.key_file:
         yield Finding(
             key="auth.accepted_key_file",
@@ -137,38 +126,32 @@ def _check_keys(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _check_durations(settings: Settings) -> Iterator[Finding]:
-    probe, standby, policy = settings.probe, settings.standby, settings.policy
-    yield from check_number(
-        "probe.packets_per_second", probe.packets_per_second, least=50, most=1_000_000, why="of all sessions together"
-    )
-    yield from check_duration("probe.flow_memory", probe.flow_memory, shortest_ns=SECOND, longest_ns=60 * MINUTE)
-    # WireGuard counts keepalives in whole seconds; a NAT mapping outlives 25 s nearly everywhere.
-    yield from check_duration("standby.keepalive", standby.keepalive, shortest_ns=SECOND, longest_ns=MINUTE)
-    yield from check_duration("policy.hold_down", policy.hold_down, shortest_ns=0, longest_ns=24 * 60 * MINUTE)
-    yield from check_duration("policy.wait_to_restore", policy.wait_to_restore, shortest_ns=0, longest_ns=60 * MINUTE)
-    yield from check_duration("bisect.pause", settings.bisect.pause, shortest_ns=SECOND, longest_ns=24 * 60 * MINUTE)
-    yield from check_duration("bisect.timeout", settings.bisect.timeout, shortest_ns=SECOND, longest_ns=MINUTE // 2)
-    yield from _check_policy(policy)
-    yield from check_metrics(settings.metrics)
-    repair = settings.repair
-    yield from check_number("repair.actions_per_minute", repair.actions_per_minute, least=1, most=60)
-    yield from check_number("repair.actions_per_day", repair.actions_per_day, least=1, most=10_000)
-
-
-def _check_policy(policy: PolicySettings) -> Iterator[Finding]:
-    yield from check_number("policy.actions_per_minute", policy.actions_per_minute, least=1, most=60)
-    yield from check_number("policy.actions_per_day", policy.actions_per_day, least=1, most=MOST_ACTIONS)
-    yield from check_number("policy.jitter_percent", policy.jitter_percent, least=0, most=100)
-    yield from check_duration("policy.half_life", policy.half_life, shortest_ns=SECOND // 10, longest_ns=60 * MINUTE)
-    yield from check_number("policy.suppress", policy.suppress, least=1001, most=100_000)
+def _check_policy(settings: Settings) -> Iterator[Finding]:
+    policy = settings.policy
     yield from check_number("policy.reuse", policy.reuse, least=1, most=policy.suppress - 1)
-    yield from check_number("policy.storm_locations", policy.storm_locations, least=2, most=1000)
+
+
+def _check_metrics(settings: Settings) -> Iterator[Finding]:
+    listen = settings.metrics.listen
+    if listen and not _is_address(listen):
+        yield Finding(
+            key="metrics.listen",
+            problem=f"{listen!r} is no address and port",
+            remedy='write listen = "127.0.0.1:9469", or "[::1]:9469"',
+        )
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return port.isdigit() and 0 < int(port) < 65536
 
 
 def _check_kernel(settings: Settings) -> Iterator[Finding]:
     kernel, mesh = settings.kernel, settings.mesh
-    yield from check_number("kernel.protocol", kernel.protocol, least=5, most=255, why="one byte, 0 to 4 are taken")
     if owner := FOREIGN_PROTOCOLS.get(kernel.protocol):
         yield Finding(
             key="kernel.protocol",
@@ -178,12 +161,6 @@ def _check_kernel(settings: Settings) -> Iterator[Finding]:
     is_large = len(mesh.location) > COUNTED_LOCATIONS
     yield from _check_tables(kernel.table_base, TABLES if is_large else FIRST_TABLES)
     yield from _check_priorities(kernel.priority_base)
-    if not _PREFIX.fullmatch(kernel.device_prefix):
-        yield Finding(
-            key="kernel.device_prefix",
-            problem=f"{kernel.device_prefix!r} is no prefix for devices",
-            remedy="write 1 to 8 lower-case letters and digits, a letter first, such as mw",
-        )
     devices = [("mesh.wireguard_device", mesh.wireguard_device), ("mesh.overlay_device", mesh.overlay_device)]
     if mesh.ipip_device:
         devices.append(("mesh.ipip_device", mesh.ipip_device))
@@ -210,14 +187,6 @@ def _check_tables(base: int, count: int) -> Iterator[Finding]:
 
 
 def _check_priorities(base: int) -> Iterator[Finding]:
-    """Behind Cilium's local rule (100) and NetBird's (105, 110), ahead of Kilo's and main (32766)."""
-    yield from check_number(
-        "kernel.priority_base",
-        base,
-        least=111,
-        most=32_000 - BAND,
-        why="behind Cilium's and NetBird's rules, ahead of Kilo's and main",
-    )
     if base <= 5270 and base + BAND > 5210:
         yield Finding(
             key="kernel.priority_base",
@@ -229,11 +198,8 @@ def _check_priorities(base: int) -> Iterator[Finding]:
 def _check_ports(settings: Settings) -> Iterator[Finding]:
     probe, standby = settings.probe, settings.standby
     count = _link_count(settings)
-    why = f"{RESERVED_PORTS} ports follow"
-    yield from check_number("probe.port", probe.port, least=LEAST_PROBE_PORT, most=MOST_PROBE_PORT, why=why)
     yield from check_number("standby.port", standby.port, least=1024, most=65_536 - count, why=f"{count} ports follow")
-    yield from check_number("standby.mtu", standby.mtu, least=576, most=65_455, why="bytes inside the tunnel")
-    probes, links = mesh_ports(probe.port), link_ports(settings)
+    probes, links = mesh_ports(probe.port), _link_ports(settings)
     for key, ports in (("probe.port", probes), ("standby.port", links)):
         taken = next((port for port in sorted(FOREIGN_PORTS) if port in ports), None)
         if taken is not None:
@@ -255,7 +221,7 @@ def _free_port(count: int) -> int:
     return 51_830 if count <= 51_871 - 51_830 else 52_000
 
 
-def link_ports(settings: Settings) -> range:
+def _link_ports(settings: Settings) -> range:
     """The UDP ports of standby links."""
     return range(settings.standby.port, settings.standby.port + _link_count(settings))
 
@@ -274,7 +240,7 @@ def _check_flow_memory(settings: Settings) -> Iterator[Finding]:
     first, _ = parse_port_range(probe.source_ports)
     if first < 1024:
         yield Finding(key="probe.source_ports", problem=f"{first} is privileged", remedy="start at 1024 or above")
-    memory_ns = parse_duration(probe.flow_memory)
+    memory_ns = probe.flow_memory
     slowest_ns = TIMERS[probe.profile].watch_ns
     for name, band, most_ns in zip(("regular", "burst"), split_ports(probe), (slowest_ns, BURST_MOST_NS), strict=True):
         if band.is_wide_enough and band.round_ns <= most_ns:
@@ -292,3 +258,109 @@ def _check_flow_memory(settings: Settings) -> Iterator[Finding]:
             remedy=f"make the range {width} ports wide, or shorten probe.flow_memory",
         )
         return
+
+
+def _check_discovery(settings: Settings) -> Iterator[Finding]:
+    discovery = settings.discovery
+    for index, text in enumerate(discovery.peers):
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            yield Finding(
+                key=f"discovery.peers[{index}]",
+                problem=f"{text!r} is no address",
+                remedy="write IPv4 or IPv6 without port, as in 10.2.0.11",
+            )
+    if settings.daemon.node in discovery.forbid:
+        yield Finding(
+            key="discovery.forbid",
+            problem=f"{settings.daemon.node} is this node itself",
+            remedy="take it out, or stop the daemon here",
+        )
+    if discovery.endpoint:
+        yield from check_endpoint("discovery.endpoint", discovery.endpoint)
+
+
+def _check_canaries(settings: Settings) -> Iterator[Finding]:
+    canaries = settings.probe.canary
+    names = [canary.name for canary in canaries]
+    nodes = [node.name for node in settings.mesh.node]
+    for index, canary in enumerate(canaries):
+        key = element_key("probe.canary", index, canary.name)
+        if canary.name in names[:index]:
+            first = f"probe.canary[{names.index(canary.name)}]"
+            yield Finding(key=f"{key}.name", problem=f"{first} has the same name", remedy="give each its own")
+        yield from _check_canary(key, canary)
+        if canary.node not in nodes and is_whole(settings):
+            yield Finding(
+                key=f"{key}.node",
+                problem=f"{canary.node!r} is no node of the mesh",
+                remedy=f"write the node the pod runs on, one of {', '.join(nodes) or 'those under [[mesh.node]]'}",
+            )
+
+
+def _check_canary(key: str, canary: Canary) -> Iterator[Finding]:
+    check = check_address6 if ":" in canary.address else check_address
+    yield from check(f"{key}.address", canary.address)
+    if canary.kind is CanaryKind.UDP and canary.expect is CanaryExpect.SERVICE:
+        yield Finding(
+            key=f"{key}.expect",
+            problem='"service" means a connection, and UDP has none',
+            remedy='write expect = "answer", or kind = "tcp"',
+        )
+
+
+def _check_stamp(settings: Settings) -> Iterator[Finding]:
+    """A reflector that is switched off is checked as well."""
+    stamp = settings.stamp
+    for index, text in enumerate(stamp.allow):
+        yield from _check_allowed(f"stamp.allow[{index}]", text)
+    if not stamp.listen:
+        return
+    yield from _check_stamp_port(settings)
+    if not stamp.allow:
+        yield Finding(
+            key="stamp.allow",
+            problem="is empty, so nobody would be answered",
+            remedy='list the prefixes of the senders, as in allow = ["198.51.100.7/32"], or write listen = 0',
+        )
+    if stamp.mode is StampMode.AUTHENTICATED and not stamp.key_file:
+        yield Finding(
+            key="stamp.key_file",
+            problem='is empty, and mode is "authenticated"',
+            remedy='name the file with the key shared with the senders, or write mode = "open"',
+        )
+
+
+def _check_allowed(key: str, text: str) -> Iterator[Finding]:
+    try:
+        loose = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        loose = None
+    if loose is None or "/" not in text or "%" in text:
+        yield Finding(
+            key=key,
+            problem=f"{text!r} is no prefix",
+            remedy="write address/length, as in 198.51.100.7/32 or 2001:db8:7::/64",
+        )
+    elif loose.prefixlen < _LARGEST[loose.version]:
+        yield Finding(
+            key=key,
+            problem=f"{text} would answer half the world",
+            remedy=f"write prefixes of your own, with a length of {_LARGEST[loose.version]} or more",
+        )
+    elif str(loose) != text:
+        yield Finding(key=key, problem=f"{text} is not how a prefix is written", remedy=f"write {loose}")
+
+
+def _check_stamp_port(settings: Settings) -> Iterator[Finding]:
+    port = settings.stamp.listen
+    owner = FOREIGN_PORTS.get(port)
+    if port in mesh_ports(settings.probe.port):
+        owner = "probes (probe.port)"
+    elif port in _link_ports(settings):
+        owner = "standby links (standby.port)"
+    if owner:
+        yield Finding(
+            key="stamp.listen", problem=f"{port} is the port of {owner}", remedy="choose another, such as 862"
+        )
