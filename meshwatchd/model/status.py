@@ -76,6 +76,7 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         penalty: 1000 for each time it was condemned, halving with `policy.half_life`.
         is_suppressed: it has flapped too much to be come back to.
+        is_next: traffic would move here if the path in use broke.
     """
 
     number: int
@@ -86,6 +87,7 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_local_relay: bool
     penalty: int = 0
     is_suppressed: bool = False
+    is_next: bool = False
 
 
 class PairStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.adapters.control.explain import explain
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.settings import SECOND, PolicySettings, Settings
@@ -60,6 +61,18 @@ def test_a_broken_path_is_left_for_a_standby_of_full_size():
     world.faults.append(faults.overlay_black_hole("b1"))
 
     assert world.run_until(lambda: world.are_on(3), limit_ns=2 * SECOND), world.story()
+
+
+def test_explain_foretells_the_path_that_is_taken():
+    """Its rank is not the lowest of those that answer: rank 1 loses large packets, which the policy knows."""
+    world = _measured()
+    world.faults.append(faults.size_limit("tunnel", "a1", 1300, to="b2"))
+    world.run(6 * SECOND)
+    (explanation,) = explain(world.nodes["a3"].engine.status(world.now, {}), ())
+    assert "if the path in use broke, traffic would move to path b1-a2" in explanation.next
+    world.faults.append(faults.tunnel_blocked("a1", "b1"))
+
+    assert world.run_until(lambda: world.are_on(2), limit_ns=2 * SECOND), world.story()
 
 
 def test_a_broken_path_is_left_for_a_small_standby_where_there_is_no_other():

@@ -32,7 +32,7 @@ def verdict(fault: FaultCode, *, culprit: str = "", because: tuple[str, ...] = (
     )
 
 
-def path(rank: int, state: str, *, active: int) -> PathStatus:
+def path(rank: int, state: str, *, active: int, following: int | None = None) -> PathStatus:
     """A path between cloud and onprem."""
     one, other = RELAYS[rank]
     return PathStatus(
@@ -42,6 +42,7 @@ def path(rank: int, state: str, *, active: int) -> PathStatus:
         state=state,
         is_active=rank == active,
         is_local_relay=False,
+        is_next=rank == following,
     )
 
 
@@ -74,8 +75,17 @@ SESSIONS = (
 )
 
 
-def status(found: Verdict, *, states: str = "good good good good", active: int = 0, redundancy: str = "full") -> Status:
-    """A status with one pair of locations; `states` are those of the paths by rank."""
+def status(
+    found: Verdict,
+    *,
+    states: str = "good good good good",
+    active: int = 0,
+    redundancy: str = "full",
+    following: int | None = None,
+) -> Status:
+    """A status with one pair of locations; `states` are those of the paths by rank, the first good standby is next."""
+    good = (rank for rank, state in enumerate(states.split()) if rank and state == "good" and rank != active)
+    following = next(good, None) if following is None else following
     pair = PairStatus(
         pair=0,
         location="cloud",
@@ -84,7 +94,7 @@ def status(found: Verdict, *, states: str = "good good good good", active: int =
         generation=active,
         verdict=found,
         redundancy=redundancy,
-        paths=tuple(path(rank, state, active=active) for rank, state in enumerate(states.split())),
+        paths=tuple(path(rank, state, active=active, following=following) for rank, state in enumerate(states.split())),
     )
     return Status(
         at_ns=REPORTED_NS,

@@ -202,15 +202,6 @@ def name_relays(relays: Iterable[object]) -> str:
     return "-".join(str(relay) for relay in relays)
 
 
-def best_standby(pair: PairStatus, drained: Collection[str] = ()) -> PathStatus | None:
-    """The path that traffic would move to: the lowest good rank among those not in use.
-
-    What flaps, and before that what a drained node relays, is taken only where nothing else answers (core.policy).
-    """
-    good = [path for path in pair.paths if path.state == "good" and not path.is_active and path.rank > 0]
-    return min(good, key=lambda path: (_is_drained(path, drained), path.is_suppressed, path.rank), default=None)
-
-
 def _is_drained(path: PathStatus, drained: Collection[str]) -> bool:
     return any(relay in drained for relay in path.relays)
 
@@ -224,7 +215,7 @@ def _foretell(status: Status, pair: PairStatus) -> Iterator[str]:
     if pause is not None:
         why = f" ({pause.reason})" if pause.reason else ""
         yield f"paused{f' by {pause.name}' if pause.name else ''}{why}: nothing moves by itself, whatever breaks"
-    standby = best_standby(pair, drained)
+    standby = next((path for path in pair.paths if path.is_next), None)
     if standby is None:
         yield _last_resort(pair)
         return
@@ -278,7 +269,8 @@ def _escape(status: Status, pair: PairStatus, standby: PathStatus) -> str:
 
 def _rehearsal(pair: PairStatus, standby: PathStatus) -> str:
     """The command that shows a move; a node that does not relay the path has none to show."""
-    command = f"`meshwatchctl failover {pair.remote_location} --rank {standby.rank} --dry-run`"
+    verb, rank = ("failover", f" --rank {standby.rank}") if standby.rank else ("failback", "")
+    command = f"`meshwatchctl {verb} {pair.remote_location}{rank} --dry-run`"
     if standby.is_local_relay:
         return f"{command} shows the operations on this node"
     return f"{command} on {' or '.join(standby.relays)} shows the operations there"

@@ -154,6 +154,7 @@ type Rate (
 
 # One path between two locations. States: good, suspect, down, unknown, unwatched (nobody probes it from here).
 # penalty: 1000 for each time it was condemned, halving with policy.half_life; is_suppressed: not come back to for it.
+# is_next: traffic would move here if the path in use broke.
 type Path (
   number: int,
   rank: int,
@@ -162,7 +163,8 @@ type Path (
   is_active: bool,
   is_local_relay: bool,
   penalty: int,
-  is_suppressed: bool
+  is_suppressed: bool,
+  is_next: bool
 )
 
 # What is broken, where, and why we say so.

@@ -10,7 +10,7 @@ from meshwatchd.core.failover.confirm_burst import Suspicion
 from meshwatchd.core.failover.negotiation import Agreement
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
-from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide
+from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide, next_path
 from meshwatchd.core.failover.state_machine import Intent, MoveState
 from meshwatchd.core.failover.switchover import HOMEWARD, Execution
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
@@ -430,6 +430,10 @@ class Conductor:
         if undoing is not None:
             return undoing
         return Stay() if self._is_content(now) else decide(self._situation(now), self.context.damper, now)
+
+    def next_path(self, now: int) -> Path | None:
+        """Where traffic would move if the path in use broke at this instant."""
+        return next_path(self._situation(now))
 
     def _is_content(self, now: int) -> bool:
         """Whether traffic is at home and nothing speaks for a move: what `decide` comes to then, for much less.

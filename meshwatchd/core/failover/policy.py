@@ -96,6 +96,11 @@ def decide(situation: Situation, damper: Damper, now: int) -> Decision:
     return _return_home(situation, damper, now)
 
 
+def next_path(situation: Situation) -> Path | None:
+    """Where traffic would move if the path in use broke at this instant; None where no other path is good."""
+    return min(_usable(situation), key=lambda path: _drawbacks(situation, path), default=None)
+
+
 def is_restored(primary: Group, wait_ns: int, now: int) -> bool:
     """Whether the own path has been clean for the given time."""
     return primary.is_good and now - primary.good_since >= wait_ns

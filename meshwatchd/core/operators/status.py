@@ -94,6 +94,7 @@ def _role(state: EngineState) -> str:
 def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
     assert state.topology is not None, "conductors exist only with a topology"
     watch, active = conductor.watch, conductor.mover.active
+    following = conductor.next_path(now)
     states = [_state(watch.group(path)) for path in watch.paths]
     watched = [each for each in zip(watch.paths, states, strict=True) if each[1] != UNWATCHED]
     standbys = [state for path, state in watched if not path.is_between_leaders]
@@ -117,6 +118,7 @@ def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
                 is_local_relay=state.node in path.relays,
                 penalty=int(conductor.context.damper.penalty(path.relays, now)),
                 is_suppressed=conductor.context.damper.is_suppressed(path.relays, now),
+                is_next=path is following,
             )
             for path, each in zip(watch.paths, states, strict=True)
         ),

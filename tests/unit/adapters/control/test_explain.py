@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.adapters.control.explain import best_standby, explain
+from meshwatchd.adapters.control.explain import explain
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import Order, OrderKind
@@ -155,7 +155,8 @@ def test_drained_nodes_are_avoided_and_not_come_back_to():
     """As the policy does: what they relay is taken where nothing else answers."""
     shown = msgspec.structs.replace(status(verdict(FaultCode.NONE), active=2), drained=(NodeName("b2"),))
     assert "if the path in use broke, traffic would move to path b2-a1" == _only(shown).next[1]
-    shown = _relayed(msgspec.structs.replace(status(verdict(FaultCode.NONE), active=1), drained=(NodeName("b1"),)))
+    away = status(verdict(FaultCode.NONE), active=1, following=3)
+    shown = _relayed(msgspec.structs.replace(away, drained=(NodeName("b1"),)))
     assert (
         "b1 is drained: traffic does not move back before `meshwatchctl undrain` there",
         "if the path in use broke, traffic would move to path b2-a2",
@@ -198,9 +199,9 @@ def test_a_mode_that_does_not_act_says_so():
     assert _only(idle).next[0].endswith(" in mode enforce (it is observe: nothing is moved)")
 
 
-def test_the_best_standby_is_the_lowest_good_rank_not_in_use():
-    """As the engine would choose."""
-    pair = status(verdict(FaultCode.NONE), states="good down good good", active=2).pairs[0]
-    best = best_standby(pair)
-    assert best is not None
-    assert 3 == best.rank
+def test_where_traffic_would_move_is_what_the_engine_says():
+    """Its policy ranks paths by more than their numbers; nothing here ranks them again."""
+    shown = status(verdict(FaultCode.NONE), following=3)
+    assert "if the path in use broke, traffic would move to path b2-a2" == _only(shown).next[0]
+    home = status(verdict(FaultCode.NONE), active=1, following=0)
+    assert "`meshwatchctl failback onprem --dry-run` on b1 or a1 shows the operations there" == _only(home).next[-1]
