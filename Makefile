@@ -105,6 +105,11 @@ INPUTS ?= 10000000
 fuzz: venv ## mutated inputs for every decoder of foreign bytes, on all cores, as JSON
 	@$(PYTHON) -m tests.property.fuzz --inputs $(INPUTS) $(ARGS)
 
+# For example: make mutants ARGS='--count 20 --rooms routes session --then tests/sim'
+.PHONY: mutants
+mutants: venv ## random changes to the core, which its tests must notice, as JSON
+	@$(PYTHON) -m scripts.mutants $(ARGS)
+
 .PHONY: fix
 fix: venv ## let ruff format, and repair what it can
 	@$(BIN)/ruff check --quiet --fix $(CODE) || true
