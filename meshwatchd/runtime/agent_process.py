@@ -149,6 +149,7 @@ class Agent:
         self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect, self.forget = self._prover.bisect, self._late_discovery.forget
+        self.nodes = self._late_discovery.nodes
         self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0

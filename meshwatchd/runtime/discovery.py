@@ -29,6 +29,7 @@ from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.hello_schedule import Answers, Pace
 from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
@@ -39,11 +40,13 @@ from meshwatchd.model.discovery import Finding, Hello, LocalView
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.port_map import hello_port
 from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
+from meshwatchd.runtime.mesh_knowledge import describe_knowledge
 from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
 from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
@@ -63,8 +66,6 @@ SAVE_ANYWAY_NS: Final = 600 * SECOND
 
 OUTSIDER: Final = "it has the mesh key and is no node of the mesh; stop meshwatchd there, or change the key"
 RETRY_S: Final = 5.0
-SHOWN: Final = 16
-"""Names and sentences in a status; the log has all of them."""
 
 
 class Looks(Protocol):
@@ -183,20 +184,11 @@ class Discovery:
 
     def knowledge(self) -> Knowledge:
         """Where the mesh comes from, for operators."""
-        peers = self._roster.peers
-        kept = tuple(name for name in sorted(peers) if peers[name].is_kept)
-        if is_whole(self._settings.mesh):
-            origin = "declared"
-        elif self.mesh is None:
-            origin = "nothing"
-        else:
-            origin = "cache" if peers and len(kept) == len(peers) else "hellos"
-        return Knowledge(
-            origin=origin,
-            nodes=len(peers) + 1,
-            unheard=kept[:SHOWN],
-            problems=self._problems()[:SHOWN],
-        )
+        return describe_knowledge(self._settings.mesh, self._roster, self._problems())
+
+    def nodes(self) -> tuple[NodeStatus, ...]:
+        """Every node that is known."""
+        return list_nodes(self.mesh, self._roster.own, self._roster.peers, self._clocks.monotonic_ns())
 
     def _problems(self) -> tuple[str, ...]:
         """What is wrong with this node's own word, with others' by its kernel, and with everybody's together."""

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from meshwatchd.config.load import load
 from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge
@@ -74,6 +76,12 @@ class LateDiscovery:
         """Nodes that share a name."""
         if self.discovery is not None:
             yield from self.discovery.duplicates()
+
+    def nodes(self) -> tuple[NodeStatus, ...]:
+        """Every node that is known; without discovery, those that are declared."""
+        if self.discovery is not None:
+            return self.discovery.nodes()
+        return list_nodes(self._settings.mesh, None, {}, 0)
 
     def knowledge(self) -> Knowledge | None:
         """Where the mesh is known from, for operators; None where it is declared and nothing is to be found out."""

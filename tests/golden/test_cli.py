@@ -8,22 +8,30 @@ from typing import Any
 import msgspec
 import pytest
 
+import meshwatchd
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.interface import ExplainReply, MtuReply
+from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.adapters.control.topology import TopologyReply
+from meshwatchd.adapters.doctor.policy_rules import judge_rules
+from meshwatchd.adapters.netlink.rule_text import RuleText
+from meshwatchd.cli.doctor_daemon import judge_nodes
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
+from meshwatchd.cli.render_doctor import render_checkup
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import Order, OrderKind
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
@@ -102,6 +110,23 @@ FULL = msgspec.structs.replace(NAMED, granularity="full", leader="", is_leader=T
 PLAIN = _seen(flannel_over_wg0(), "k3")
 NOWHERE = _seen(Snapshot(), "b3")
 
+CHECKS = (
+    Check(area="configuration", state=CheckState.OK, text="/etc/meshwatchd/meshwatchd.toml: node b3, mode enforce"),
+    *judge_nodes(
+        NodesReply(
+            node="b3",
+            nodes=(
+                NodeStatus(name=NodeName("a1"), version=meshwatchd.__version__, mode="enforce", heard_ago_ns=1),
+                NodeStatus(name=NodeName("b1"), version="0.0.9", mode="observe", heard_ago_ns=1),
+                NodeStatus(name=NodeName("b2")),
+            ),
+        )
+    ),
+    *judge_rules(
+        Settings(), (RuleText(priority=5450, table=52, protocol=0, text="5450: from all lookup 52", body=b""),)
+    ),
+)
+
 PAGES = {
     "status-healthy": _shown(HEALTHY),
     "status-moved": _shown(MOVED),
@@ -129,6 +154,7 @@ PAGES = {
     "bisect-two-sided": render_bisection(TWO_SIDED, paint_nothing),
     "mtu-healthy": _sized(HEALTHY_SIZES),
     "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
+    "doctor": render_checkup(CHECKS, paint=paint_nothing),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

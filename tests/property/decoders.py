@@ -19,7 +19,7 @@ import tomli_w
 from meshwatchd.adapters import arp
 from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
 from meshwatchd.adapters.control.bisection import BisectParameters
-from meshwatchd.adapters.netlink import compact, fibrule, message, monitor, objects, rules
+from meshwatchd.adapters.netlink import compact, fibrule, message, monitor, objects, rule_text, rules
 from meshwatchd.adapters.packet import delivery, stamps
 from meshwatchd.adapters.sources import (
     cilium_nodes,
@@ -424,6 +424,7 @@ DECODERS: dict[str, Decoder] = {
     "netlink FDB": Decoder(_packed(compact.pack_fdb, compact.unpack_fdb), (fdb_body(3, bytes(range(6)), "10.2.0.11"),)),
     "netlink rule": Decoder(fibrule.decode_rule, (_RULE,)),
     "netlink rule in words": Decoder(rules.describe_rule, (_RULE,), share=0.2),
+    "netlink rule as `ip rule` has it": Decoder(rule_text.read_rule, (_RULE,), share=0.2),
     "netlink rule's owner": Decoder(rules.priority_and_protocol, (_RULE,)),
     "tap's device": Decoder(questions.read_device, (_LINK_BODY,)),
     "tap's route": Decoder(questions.read_hop, (_ROUTE,)),

@@ -14,6 +14,7 @@ from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
 from tests.support.example_bisection import RESULT
@@ -25,6 +26,7 @@ class Backend:
     def __init__(self, status: Status | None = None) -> None:
         self.current = status
         self.seen: LocalView | None = None
+        self.known: tuple[NodeStatus, ...] = ()
         self.store = EventStore()
         self.asked: list[tuple[OperatorVerb, str, int | None, bool]] = []
         self.requests: list[OperatorRequested] = []
@@ -39,6 +41,10 @@ class Backend:
     def view(self) -> LocalView | None:
         """The view that was put in."""
         return self.seen
+
+    def nodes(self) -> tuple[NodeStatus, ...]:
+        """Those that were put in."""
+        return self.known
 
     def forget(self, node: str) -> bool:
         """As the agent; it remembers b1 alone."""

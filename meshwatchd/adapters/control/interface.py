@@ -7,6 +7,7 @@ import msgspec
 from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.forgetting import FORGETTING
+from meshwatchd.adapters.control.nodes import NODES
 from meshwatchd.adapters.control.operator_requests import OPERATOR_REQUESTS
 from meshwatchd.adapters.control.topology import TOPOLOGY
 from meshwatchd.adapters.control.varlink import Number
@@ -310,5 +311,6 @@ error TooManyClients (limit: int)
     + TOPOLOGY
     + OPERATOR_REQUESTS
     + FORGETTING
+    + NODES
     + BISECTION,
 }

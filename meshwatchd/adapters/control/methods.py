@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 import meshwatchd
 from meshwatchd.adapters.control import bisection, forgetting, interface, operator_requests, topology
 from meshwatchd.adapters.control.explain import explain
+from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.varlink import (
     CALLS,
     EXPECTED_MORE,
@@ -33,6 +34,7 @@ from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import DecodeError, MeshwatchError
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchd.model.status import Status
 
@@ -60,6 +62,10 @@ class ControlBackend(Protocol):
         """The events kept."""
         ...
 
+    def nodes(self) -> tuple[NodeStatus, ...]:
+        """Every node of the mesh that is known."""
+        ...
+
     async def bisect(self, peer: str) -> BisectResult:
         """Find out where packets to a node die; raises MeshwatchError."""
         ...
@@ -82,6 +88,12 @@ class Methods:
 
     def __init__(self, backend: ControlBackend) -> None:
         self._backend = backend
+        self._pictures: dict[str, Callable[[], msgspec.Struct]] = {
+            "io.meshwatch.Control.Status": lambda: interface.StatusReply(status=self._status()),
+            "io.meshwatch.Control.Explain": self._explain,
+            "io.meshwatch.Control.Topology": self._topology,
+            "io.meshwatch.Control.Nodes": lambda: NodesReply(node=self._node(), nodes=backend.nodes()),
+        }
 
     def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
         """The reply to a call, or the replies one after the other.
@@ -102,15 +114,9 @@ class Methods:
                 return encode_reply(_INFO)
             case "org.varlink.service.GetInterfaceDescription":
                 return encode_reply(_describe(_decode(call, interface.DescriptionParameters)))
-            case "io.meshwatch.Control.Status":
+            case _ if call.method in self._pictures:
                 _decode(call, interface.NoParameters)
-                return encode_reply(interface.StatusReply(status=self._status()))
-            case "io.meshwatch.Control.Explain":
-                _decode(call, interface.NoParameters)
-                return encode_reply(self._explain())
-            case "io.meshwatch.Control.Topology":
-                _decode(call, interface.NoParameters)
-                return encode_reply(self._topology())
+                return encode_reply(self._pictures[call.method]())
             case "io.meshwatch.Control.Bisect":
                 return self._bisect(_decode(call, bisection.BisectParameters), uid)
             case "io.meshwatch.Control.Forget":
@@ -144,6 +150,10 @@ class Methods:
         if status is None:
             raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
         return status
+
+    def _node(self) -> str:
+        status, view = self._backend.status(), self._backend.view()
+        return status.node if status is not None else view.node if view is not None else ""
 
     def _topology(self) -> topology.TopologyReply:
         view, status = self._backend.view(), self._backend.status()

@@ -21,6 +21,7 @@ from meshwatchd.model.bisection import (
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import (
     CanaryStatus,
@@ -56,6 +57,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Tap": TapReport,
     "DeviceCounters": DeviceCounters,
     "Size": SizeStatus,
+    "Node": NodeStatus,
 }
 
 

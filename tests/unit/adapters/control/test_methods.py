@@ -16,6 +16,7 @@ from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError
 from meshwatchd.model.events import OperatorVerb
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.outputs import ReplyOperator
 from tests.support.control_room import Backend
 from tests.support.example_bisection import RESULT
@@ -117,6 +118,15 @@ def test_acting_is_for_root_alone():
         backend, "io.meshwatch.Control.Failover", uid=SOMEBODY
     )
     assert [] == backend.asked
+
+
+def test_nodes_are_those_that_are_known():
+    """Whether or not the engine has reported."""
+    backend = Backend()
+    backend.known = (NodeStatus(name=NodeName("b1"), version="0.1", heard_ago_ns=5),)
+    (reply,) = ask(backend, "io.meshwatch.Control.Nodes")
+    assert "" == _parameters(reply)["node"]
+    assert ["b1"] == [each["name"] for each in _parameters(reply)["nodes"]]
 
 
 def test_bisecting_is_for_root_alone_and_names_the_node():

@@ -1,0 +1,92 @@
+"""A policy rule as text, with what `ip rule` shows of it, straight from netlink.
+
+Source: fib_nl_fill_rule() in net/core/fib_rules.c, linux/fib_rules.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+from typing import Final, NamedTuple
+
+from meshwatchd.adapters.netlink import fibrule
+from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.model.decoding import Door
+
+RULE: Final = struct.Struct("=BBBBB2xBI")
+"""struct fib_rule_hdr: family, lengths of destination and source, TOS, table, action, flags."""
+
+_DST, _SRC, _FWMARK, _OIFNAME, _IP_PROTO = 1, 2, 10, 17, 22
+_TABLES: Final = {253: "default", 254: "main", 255: "local"}
+_ACTIONS: Final = {2: "goto", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
+_INVERT: Final = 0x2
+_LOOKUP: Final = 1
+_U32: Final = struct.Struct("=I")
+_PORTS: Final = struct.Struct("=HH")
+
+
+class RuleText(NamedTuple):
+    """One rule.
+
+    Attributes:
+        table: looked up; 0 for other actions.
+        protocol: whose it is (FRA_PROTOCOL).
+        body: of the message, for `route_lookup`.
+    """
+
+    priority: int
+    table: int
+    protocol: int
+    text: str
+    body: bytes
+
+
+@Door("netlink rule")
+def read_rule(body: bytes) -> RuleText:
+    """Turn the body of RTM_NEWRULE into text.
+
+    Raises:
+        DecodeError: the bytes are cut short.
+    """
+    *_, table, action, _ = RULE.unpack_from(body)
+    found = attributes(body, RULE.size)
+    table = _number(found.get(fibrule.FRA_TABLE)) or table
+    return RuleText(
+        priority=_number(found.get(fibrule.FRA_PRIORITY)),
+        table=table if action == _LOOKUP else 0,
+        protocol=found.get(fibrule.FRA_PROTOCOL, b"\0")[0],
+        text=" ".join(_words(body, found, table)),
+        body=body,
+    )
+
+
+def _words(body: bytes, found: Mapping[int, bytes], table: int) -> Iterator[str]:
+    _, dst_len, src_len, _, _, action, flags = RULE.unpack_from(body)
+    yield f"{_number(found.get(fibrule.FRA_PRIORITY))}:"
+    if flags & _INVERT:
+        yield "not"
+    yield f"from {IPv4Network((found[_SRC], src_len), strict=False)}" if _SRC in found else "from all"
+    if _DST in found:
+        yield f"to {IPv4Network((found[_DST], dst_len), strict=False)}"
+    if _number(found.get(_FWMARK)):
+        yield f"fwmark {_number(found[_FWMARK]):#x}"
+    for kind, word in ((fibrule.FRA_IIFNAME, "iif"), (_OIFNAME, "oif")):
+        if kind in found:
+            yield f"{word} {found[kind].rstrip(bytes(1)).decode(errors='replace')}"
+    if _IP_PROTO in found:
+        yield f"ipproto {found[_IP_PROTO][0]}"
+    for kind, word in ((fibrule.FRA_SPORT_RANGE, "sport"), (fibrule.FRA_DPORT_RANGE, "dport")):
+        if kind in found:
+            first, last = _PORTS.unpack(found[kind])
+            yield f"{word} {first}" if first == last else f"{word} {first}-{last}"
+    if action == _LOOKUP:
+        yield f"lookup {_TABLES.get(table, table)}"
+    elif fibrule.FRA_GOTO in found:
+        yield f"goto {_number(found[fibrule.FRA_GOTO])}"
+    else:
+        yield _ACTIONS.get(action, f"action {action}")
+
+
+def _number(value: bytes | None) -> int:
+    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else 0

@@ -1,0 +1,55 @@
+"""`meshwatchctl doctor`, with a daemon and without."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from meshwatchd.cli.main import main
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_status import NodeStatus
+from tests.support.example_status import HEALTHY
+
+
+@pytest.fixture
+def config(tmp_path):
+    """One that names a folder of its own."""
+    path = tmp_path / "meshwatchd.toml"
+    path.write_text(f'[daemon]\nnode = "b3"\nruntime_dir = "{tmp_path}"\n[auth]\nkey_file = "{tmp_path}/none.key"\n')
+    return path
+
+
+def test_without_a_daemon_it_checks_what_it_can(config, tmp_path, capsys):
+    """The missing key and the missing daemon are errors, and the rest is there."""
+    assert 2 == main(["--socket", str(tmp_path / "none.sock"), "doctor", "--config", str(config)])
+    out = capsys.readouterr().out
+    assert out.startswith("CRITICAL  ")
+    assert "remedy: systemctl restart meshwatchd" in out
+    for area in ("configuration", "key", "daemon", "ports", "kernel", "clock", "rules", "firewall"):
+        assert f" {area} " in out
+
+
+def test_with_a_daemon_its_words_are_part_of_it(config, room, run):
+    """Versions of the neighbours among them; the exit status is the worst state."""
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=time.monotonic_ns())
+    room.backend.known = (NodeStatus(name=NodeName("b1"), version="9.9", heard_ago_ns=1),)
+    status, out, _ = run("doctor", "--config", str(config), "--json")
+    reply = msgspec.json.decode(out)
+    texts = [check["text"] for check in reply["checks"]]
+
+    assert (2, "error") == (status, reply["state"])
+    assert "to onprem: every layer answers" in texts
+    assert any("b1 run meshwatchd 9.9" in text for text in texts)
+    quiet = msgspec.json.decode(run("doctor", "--config", str(config), "--json", "--quiet")[1])["checks"]
+    assert "ok" not in {check["state"] for check in quiet}
+
+
+def test_a_daemon_that_cannot_say_is_an_error_and_no_traceback(config, room, run):
+    """The rest is checked all the same."""
+    room.backend.current = None
+    status, out, _ = run("doctor", "--config", str(config))
+    assert 2 == status
+    assert "the engine has not reported yet" in out
+    assert " rules " in out

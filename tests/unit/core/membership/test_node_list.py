@@ -1,0 +1,27 @@
+"""Every node is listed once, with what is known of it and since when."""
+
+from __future__ import annotations
+
+from meshwatchd.core.membership.node_list import list_nodes
+from meshwatchd.core.membership.roster import Heard
+from meshwatchd.model.settings import SECOND
+from tests.support import hellos
+from tests.support.lab_mesh import declared_mesh
+
+
+def test_nodes_of_the_mesh_and_nodes_that_were_heard_are_listed_once():
+    """a1 answers, b1 was heard, a2 is declared and silent."""
+    peers = {hellos.hello("b1").view.node: Heard(hello=hellos.hello("b1", version="0.2", mode="enforce"), at_ns=SECOND)}
+    nodes = {str(each.name): each for each in list_nodes(declared_mesh(), hellos.hello("a1"), peers, 3 * SECOND)}
+
+    assert ["a1", "a2", "a3", "b1", "b2", "b3"] == sorted(nodes)
+    assert (0, 2 * SECOND, None) == tuple(nodes[name].heard_ago_ns for name in ("a1", "b1", "a2"))
+    assert ("leader", "standby", "member") == tuple(nodes[name].role for name in ("b1", "b2", "b3"))
+    assert ("0.2", "enforce", "") == (nodes["b1"].version, nodes["b1"].mode, nodes["a2"].version)
+    assert "10.2.0.12" == nodes["b2"].node_ip
+
+
+def test_without_a_mesh_there_are_those_that_were_heard():
+    """Their location is what they take it for."""
+    (node,) = list_nodes(None, hellos.hello("b1", home="cloud"), {}, 0)
+    assert ("b1", "cloud", "member", "10.244.4.0/24") == (node.name, node.location, node.role, node.pod_cidr)
