@@ -16,11 +16,14 @@ from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.adapters.doctor.policy_rules import judge_rules
 from meshwatchd.adapters.netlink.rule_text import RuleText
+from meshwatchd.adapters.netlink.way import Way
+from meshwatchd.cli.command_path import describe
 from meshwatchd.cli.doctor_daemon import judge_nodes
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_doctor import render_checkup
 from meshwatchd.cli.render_mtu import render_sizes
+from meshwatchd.cli.render_path import render_path
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
@@ -37,6 +40,7 @@ from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import Status
 from meshwatchd.profiles.compose import look
 from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
+from tests.support.example_nodes import NODES
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
@@ -127,6 +131,17 @@ CHECKS = (
     ),
 )
 
+WAY = Way(
+    address="10.244.3.7",
+    rule="5460: from all lookup 7701",
+    rule_protocol=117,
+    table=7701,
+    device="flannel.1",
+    via="10.244.5.0",
+    source="10.2.0.13",
+)
+PATH = msgspec.structs.replace(describe("10.244.3.7", WAY, MOVED, NODES), operations=OPERATION.operations)
+
 PAGES = {
     "status-healthy": _shown(HEALTHY),
     "status-moved": _shown(MOVED),
@@ -155,6 +170,7 @@ PAGES = {
     "mtu-healthy": _sized(HEALTHY_SIZES),
     "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "doctor": render_checkup(CHECKS, paint=paint_nothing),
+    "path-moved": render_path(PATH, at_ns=NOW_NS, paint=paint_nothing),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

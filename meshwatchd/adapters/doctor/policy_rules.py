@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Final
 
-from meshwatchd.adapters.netlink import message
-from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.provision import BAND
-from meshwatchd.adapters.netlink.rule_text import RuleText, read_rule
+from meshwatchd.adapters.netlink.rule_text import RuleText, dump_rules
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import Settings
-
-_HEADER_BYTES: Final = 12
-"""struct fib_rule_hdr."""
-
-
-def dump_rules() -> tuple[RuleText, ...]:
-    """All IPv4 policy rules in the kernel's order.
-
-    Raises:
-        KernelError: the kernel does not tell.
-        DecodeError: what it tells is cut short.
-    """
-
-    async def dump() -> list[tuple[bytes, tuple[bytes, ...]]]:
-        dumper = Dumper()
-        try:
-            header = bytes([2]) + bytes(_HEADER_BYTES - 1)
-            return await dumper.dump(message.RTM_GETRULE, header, "rules", lambda body: (body, ()))
-        finally:
-            dumper.close()
-
-    return tuple(read_rule(body) for body, _ in asyncio.run(dump()))
 
 
 def check_rules(settings: Settings) -> Iterator[Check]:

@@ -101,7 +101,7 @@ class RouteLookup:
             return ""
         for body in self._tables.rules:
             action, looked_up = _action(body)
-            if looked_up in _USUAL_TABLES or not _selects(body, question) or (table and looked_up != table):
+            if looked_up in _USUAL_TABLES or not selects(body, question) or (table and looked_up != table):
                 continue
             if action != _LOOKUP or table or self._has_route(looked_up, question.destination):
                 return _render(body)
@@ -130,7 +130,7 @@ def _action(body: bytes) -> tuple[int, int]:
     return action, _number(attributes(body, _RULE.size).get(fibrule.FRA_TABLE)) or table
 
 
-def _selects(body: bytes, question: RouteQuestion) -> bool:
+def selects(body: bytes, question: RouteQuestion) -> bool:
     """Whether a rule takes a packet without mark, of no protocol; what it cannot say of it, it does not take."""
     family, dst_len, src_len, tos, _, action, flags = _RULE.unpack_from(body)
     found = attributes(body, _RULE.size)

@@ -5,13 +5,16 @@ Source: fib_nl_fill_rule() in net/core/fib_rules.c, linux/fib_rules.h.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import struct
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink import fibrule
-from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.adapters.netlink.dumper import Dumper
+from meshwatchd.adapters.netlink.message import RTM_GETRULE, attributes
 from meshwatchd.model.decoding import Door
 
 RULE: Final = struct.Struct("=BBBBB2xBI")
@@ -59,6 +62,25 @@ def read_rule(body: bytes) -> RuleText:
         text=" ".join(_words(body, found, table)),
         body=body,
     )
+
+
+def dump_rules() -> tuple[RuleText, ...]:
+    """All IPv4 policy rules in the kernel's order.
+
+    Raises:
+        KernelError: the kernel does not tell.
+        DecodeError: what it tells is cut short.
+    """
+
+    async def dump() -> list[tuple[bytes, tuple[bytes, ...]]]:
+        dumper = Dumper()
+        try:
+            header = RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0)
+            return await dumper.dump(RTM_GETRULE, header, "rules", lambda body: (body, ()))
+        finally:
+            dumper.close()
+
+    return tuple(read_rule(body) for body, _ in asyncio.run(dump()))
 
 
 def _words(body: bytes, found: Mapping[int, bytes], table: int) -> Iterator[str]:

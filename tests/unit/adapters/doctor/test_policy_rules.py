@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.adapters.doctor.policy_rules import check_rules, dump_rules, judge_rules
-from meshwatchd.adapters.netlink.rule_text import RuleText
+from meshwatchd.adapters.doctor.policy_rules import check_rules, judge_rules
+from meshwatchd.adapters.netlink.rule_text import RuleText, dump_rules
 from meshwatchd.model.settings import Settings
 
 
