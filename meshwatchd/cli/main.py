@@ -28,6 +28,7 @@ DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
 _COMMANDS = {
     "status": ("command_status", "which paths work, which one is used"),
     "explain": ("command_explain", "why, what was done about it, what comes next"),
+    "matrix": ("command_matrix", "what every node says of every other one"),
     "doctor": ("command_doctor", "what is wrong with the set-up of this node, and how to mend it"),
     "path": ("command_path", "which way packets to an address go from here"),
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),

@@ -7,6 +7,32 @@ import msgspec
 from meshwatchd.model.ids import LocationName, NodeName
 
 
+class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict that a node has made itself and advertises.
+
+    Attributes:
+        reported_by: that node.
+        age_ns: of its report.
+        towards: the location whose traffic suffers; empty for what the node found in its own kernel.
+        severity: by the catalogue; "warning" for a code that this version does not know.
+    """
+
+    reported_by: NodeName
+    location: LocationName
+    age_ns: int
+    towards: str
+    fault: str
+    culprit: str
+    severity: str
+
+
+class SilentPeer(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer that does not answer a node, and the lowest layer on which it does not."""
+
+    peer: str
+    layer: str
+
+
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One node; what is not known of it is empty.
 
@@ -15,6 +41,9 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
         version: of meshwatchd there.
         mode: `settings.Mode` there.
         heard_ago_ns: age of its last hello, 0 for the node that answers; None where none was ever received.
+        severity: how the node itself says it fares; empty where it watches nothing, or has not said.
+        report_age_ns: of what it said last; None where it has said nothing.
+        is_cut: it has said less than there is.
     """
 
     name: NodeName
@@ -27,3 +56,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     overlay_ip: str = ""
     wireguard_ip: str = ""
     heard_ago_ns: int | None = None
+    severity: str = ""
+    report_age_ns: int | None = None
+    is_cut: bool = False
+    faults: tuple[ReportedFault, ...] = ()
+    silent: tuple[SilentPeer, ...] = ()

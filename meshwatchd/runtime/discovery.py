@@ -48,6 +48,7 @@ from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.mesh_knowledge import describe_knowledge
 from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
+from meshwatchd.runtime.node_reports import NodeReports
 from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
 from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
@@ -125,7 +126,7 @@ class Discovery:
         self._port = port(hello_port(settings.probe.port), self._receive, self.counters)
         self._reflexive = Reflexive()
         self._own_networks = OwnNetworks()
-        self._introductions = Introductions()
+        self._introductions, self._reports = Introductions(), NodeReports()
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
         kept, problem = mesh_file.load(self._folder, self._node)
@@ -188,7 +189,9 @@ class Discovery:
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         """Every node that is known."""
-        return list_nodes(self.mesh, self._roster.own, self._roster.peers, self._clocks.monotonic_ns())
+        now = self._clocks.monotonic_ns()
+        nodes = list_nodes(self.mesh, self._roster.own, self._roster.peers, now)
+        return self._reports.add_to(nodes, self._node, now)
 
     def _problems(self) -> tuple[str, ...]:
         """What is wrong with this node's own word, with others' by its kernel, and with everybody's together."""
@@ -205,7 +208,10 @@ class Discovery:
 
     def confess(self, status: Status) -> None:
         """The engine's last word: what is wrong here is told to the others."""
-        self._status = status
+        self._status, now = status, self._clocks.monotonic_ns()
+        if self._reports.note(status, now):
+            self._pace.hurry(now)
+            self._woken.set()
         if self._roster.own is not None and confess(status, self.hellos()) != self._roster.own.faults:
             self.look_again()
 
@@ -389,6 +395,7 @@ class Discovery:
             knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
             holds=holds,
             signs_pair=signs_pair,
+            report=self._reports.own() if peer is not None and answers is None else None,
         )
         try:
             datagram = encode(greeting, self._keys, self._pairs.identity)
@@ -460,6 +467,7 @@ class Discovery:
             self._remarks.complain(greeting.sender, wrong)
             return
         self._pairs.hear(greeting, now)
+        self._reports.hear(greeting.sender, greeting.report, now)
         is_first = greeting.hello.view.node not in self._roster.peers
         if self._roster.hear(greeting.hello, now):
             self._is_heard_anew = self._is_unsaved = True

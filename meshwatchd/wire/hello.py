@@ -37,6 +37,7 @@ from meshwatchd.model.decoding import Door
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.identity import PUBLIC_KEY_BYTES, PublicIdentity
+from meshwatchd.model.node_report import NodeReport
 from meshwatchd.wire.auth import (
     TAG_BYTES,
     KeyRole,
@@ -122,6 +123,7 @@ class Greeting:
         knows: addresses of other nodes that the sender hears; left out where the datagram has no room for them.
         holds: fingerprint of the receiver's identity as the sender remembers it; empty where it says nothing of it.
         signs_pair: the sender signs its probes to the receiver with the key of the pair.
+        report: how the sender fares, for people; left out where the datagram has no room for it.
         identity: decoded only: whose signature the hello has; None for one of a version without.
         former: decoded only: the public signing key that vouches for this identity; empty without one.
     """
@@ -136,6 +138,7 @@ class Greeting:
     knows: tuple[str, ...] = ()
     holds: bytes = b""
     signs_pair: bool = False
+    report: NodeReport | None = None
     identity: PublicIdentity | None = None
     former: bytes = b""
 
@@ -147,6 +150,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     knows: tuple[str, ...] = ()
     holds: bytes = b""
     signs_pair: bool = False
+    report: NodeReport | None = None
     signing: bytes = b""
     exchange: bytes = b""
     former: bytes = b""
@@ -219,10 +223,12 @@ def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) ->
     number, key = keys.signing()
     name = greeting.sender.encode()
     answers = greeting.answers or Stamp(epoch=0, counter=0)
-    packed = _pack(greeting, signer, greeting.knows)
     around = _HEADER.size + len(name) + TAG_BYTES
-    if around + len(packed) > MAX_BYTES and greeting.knows:
-        packed = _pack(greeting, signer, ())
+    # What is sacrificed first for room: introductions are repeated by others, reports are for people.
+    for knows, report in ((greeting.knows, greeting.report), ((), greeting.report), ((), None)):
+        packed = _pack(greeting, signer, knows, report)
+        if around + len(packed) <= MAX_BYTES:
+            break
     size = around + len(packed)
     if len(name) > 255 or size > MAX_BYTES:
         raise ValueError(f"a hello of {size} bytes is longer than {MAX_BYTES}; shorten the names of node and location")
@@ -238,10 +244,10 @@ def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) ->
     return text + key.tag(text)
 
 
-def _pack(greeting: Greeting, signer: Signer | None, knows: tuple[str, ...]) -> bytes:
+def _pack(greeting: Greeting, signer: Signer | None, knows: tuple[str, ...], report: NodeReport | None) -> bytes:
     """The MessagePack of a greeting; with a signer it ends with as many zeros as its signature takes."""
     body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
-    said = {"seen": greeting.seen, "came_from": greeting.came_from, "knows": knows}
+    said = {"seen": greeting.seen, "came_from": greeting.came_from, "knows": knows, "report": report}
     body |= {field: content for field, content in said.items() if content}
     if signer is not None:
         if greeting.holds:
@@ -310,6 +316,7 @@ def decode(
         knows=body.knows,
         holds=body.holds if identity is not None else b"",
         signs_pair=body.signs_pair and identity is not None,
+        report=body.report,
         identity=identity,
         former=body.former if identity is not None else b"",
     )

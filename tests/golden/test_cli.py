@@ -22,6 +22,7 @@ from meshwatchd.cli.doctor_daemon import judge_nodes
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_doctor import render_checkup
+from meshwatchd.cli.render_matrix import render_matrix
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_path import render_path
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
@@ -41,6 +42,7 @@ from meshwatchd.model.status import Status
 from meshwatchd.profiles.compose import look
 from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_nodes import NODES
+from tests.support.example_reports import many, reporting
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
@@ -171,6 +173,8 @@ PAGES = {
     "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "doctor": render_checkup(CHECKS, paint=paint_nothing),
     "path-moved": render_path(PATH, at_ns=NOW_NS, paint=paint_nothing),
+    "matrix": render_matrix(NodesReply(node="b3", nodes=reporting()), paint=paint_nothing, width=80),
+    "matrix-large": render_matrix(NodesReply(node="b3", nodes=many(1000)), paint=paint_nothing, width=80),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

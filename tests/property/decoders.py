@@ -44,6 +44,7 @@ from meshwatchd.model.decoding import Door, decode_frame, decode_json
 from meshwatchd.model.errors import ConfigError, DecodeError, JournalError
 from meshwatchd.model.frames import AliveFrame, EventFrame, StateFrame, StatusFrame, ToAgent, ToEngine
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_report import AdvertisedSilence, AdvertisedVerdict, NodeReport
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MetricsSettings, Settings
@@ -244,7 +245,13 @@ _UAPI = (
 _HELLO_KEYS, _TAP_KEYS = hello.HelloKeys([SECRET]), tap.TapKeys([SECRET])
 _STAMPED = hello.Stamp(epoch=1, counter=2)
 _GREETING = hello.Greeting(sender="a1", stamp=_STAMPED, hello=example_hello("a1"), asks=True)
+_REPORT = NodeReport(
+    severity="critical",
+    verdicts=(AdvertisedVerdict("cloud", "leader-dead", "b1"),),
+    silences=(AdvertisedSilence("b1", 4),),
+)
 _KNOWN = hello.Greeting(
+    report=_REPORT,
     sender="a1",
     stamp=hello.Stamp(epoch=1, counter=2),
     hello=example_hello("b1"),

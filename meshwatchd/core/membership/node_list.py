@@ -1,14 +1,24 @@
-"""Every node that is known, by its place in the mesh or by its hello, with the age of what is known."""
+"""Every node that is known, by its place in the mesh or by its hello, with what it reports and how old that is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+import msgspec
 
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
-from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.node_status import NodeStatus
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
+from meshwatchd.model.ids import Layer, LocationName, NodeName
+from meshwatchd.model.node_report import NodeReport
+from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
+from meshwatchd.model.settings import SECOND, MeshSettings
+
+FRESH_NS = 95 * SECOND
+"""A node with an older report has missed three hellos in a row: how it fares is not known (roster.SILENT_NS)."""
+
+MAX_REPORTED = 16
+"""Faults of others in a status; `meshwatchctl matrix` has all of them."""
 
 
 def list_nodes(
@@ -57,3 +67,62 @@ def _role(mesh: MeshSettings | None, name: NodeName) -> str:
         if name in location.standbys:
             return "standby"
     return "member"
+
+
+def add_reports(
+    nodes: Iterable[NodeStatus], find: Callable[[str], tuple[NodeReport | None, int | None]]
+) -> tuple[NodeStatus, ...]:
+    """The nodes with what each reports.
+
+    Args:
+        nodes: as `list_nodes` has them.
+        find: the report of a node by its name, and its age in nanoseconds.
+    """
+    return tuple(_with_report(node, *find(node.name)) for node in nodes)
+
+
+def _with_report(node: NodeStatus, report: NodeReport | None, age_ns: int | None) -> NodeStatus:
+    if report is None or age_ns is None:
+        return node
+    return msgspec.structs.replace(
+        node,
+        severity=report.severity,
+        report_age_ns=age_ns,
+        is_cut=report.is_cut,
+        faults=tuple(_faults(node, report, age_ns)),
+        silent=tuple(SilentPeer(peer=each.peer, layer=Layer(each.layer).name.lower()) for each in report.silences),
+    )
+
+
+def _faults(node: NodeStatus, report: NodeReport, age_ns: int) -> Iterator[ReportedFault]:
+    for each in report.verdicts:
+        is_known = each.fault in set(FaultCode)
+        yield ReportedFault(
+            reported_by=node.name,
+            location=node.location,
+            age_ns=age_ns,
+            towards=each.towards,
+            fault=each.fault,
+            culprit=each.culprit,
+            severity=(CATALOGUE[FaultCode(each.fault)].severity if is_known else Severity.WARNING).value,
+        )
+
+
+def collect_faults(nodes: Collection[NodeStatus], node: str) -> tuple[ReportedFault, ...]:
+    """What other nodes report, each fault once, by whoever has it or else by the latest report; the worst first.
+
+    Args:
+        nodes: with their reports.
+        node: this one, whose own faults are elsewhere in its status.
+    """
+    every = [each for other in nodes if other.name != node for each in other.faults if each.age_ns <= FRESH_NS]
+    home = next((other.location for other in nodes if other.name == node), "")
+    best: dict[tuple[str, str], ReportedFault] = {}
+    for each in sorted(every, key=lambda each: (each.reported_by != each.culprit, each.age_ns)):
+        best.setdefault((each.fault, each.culprit), each)
+    order = (Severity.CRITICAL.value, Severity.WARNING.value)
+    ranked = sorted(
+        best.values(),
+        key=lambda each: (order.index(each.severity) if each.severity in order else 2, each.location != home),
+    )
+    return tuple(ranked[:MAX_REPORTED])

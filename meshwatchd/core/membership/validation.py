@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator
 
 from meshwatchd.model.discovery import Hello, LocalView, ToldFault
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.node_report import NodeReport
 
 KEY_BYTES = 32
 MAX_NAME = 253
@@ -18,6 +21,8 @@ MAX_MACS = 8
 """More than any version advertises."""
 MAX_FAULTS = 16
 """More than any version tells."""
+MAX_REPORTED = 32
+"""Verdicts, and silent peers, in one report; likewise."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _CODE = re.compile(r"[a-z0-9-]{1,40}")
@@ -29,6 +34,23 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 def complaint(hello: Hello) -> str:
     """The first thing wrong with a hello, with the field's name; empty when it can be used."""
     return next(_complaints(hello), "")
+
+
+def is_report(report: NodeReport) -> bool:
+    """Whether a report can be shown: names are names, codes are codes, and there are not too many."""
+    verdicts, silences = report.verdicts, report.silences
+    return (
+        report.severity in {"", *Severity}
+        and max(len(verdicts), len(silences)) <= MAX_REPORTED
+        and all(_is_name(each.towards) and _is_name(each.culprit) for each in verdicts)
+        and all(_CODE.fullmatch(each.fault) for each in verdicts)
+        and all(each.peer and _is_name(each.peer) and each.layer in set(Layer) for each in silences)
+    )
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is a name, or nothing."""
+    return not text or bool(len(text) <= MAX_NAME and _NAME.fullmatch(text))
 
 
 def _complaints(hello: Hello) -> Iterator[str]:

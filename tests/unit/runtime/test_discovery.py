@@ -272,3 +272,21 @@ def test_what_is_known_is_written_when_the_agent_ends(stage):
     kept, problem = mesh_file.load(stage.nodes["a1"].folder, "a1")
     assert "" == problem
     assert ["b1"] == [peer.name for peer in kept.peers] if kept is not None else []
+
+
+def test_a_verdict_is_seen_on_every_node_of_both_locations_with_who_said_it(stage):
+    """b3 alone has it; its neighbours and the other location hear of it within seconds, and the mesh stays."""
+    stage.start().play(15 * SECOND, stage.are_agreed)
+    stage.nodes["b3"].discovery.confess(example_status.HEALTHY)
+    stage.play(6 * SECOND)
+    changes = {name: len(node.changes) for name, node in stage.nodes.items()}
+    stage.nodes["b3"].discovery.confess(example_status.MOVED)
+    stage.play(2 * SECOND)
+
+    for name in NAMES:
+        nodes = {node.name: node for node in stage.nodes[name].discovery.nodes()}
+        assert [("b3", "overlay-new-flows", "b1")] == [
+            (fault.reported_by, fault.fault, fault.culprit) for node in nodes.values() for fault in node.faults
+        ], name
+        assert [("b1", "overlay")] == [(each.peer, each.layer) for each in nodes["b3"].silent]
+    assert changes == {name: len(node.changes) for name, node in stage.nodes.items()}

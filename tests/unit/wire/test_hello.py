@@ -9,6 +9,7 @@ import pytest
 
 from meshwatchd.adapters.identity import NodeIdentity, is_signed_by
 from meshwatchd.model.discovery import Candidate, Hello
+from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
 from meshwatchd.wire import hello as wire
 from meshwatchd.wire.auth import KeyRole, MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp
@@ -47,6 +48,15 @@ def test_other_nodes_are_told_where_there_is_room():
     packet = wire.encode(verbose, KEYS)
     assert len(packet) <= wire.MAX_BYTES
     assert dataclasses.replace(verbose, knows=()) == wire.decode(packet, KEYS)
+
+
+def test_a_report_goes_along_where_there_is_room():
+    """It is for people: introductions go first, then the report, and what the mesh is made of stays."""
+    report = NodeReport(severity="critical", verdicts=(AdvertisedVerdict("cloud", "leader-dead", "b1"),))
+    told = dataclasses.replace(GREETING, report=report)
+    assert told == wire.decode(wire.encode(told, KEYS), KEYS)
+    long = NodeReport(verdicts=tuple(AdvertisedVerdict("c" * 200, "local", f"b{number}") for number in range(6)))
+    assert GREETING == wire.decode(wire.encode(dataclasses.replace(GREETING, report=long), KEYS), KEYS)
 
 
 def test_a_node_in_the_middle_of_a_rotation_is_understood():

@@ -21,7 +21,7 @@ from meshwatchd.model.bisection import (
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.mtu import SizeStatus
-from meshwatchd.model.node_status import NodeStatus
+from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.status import (
     CanaryStatus,
@@ -58,6 +58,8 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "DeviceCounters": DeviceCounters,
     "Size": SizeStatus,
     "Node": NodeStatus,
+    "ReportedFault": ReportedFault,
+    "SilentPeer": SilentPeer,
 }
 
 

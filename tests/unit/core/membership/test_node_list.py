@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.membership.node_list import list_nodes
+from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes
 from meshwatchd.core.membership.roster import Heard
+from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
 from meshwatchd.model.settings import SECOND
 from tests.support import hellos
+from tests.support.example_nodes import node as node_of
 from tests.support.lab_mesh import declared_mesh
 
 
@@ -25,3 +27,27 @@ def test_without_a_mesh_there_are_those_that_were_heard():
     """Their location is what they take it for."""
     (node,) = list_nodes(None, hellos.hello("b1", home="cloud"), {}, 0)
     assert ("b1", "cloud", "member", "10.244.4.0/24") == (node.name, node.location, node.role, node.pod_cidr)
+
+
+def _reported(by, fault, culprit, age_s=1):
+    report = NodeReport(severity="critical", verdicts=(AdvertisedVerdict("cloud", fault, culprit),))
+    (node,) = add_reports((node_of(by),), lambda _: (report, age_s * SECOND))
+    return node
+
+
+def test_a_fault_is_told_once_by_whoever_has_it_or_by_the_latest():
+    """The worst first, then those of the own location; this node's own are not among them."""
+    nodes = (
+        _reported("a1", "leader-dead", "b1", age_s=1),
+        _reported("a2", "leader-dead", "b1", age_s=2),
+        _reported("b1", "leader-dead", "b1", age_s=9),
+        _reported("b2", "standby-down", ""),
+        _reported("a3", "a-fault-of-tomorrow", "a3"),
+        _reported("b3", "local", "b3"),
+        _reported("a2", "forwarding-off", "a2", age_s=200),
+    )
+    assert [
+        ("b1", "leader-dead", "critical"),
+        ("b2", "standby-down", "warning"),
+        ("a3", "a-fault-of-tomorrow", "warning"),
+    ] == [(each.reported_by, each.fault, each.severity) for each in collect_faults(nodes, "b3")]

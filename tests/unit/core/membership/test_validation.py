@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.membership.validation import complaint
+from meshwatchd.core.membership.validation import complaint, is_report
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_report import AdvertisedSilence, AdvertisedVerdict, NodeReport
 from tests.support import hellos
 
 B1 = NodeName("b1")
@@ -48,3 +49,26 @@ def test_what_nodes_of_the_lab_say_makes_sense():
 def test_each_field_is_looked_at(seen, more, words):
     """What is believed ends in routes, in device names and in files."""
     assert words in complaint(hellos.hello("a1", seen=seen, **more))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        NodeReport(severity="splendid"),
+        NodeReport(verdicts=(AdvertisedVerdict("\x1b[2J", "local"),)),
+        NodeReport(verdicts=(AdvertisedVerdict("cloud", "LOUD"),)),
+        NodeReport(verdicts=(AdvertisedVerdict("cloud", "local", "b 1"),)),
+        NodeReport(silences=(AdvertisedSilence("", 1),)),
+        NodeReport(silences=(AdvertisedSilence("b1", 99),)),
+        NodeReport(silences=(AdvertisedSilence("b1", 1),) * 33),
+    ],
+)
+def test_a_report_that_cannot_be_shown_is_none(report):
+    """It goes to a person's terminal."""
+    assert not is_report(report)
+
+
+def test_a_report_of_another_version_can_be_shown():
+    """With a code that is not known here."""
+    verdicts = (AdvertisedVerdict("", "a-fault-of-tomorrow", ""),)
+    assert is_report(NodeReport(severity="ok", verdicts=verdicts, silences=(AdvertisedSilence("b1", 4),)))

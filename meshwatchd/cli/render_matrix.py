@@ -1,0 +1,142 @@
+"""What every node says of every other: a grid where it fits, and who does not reach whom in words.
+
+A node advertises whom it does not hear. In a mesh small enough to be drawn each node probes all others, so that the
+rest answers it; a node whose report is too old has question marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from meshwatchd.adapters.control.nodes import NodesReply
+from meshwatchd.cli.text import Cell, Paint, columns, render_age
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
+from meshwatchd.model.node_status import NodeStatus, ReportedFault
+from meshwatchd.model.settings import SECOND
+
+FRESH_NS = 95 * SECOND
+"""Older reports say nothing of the present: three hellos were missed (core.membership.node_list)."""
+
+DRAWN = 24
+"""Nodes; beyond, a grid is no picture, and not every node probes every other one."""
+
+_CODES = {
+    "underlay": "un",
+    "wireguard": "wg",
+    "ipip": "ip",
+    "overlay": "ov",
+    "relay": "re",
+    "effective": "ef",
+    "pod_network": "pn",
+}
+_ROLES = {"ok": "ok", "warning": "warning", "critical": "critical"}
+
+
+def is_known(node: NodeStatus) -> bool:
+    """Whether what a node reports is of the present."""
+    return node.report_age_ns is not None and node.report_age_ns <= FRESH_NS
+
+
+def worst(nodes: Iterable[NodeStatus]) -> str:
+    """The state of all: "critical" where a node says so of itself, "warning" where one is not ok or not known."""
+    states = {node.severity if is_known(node) else "" for node in nodes}
+    if "critical" in states:
+        return "critical"
+    return "ok" if states == {"ok"} else "warning"
+
+
+def render_matrix(reply: NodesReply, *, paint: Paint, width: int) -> str:
+    """The page.
+
+    Args:
+        reply: of the daemon.
+        paint: colours.
+        width: of the terminal in columns; a grid that is wider is left out.
+    """
+    nodes = reply.nodes
+    known = [node for node in nodes if is_known(node)]
+    bad = [node for node in known if node.severity != Severity.OK.value]
+    places = len({node.location for node in nodes})
+    summary = f"{len(nodes)} nodes in {places} locations: {len(known)} report, {len(bad)} of them not ok"
+    state = worst(nodes)
+    lines = [f"{paint(state.upper(), state)}  {summary}", ""]
+    grid = list(_grid(nodes, paint)) if len(nodes) <= DRAWN else []
+    if grid and max(len(line) for line in _grid(nodes, lambda text, _: text)) <= width:
+        lines += [*grid, "", *_legend(nodes, paint)]
+    else:
+        lines += _list(nodes, paint)
+    lines += [*_unreached(known), *(render_reported(each, paint) for node in known for each in node.faults)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _grid(nodes: Sequence[NodeStatus], paint: Paint) -> Iterator[str]:
+    """A row for each node, a column for each; columns are numbered, since names are long."""
+    names = [node.name for node in nodes]
+    head = ("", "NODE", "LOCATION", "STATE", "AGE", *(str(number) for number in range(1, len(nodes) + 1)))
+    rows = [_row(number, node, names) for number, node in enumerate(nodes, 1)]
+    yield from columns(head, rows, paint)
+
+
+def _row(number: int, node: NodeStatus, names: Sequence[str]) -> list[Cell]:
+    silent = {each.peer: each.layer for each in node.silent}
+    return [
+        (str(number), "dim"),
+        (node.name, ""),
+        (node.location or "-", ""),
+        *_state(node),
+        *(_cell(node, name, silent) for name in names),
+    ]
+
+
+def _state(node: NodeStatus) -> tuple[Cell, Cell]:
+    age = "-" if node.report_age_ns is None else render_age(node.report_age_ns).removesuffix(" ago")
+    if not is_known(node):
+        return ("unknown", "warning"), (age, "warning")
+    return (node.severity or "idle", _ROLES.get(node.severity, "warning")), (age, "dim")
+
+
+def _cell(node: NodeStatus, name: str, silent: dict[str, str]) -> Cell:
+    if name == node.name:
+        return ".", "dim"
+    if name in silent and is_known(node):
+        return _CODES.get(silent[name], "no"), "critical"
+    if not is_known(node) or not node.severity or node.is_cut:
+        return "?", "warning"
+    return "ok", "ok"
+
+
+def _legend(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
+    used = sorted({each.layer for node in nodes for each in node.silent})
+    words = [f"{_CODES.get(layer, 'no')} {layer} does not answer" for layer in used]
+    words += ["? no report of the present"]
+    yield paint(f"row asks column: {', '.join(words)}", "dim")
+    yield ""
+
+
+def _list(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
+    """The nodes that are not ok, where there are too many for a grid."""
+    shown = [node for node in nodes if not is_known(node) or node.severity != Severity.OK.value]
+    rows: list[list[Cell]] = [[(node.name, ""), (node.location or "-", ""), *_state(node)] for node in shown]
+    if rows:
+        yield from columns(("NODE", "LOCATION", "STATE", "AGE"), rows, paint)
+        yield ""
+
+
+def _unreached(nodes: Iterable[NodeStatus]) -> Iterator[str]:
+    """Who does not reach whom, by the node that does not answer."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for node in nodes:
+        for each in node.silent:
+            found.setdefault((each.peer, each.layer), []).append(node.name)
+    for (peer, layer), names in sorted(found.items()):
+        yield f"{peer} does not answer {', '.join(names)} ({layer})"
+
+
+def render_reported(fault: ReportedFault, paint: Paint) -> str:
+    """A fault with who reports it, and how long ago."""
+    is_code = fault.fault in set(FaultCode)
+    title = CATALOGUE[FaultCode(fault.fault)].title if is_code else fault.fault
+    where = f" [{fault.culprit}]" if fault.culprit else ""
+    towards = f"to {fault.towards}: " if fault.towards else ""
+    word = paint(fault.severity.upper(), fault.severity)
+    return f"{word}  {fault.reported_by} reports: {towards}{title}{where}, {render_age(fault.age_ns)}"
