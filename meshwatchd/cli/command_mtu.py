@@ -12,13 +12,12 @@ from meshwatchd.adapters.control.interface import MtuReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal
-from meshwatchd.cli.render_mtu import render_sizes
+from meshwatchd.cli.render_mtu import render_sizes, worst_state
 from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
-EXIT_LESS, EXIT_BLACK_HOLE = 1, 2
-CALM = ("ok", "searching", "unknown")
+EXIT_CODES = {"ok": 0, "warning": 1, "critical": 2, "unknown": EXIT_UNREACHABLE}
 
 
 @click.command("mtu")
@@ -41,7 +40,4 @@ def mtu(terminal: Terminal, *, node: str) -> int:
         sys.stdout.write(render_sizes(reply, paint=terminal.paint))
     if is_stale(reply.at_ns, now_ns):
         return EXIT_UNREACHABLE
-    states = {line.state for line in reply.sizes}
-    if "black-hole" in states:
-        return EXIT_BLACK_HOLE
-    return EXIT_LESS if states - set(CALM) else 0
+    return EXIT_CODES[worst_state(reply)] if reply.sizes else 0

@@ -14,6 +14,8 @@ from meshwatchd.adapters.control.explain import name_path
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
 from meshwatchd.cli.render_knowledge import explain_idleness, render_knowledge
 from meshwatchd.cli.render_orders import render_orders
+from meshwatchd.cli.render_reported import render_reported
+from meshwatchd.cli.render_watch import describe_watch, lost_words, untold_faults
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
@@ -40,6 +42,7 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         is_verbose: with every session and every counter.
     """
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
+    lines += [paint(line, "dim") for line in describe_watch(status)]
     if status.knowledge is not None:
         # The summary has the first problem already where nothing is watched for it.
         told = status.knowledge.problems if status.is_watching else status.knowledge.problems[1:]
@@ -54,6 +57,7 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         lines += ["", *_render_canaries(status, paint)]
     elif status.pairs:
         lines += ["", paint(NO_CANARY, "dim")]
+    lines += (paint(remark, "dim") for remark in (*status.remarks, *lost_words(status)))
     if status.tunnels:
         lines += ["", *_render_tunnels(status, paint)]
     if is_verbose and status.sessions:
@@ -74,10 +78,16 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     for collision in status.collisions:
         word = paint("WARNING", Severity.WARNING.value)
         yield f"{word}  {status.node} only watches, and changes nothing: {collision}"
-    for pair in sorted(status.pairs, key=_by_severity):
-        yield _summarise(status, pair, paint)
+    # What is near comes first: it is what this node's operator can mend, and often the cause of the rest.
     for finding in status.findings[:MAX_SUMMARISED]:
         yield summarise_finding(finding, paint)
+    reported = untold_faults(status)
+    near = [fault for fault in reported if fault.location == status.location]
+    yield from (render_reported(fault, paint) for fault in near[:MAX_SUMMARISED])
+    for pair in sorted(status.pairs, key=_by_severity):
+        yield _summarise(status, pair, paint)
+    far = [fault for fault in reported if fault not in near]
+    yield from (render_reported(fault, paint) for fault in far[:MAX_SUMMARISED])
     if (status.pairs or status.findings) and status.severity is not Severity.OK:
         yield paint("why, and what to do: meshwatchctl explain", "dim")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from meshwatchd.adapters.control.nodes import NodesReply
+from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.text import Cell, Paint, columns, render_age
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
-from meshwatchd.model.node_status import NodeStatus, ReportedFault
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import SECOND
 
 FRESH_NS = 95 * SECOND
@@ -130,13 +131,3 @@ def _unreached(nodes: Iterable[NodeStatus]) -> Iterator[str]:
             found.setdefault((each.peer, each.layer), []).append(node.name)
     for (peer, layer), names in sorted(found.items()):
         yield f"{peer} does not answer {', '.join(names)} ({layer})"
-
-
-def render_reported(fault: ReportedFault, paint: Paint) -> str:
-    """A fault with who reports it, and how long ago."""
-    is_code = fault.fault in set(FaultCode)
-    title = CATALOGUE[FaultCode(fault.fault)].title if is_code else fault.fault
-    where = f" [{fault.culprit}]" if fault.culprit else ""
-    towards = f"to {fault.towards}: " if fault.towards else ""
-    word = paint(fault.severity.upper(), fault.severity)
-    return f"{word}  {fault.reported_by} reports: {towards}{title}{where}, {render_age(fault.age_ns)}"

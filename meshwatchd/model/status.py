@@ -7,6 +7,7 @@ import msgspec
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.node_status import ReportedFault
 from meshwatchd.model.policy_state import Order
 
 UNWATCHED = "unwatched"
@@ -183,6 +184,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         rejected: why the engine takes over no mesh; empty where it has one.
         collisions: objects of others where this node's would go, each with its remedy. While there are any the node
             watches and changes nothing, whatever its mode.
+        reported: faults that other nodes report; added by the agent when somebody asks.
+        remarks: what limits this picture, as sentences; likewise.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
     """
 
@@ -206,6 +209,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     drained: tuple[NodeName, ...] = ()
     rejected: str = ""
     collisions: tuple[str, ...] = ()
+    reported: tuple[ReportedFault, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def is_watching(self) -> bool:

@@ -28,17 +28,18 @@ from meshwatchd.cli.render_path import render_path
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.core.membership.node_list import collect_faults, remark_versions
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.faults import Severity
-from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
-from meshwatchd.model.status import Status
+from meshwatchd.model.status import RateStatus, Status
 from meshwatchd.profiles.compose import look
 from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_nodes import NODES
@@ -133,6 +134,19 @@ CHECKS = (
     ),
 )
 
+REPORTED = msgspec.structs.replace(
+    HEALTHY,
+    reported=collect_faults(reporting(), "b3"),
+    remarks=remark_versions((*NODES[1:], msgspec.structs.replace(NODES[0], version="0.0.9")), "b3"),
+    rates=(
+        RateStatus(
+            layer=Layer.UNDERLAY, path=0xFFFF, flow=FlowClass.FRESH, sessions=2, interval_ns=200_000_000, stretch=1
+        ),
+        RateStatus(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH, sessions=3, interval_ns=50_000_000, stretch=1),
+    ),
+    counters={"loop-busy-percent": 2, "link-facts-dropped": 7},
+)
+
 WAY = Way(
     address="10.244.3.7",
     rule="5460: from all lookup 7701",
@@ -155,6 +169,7 @@ PAGES = {
     "status-orders": _shown(ORDERED),
     "status-stale": _shown(HEALTHY, now_ns=NOW_NS + 60_000_000_000),
     "status-no-mesh": _shown(NO_MESH),
+    "status-reported": _shown(REPORTED),
     "explain-healthy": _explained(HEALTHY),
     "explain-moved": _explained(MOVED, INCIDENT),
     "explain-advised": _explained(ADVISED, INCIDENT[:-2]),

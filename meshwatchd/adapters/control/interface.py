@@ -262,7 +262,9 @@ type Snapshot (
   orders: []Order,
   drained: []string,
   rejected: string,
-  collisions: []string
+  collisions: []string,
+  reported: []ReportedFault,
+  remarks: []string
 )
 
 # A verdict in sentences: evidence, what was done about it, and what comes next.

@@ -29,6 +29,7 @@ from meshwatchd.adapters.control.varlink import (
     encode_reply,
 )
 from meshwatchd.adapters.storage.event_store import EventLine, EventStore, FollowerTooSlowError
+from meshwatchd.core.membership.node_list import collect_faults, remark_versions
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.discovery import LocalView
@@ -89,7 +90,7 @@ class Methods:
     def __init__(self, backend: ControlBackend) -> None:
         self._backend = backend
         self._pictures: dict[str, Callable[[], msgspec.Struct]] = {
-            "io.meshwatch.Control.Status": lambda: interface.StatusReply(status=self._status()),
+            "io.meshwatch.Control.Status": lambda: interface.StatusReply(status=self._status_of_mesh()),
             "io.meshwatch.Control.Explain": self._explain,
             "io.meshwatch.Control.Topology": self._topology,
             "io.meshwatch.Control.Nodes": lambda: NodesReply(node=self._node(), nodes=backend.nodes()),
@@ -150,6 +151,13 @@ class Methods:
         if status is None:
             raise VarlinkError(interface.NOT_READY, reason="the engine has not reported yet")
         return status
+
+    def _status_of_mesh(self) -> Status:
+        """The engine's picture, with what the other nodes report."""
+        status, nodes = self._status(), self._backend.nodes()
+        return msgspec.structs.replace(
+            status, reported=collect_faults(nodes, status.node), remarks=remark_versions(nodes, status.node)
+        )
 
     def _node(self) -> str:
         status, view = self._backend.status(), self._backend.view()

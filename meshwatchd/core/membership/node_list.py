@@ -126,3 +126,18 @@ def collect_faults(nodes: Collection[NodeStatus], node: str) -> tuple[ReportedFa
         key=lambda each: (order.index(each.severity) if each.severity in order else 2, each.location != home),
     )
     return tuple(ranked[:MAX_REPORTED])
+
+
+def remark_versions(nodes: Collection[NodeStatus], node: str) -> tuple[str, ...]:
+    """One sentence for each other version of the daemon that runs on nodes which were heard lately."""
+    own = next((each.version for each in nodes if each.name == node), "")
+    others: dict[str, list[str]] = {}
+    for each in nodes:
+        if each.version not in ("", own) and each.heard_ago_ns is not None and each.heard_ago_ns <= FRESH_NS:
+            others.setdefault(each.version, []).append(each.name)
+    return tuple(
+        f"{', '.join(names)} {'runs' if len(names) == 1 else 'run'} meshwatchd {version}, this node {own}:"
+        " what they report may be less (remedy: install one version on all nodes)"
+        for version, names in sorted(others.items())
+        if own
+    )

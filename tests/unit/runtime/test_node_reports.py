@@ -31,7 +31,7 @@ def test_each_node_has_its_latest_report_with_its_age():
     reports.hear("a1", CRITICAL, 5)
     reports.hear("a2", None, 5)
     reports.hear("a3", NodeReport(severity="splendid"), 5)
-    found = {node.name: node for node in reports.add_to(NODES, "b3", 9)}
+    found = {str(node.name): node for node in reports.add_to(NODES, "b3", 9)}
 
     told = {name: (found[name].severity, found[name].report_age_ns) for name in found}
     assert {"a1": ("critical", 4), "b3": ("ok", 0)} == {name: each for name, each in told.items() if each[0]}

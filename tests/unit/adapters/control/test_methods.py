@@ -20,6 +20,7 @@ from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.outputs import ReplyOperator
 from tests.support.control_room import Backend
 from tests.support.example_bisection import RESULT
+from tests.support.example_reports import reporting
 from tests.support.example_status import HEALTHY
 
 ROOT, SOMEBODY = 0, 1000
@@ -127,6 +128,14 @@ def test_nodes_are_those_that_are_known():
     (reply,) = ask(backend, "io.meshwatch.Control.Nodes")
     assert "" == _parameters(reply)["node"]
     assert ["b1"] == [each["name"] for each in _parameters(reply)["nodes"]]
+
+
+def test_status_has_what_other_nodes_report():
+    """It is put together when somebody asks."""
+    backend = Backend(HEALTHY)
+    backend.known = reporting()
+    (reply,) = ask(backend, "io.meshwatch.Control.Status")
+    assert ["b1", "b2"] == [each["reported_by"] for each in _parameters(reply)["status"]["reported"]]
 
 
 def test_bisecting_is_for_root_alone_and_names_the_node():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes
+import msgspec
+
+from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes, remark_versions
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
 from meshwatchd.model.settings import SECOND
@@ -51,3 +53,12 @@ def test_a_fault_is_told_once_by_whoever_has_it_or_by_the_latest():
         ("b2", "standby-down", "warning"),
         ("a3", "a-fault-of-tomorrow", "warning"),
     ] == [(each.reported_by, each.fault, each.severity) for each in collect_faults(nodes, "b3")]
+
+
+def test_nodes_of_other_versions_are_remarked():
+    """Those that were heard lately; a node that does not know its own version says nothing."""
+    others = tuple(msgspec.structs.replace(node_of(name), version="0.0.9") for name in ("a1", "a2"))
+    silent = msgspec.structs.replace(node_of("a3", heard_ago_ns=200 * SECOND), version="0.0.8")
+    (remark,) = remark_versions((node_of("b3"), node_of("b1"), *others, silent), "b3")
+    assert remark.startswith("a1, a2 run meshwatchd 0.0.9, this node ")
+    assert () == remark_versions(others, "b3")

@@ -1,0 +1,42 @@
+"""What a status watches and what that costs, and what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.model.node_status import ReportedFault
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.status import Status
+
+_LOSSES = {
+    "link-facts-dropped": "events were lost between the engine and the agent, which was behind",
+    "agent-exits": "times the agent ended and was started again",
+}
+"""Counters of the engine that say that what is shown may be incomplete."""
+
+
+def describe_watch(status: Status) -> Iterator[str]:
+    """One line on what is watched and what that costs; none where nothing is."""
+    if not status.rates:
+        return
+    packets = sum(rate.sessions * SECOND / rate.interval_ns for rate in status.rates if rate.interval_ns)
+    peers = len({session.peer for session in status.sessions} - {status.node})
+    words = [f"watches {peers} nodes with {sum(rate.sessions for rate in status.rates)} sessions"]
+    words += [f"{packets:.0f} probes a second"]
+    busy = status.counters.get("loop-busy-percent")
+    words += [f"{busy} % of a core"] if busy is not None else []
+    yield ", ".join(words)
+
+
+def lost_words(status: Status) -> Iterator[str]:
+    """What was lost between the processes of this node's own daemon."""
+    for name, text in _LOSSES.items():
+        if count := status.counters.get(name, 0):
+            yield f"{count} {text} (remedy: journalctl -u meshwatchd)"
+
+
+def untold_faults(status: Status) -> list[ReportedFault]:
+    """What other nodes report and this one has not found itself."""
+    own = {(pair.verdict.fault.value, pair.verdict.culprit) for pair in status.pairs}
+    own |= {(finding.fault.value, finding.culprit) for finding in status.findings}
+    return [fault for fault in status.reported if (fault.fault, fault.culprit) not in own]
