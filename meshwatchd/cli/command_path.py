@@ -38,7 +38,7 @@ def path(terminal: Terminal, *, address: str) -> int:
 
     Exit status: 0 the way is good, 1 doubtful or unknown, 2 there is none or it is down, 3 the daemon cannot be asked.
     """
-    status, nodes, refusal = _ask(terminal)
+    status, nodes, refusal = ask_daemon(terminal)
     place = locate(address, nodes)
     wanted = place.address if place is not None and place.kind == "node" else address
     try:
@@ -65,7 +65,7 @@ def path(terminal: Terminal, *, address: str) -> int:
     return EXIT_BROKEN if way.problem else _STATES.get(view.state, EXIT_DOUBTFUL)
 
 
-def _ask(terminal: Terminal) -> tuple[Status | None, tuple[NodeStatus, ...], ControlError | None]:
+def ask_daemon(terminal: Terminal) -> tuple[Status | None, tuple[NodeStatus, ...], ControlError | None]:
     """What the daemon knows, or why it cannot be asked."""
     client = terminal.client
     try:

@@ -42,7 +42,9 @@ _QUESTIONS: Final = {
 }
 
 
-class _Duration(click.ParamType[int]):
+class Duration(click.ParamType[int]):
+    """A duration with its unit, as nanoseconds."""
+
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -70,8 +72,8 @@ class _Address(click.ParamType[str]):
 @click.option("--key-file", type=click.Path(path_type=Path), help="Key shared with the reflector: authenticated mode.")
 @click.option("--open", "is_open", is_flag=True, help="Open mode even with a key, which then signs TLVs only.")
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many packets.")
-@click.option("--interval", type=_Duration(), default="100ms", show_default=True, help="From one packet to the next.")
-@click.option("--wait", type=_Duration(), default="1s", show_default=True, help="For answers, after the last packet.")
+@click.option("--interval", type=Duration(), default="100ms", show_default=True, help="From one packet to the next.")
+@click.option("--wait", type=Duration(), default="1s", show_default=True, help="For answers, after the last packet.")
 @click.option("--size", type=click.IntRange(44, MAX_PAYLOAD), help="Bytes of UDP payload, by Extra Padding.")
 @click.option("--dscp", type=click.IntRange(0, 63), default=0, show_default=True, help="Of the packets.")
 @click.option("--ssid", type=click.IntRange(0, 65_535), help="Session identifier; drawn by default, 0 for none.")

@@ -126,3 +126,8 @@ def since(legs: Iterable[Leg], before: Iterable[Leg]) -> Iterator[Leg]:
             yield leg
         else:
             yield msgspec.structs.replace(leg, sent=leg.sent - base.sent, lost=leg.lost - base.lost)
+
+
+def is_lost(leg: Leg) -> bool:
+    """Whether anything was lost while a leg was watched, or it is down and nothing is sent."""
+    return leg.lost > 0 or leg.state == "down"

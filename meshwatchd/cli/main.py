@@ -30,6 +30,7 @@ _COMMANDS = {
     "explain": ("command_explain", "why, what was done about it, what comes next"),
     "matrix": ("command_matrix", "what every node says of every other one"),
     "doctor": ("command_doctor", "what is wrong with the set-up of this node, and how to mend it"),
+    "ping": ("command_ping", "each layer to a node, live"),
     "path": ("command_path", "which way packets to an address go from here"),
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),

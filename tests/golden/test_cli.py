@@ -19,12 +19,14 @@ from meshwatchd.adapters.netlink.rule_text import RuleText
 from meshwatchd.adapters.netlink.way import Way
 from meshwatchd.cli.command_path import describe
 from meshwatchd.cli.doctor_daemon import judge_nodes
+from meshwatchd.cli.legs import legs_to
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_doctor import render_checkup
 from meshwatchd.cli.render_matrix import render_matrix
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_path import render_path
+from meshwatchd.cli.render_ping import render_ping
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
@@ -187,6 +189,7 @@ PAGES = {
     "mtu-healthy": _sized(HEALTHY_SIZES),
     "mtu-black-hole": _sized(BLACK_HOLE_SIZES),
     "doctor": render_checkup(CHECKS, paint=paint_nothing),
+    "ping": render_ping("b1", legs_to(MOVED, "b1"), seconds=5, paint=paint_nothing),
     "path-moved": render_path(PATH, at_ns=NOW_NS, paint=paint_nothing),
     "matrix": render_matrix(NodesReply(node="b3", nodes=reporting()), paint=paint_nothing, width=80),
     "matrix-large": render_matrix(NodesReply(node="b3", nodes=many(1000)), paint=paint_nothing, width=80),
