@@ -13,7 +13,7 @@ from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
-from meshwatchd.cli.render_findings import explain_code
+from meshwatchd.cli.render_findings import explain_code, list_codes
 from meshwatchd.cli.render_story import render_explanations
 from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.decoding import decode_json
@@ -22,13 +22,18 @@ from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 
 @click.command("explain")
 @click.argument("code", required=False, type=click.Choice([code.value for code in FaultCode]), metavar="[CODE]")
+@click.option("--list", "is_listed", is_flag=True, help="All faults there can be, one a line.")
 @click.pass_obj
-def explain(terminal: Terminal, code: str | None) -> int:
+def explain(terminal: Terminal, *, code: str | None, is_listed: bool) -> int:
     """Say why: the evidence, the remedy, what was done about it, and what comes next.
 
     With the CODE of a fault: what that fault is, whether or not it is there, from any machine. Otherwise the exit
     status is that of the worst verdict: 0 ok, 1 degraded, 2 critical, 3 unknown, 4 nothing is watched.
     """
+    if is_listed:
+        every = msgspec.json.encode(list(CATALOGUE.values())).decode() + "\n"
+        sys.stdout.write(every if terminal.is_json else list_codes(terminal.paint))
+        return 0
     if code is not None:
         entry = CATALOGUE[FaultCode(code)]
         text = msgspec.json.encode(entry).decode() + "\n" if terminal.is_json else explain_code(entry.code)

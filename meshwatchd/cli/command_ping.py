@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from meshwatchd.cli.command_path import ask_daemon
-from meshwatchd.cli.command_stamp import Duration
+from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.echo_legs import EchoLegs, addresses_of
 from meshwatchd.cli.legs import Leg, Place, active_path, is_lost, legs_to, locate, since
 from meshwatchd.cli.main import Terminal

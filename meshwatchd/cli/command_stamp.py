@@ -16,12 +16,12 @@ import msgspec
 
 from meshwatchd.adapters.stamp_interop.measurement import Sample
 from meshwatchd.adapters.stamp_interop.sender import Series, measure, resolve
+from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_stamp import hint_at_silence, render_measurement, render_sample
 from meshwatchd.config.keys import read_stamp_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.model.units import parse_duration
 from meshwatchd.wire import StandardProbe
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.report_tlv import AccessReport, FollowUpTelemetry, TimestampInformation
@@ -40,19 +40,6 @@ _QUESTIONS: Final = {
     "access": AccessReport(access_id=2, return_code=1).to_tlv(),
     "follow-up": FollowUpTelemetry().to_tlv(),
 }
-
-
-class Duration(click.ParamType[int]):
-    """A duration with its unit, as nanoseconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Nanoseconds."""
-        try:
-            return parse_duration(str(value)) if isinstance(value, str) else int(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class _Address(click.ParamType[str]):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+import meshwatchd
 from meshwatchd.cli.client import EXIT_UNREACHABLE, Client
 from meshwatchd.cli.text import Paint, paint_ansi, paint_nothing
 from meshwatchd.model.errors import ControlError, DecodeError
@@ -35,6 +36,8 @@ _COMMANDS = {
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
     "bisect": ("command_bisect", "where exactly packets to a node die"),
+    "wait": ("command_wait", "until this node watches its mesh, or until all is well"),
+    "config": ("command_config", "the configuration in force, and what a setting means"),
     "failover": ("command_traffic", "move traffic to a standby path"),
     "failback": ("command_traffic", "move traffic back to the mesh's own path"),
     "confirm": ("command_orders", "keep what `failover --confirm-within` has done"),
@@ -91,6 +94,18 @@ class LazyGroup(click.Group):
             command.params.append(_json_option())
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or name the nearest one."""
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            import difflib  # noqa: PLC0415 - only who mistypes waits for it
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=2, cutoff=0.7)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`meshwatchctl --help` lists all commands"
+            ctx.fail(f"there is no command {args[0]}; {hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         del ctx
@@ -111,6 +126,7 @@ def _json_option() -> click.Option:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(meshwatchd.__version__, prog_name="meshwatchctl", message="%(prog)s %(version)s")
 @click.option("--json", "is_json", is_flag=True, help="Answer in JSON, for programs; may follow the command as well.")
 @click.option(
     "--socket",

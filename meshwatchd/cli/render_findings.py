@@ -77,6 +77,20 @@ def explain_code(code: FaultCode) -> str:
     return "\n".join([*lines, *_paragraph("remedy", fault.remedy)]) + "\n"
 
 
+def list_codes(paint: Paint) -> str:
+    """Every line of the catalogue: `explain CODE` has it in full."""
+    rows: list[list[Cell]] = [
+        [
+            (code.value, ""),
+            (fault.severity.value, fault.severity.value),
+            (fault.layer.name.lower(), ""),
+            (fault.title, ""),
+        ]
+        for code, fault in CATALOGUE.items()
+    ]
+    return "\n".join(columns(("FAULT", "SEVERITY", "LAYER", "TITLE"), rows, paint)) + "\n"
+
+
 def _told(fault: Fault) -> str:
     if fault.confirm_ns:
         return f"once it has stood for {render_duration(fault.confirm_ns)}"

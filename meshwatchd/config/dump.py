@@ -7,7 +7,6 @@ start with "# "; the example of a mesh starts with "#" and no space, so that rem
 from __future__ import annotations
 
 import base64
-import inspect
 import re
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from typing import get_args
 import msgspec
 import tomli_w
 
+from meshwatchd.config.explain import read_docstring
 from meshwatchd.config.shape import bare, choices, unshape
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import Canary, CanaryKind, MeshSettings, Settings
@@ -92,11 +92,8 @@ def _choices(kind: object) -> list[str]:
 
 
 def _read_docstring(kind: type) -> tuple[str, dict[str, str]]:
-    """A docstring's first part, and what it says of each attribute."""
-    text = inspect.getdoc(kind) or ""
-    summary, _, attributes = text.partition("\n\nAttributes:\n")
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
-    return summary, {name: _sentence(" ".join(reason.split())) for name, reason in entries}
+    summary, reasons = read_docstring(kind)
+    return summary, {name: _sentence(reason) for name, reason in reasons.items()}
 
 
 def _sentence(text: str) -> str:

@@ -58,3 +58,12 @@ def test_a_reader_that_was_too_slow_is_told(room, run):
     room.backend.store.append({"at_ns": 1, "event": "events.lost", "lost": 7})
     code, _, err = run("events")
     assert (1, "meshwatchctl: too slow, 7 events were lost; start again\n") == (code, err)
+
+
+def test_only_what_is_wanted_is_told(room, run):
+    """All filters hold together."""
+    for event in INCIDENT:
+        room.append(event)
+    assert 2 == len(run("events", "--severity", "critical", "--location", "onprem")[1].splitlines())
+    assert 1 == len(run("events", "--fault", "overlay-new-flows", "--node", "b1")[1].splitlines())
+    assert (64, "") == run("events", "--fault", "nonsense")[:2]

@@ -6,6 +6,8 @@ import time
 
 import msgspec
 
+from meshwatchd.cli.main import main
+from meshwatchd.model.faults import CATALOGUE
 from tests.support.example_status import BECAUSE, HEALTHY, INCIDENT, MOVED, NOW_NS
 
 
@@ -52,3 +54,12 @@ def test_a_code_is_explained_without_a_daemon(run):
 
     assert "neighbour-missing" == msgspec.json.decode(run("--json", "explain", "neighbour-missing")[1])["code"]
     assert 64 == run("explain", "no-such-code")[0]
+
+
+def test_the_list_has_every_fault(capsys):
+    """One a line, from any machine."""
+    assert 0 == main(["--socket", "/nonexistent", "explain", "--list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [code.value for code in CATALOGUE] == [line.split()[0] for line in lines[1:]]
+    assert 0 == main(["explain", "--list", "--json"])
+    assert len(CATALOGUE) == len(msgspec.json.decode(capsys.readouterr().out))

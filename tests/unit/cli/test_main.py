@@ -10,6 +10,7 @@ import threading
 import click
 import pytest
 
+import meshwatchd
 from meshwatchd.cli.main import cli, main
 
 
@@ -54,6 +55,26 @@ def test_every_command_can_be_imported_and_has_help(capsys):
     for name in cli.list_commands(click.Context(cli)):
         assert 0 == main([name, "--help"])
         assert f"Usage: meshwatchctl {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("verb", "hint"),
+    [
+        ("stats", "there is no command stats; did you mean status?"),
+        ("explian", "there is no command explian; did you mean explain?"),
+        ("zzz", "there is no command zzz; `meshwatchctl --help` lists all commands"),
+    ],
+)
+def test_a_verb_that_is_none_names_the_nearest(verb, hint, capsys):
+    """Also behind options of the program."""
+    assert 64 == main(["--json", verb])
+    assert hint in capsys.readouterr().err
+
+
+def test_the_version_needs_no_daemon(capsys):
+    """One line."""
+    assert 0 == main(["--version"])
+    assert f"meshwatchctl {meshwatchd.__version__}\n" == capsys.readouterr().out
 
 
 def test_the_start_is_light():
