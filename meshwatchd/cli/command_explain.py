@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import click
 import msgspec
@@ -11,9 +12,11 @@ import msgspec
 from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
+from meshwatchd.cli.command_incidents import FOLDER, IncidentNumber, fetch_incident
 from meshwatchd.cli.command_status import EXIT_CODES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_findings import explain_code, list_codes
+from meshwatchd.cli.render_incidents import explain_incident
 from meshwatchd.cli.render_story import render_explanations
 from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.decoding import decode_json
@@ -23,8 +26,10 @@ from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 @click.command("explain")
 @click.argument("code", required=False, type=click.Choice([code.value for code in FaultCode]), metavar="[CODE]")
 @click.option("--list", "is_listed", is_flag=True, help="All faults there can be, one a line.")
+@click.option("--incident", "number", type=IncidentNumber(), help="Tell an incident of `incidents` instead.")
+@click.option("--from", "folder", type=FOLDER, metavar="FOLDER", help="With --incident: as of `incidents`.")
 @click.pass_obj
-def explain(terminal: Terminal, *, code: str | None, is_listed: bool) -> int:
+def explain(terminal: Terminal, *, code: str | None, is_listed: bool, number: int | None, folder: Path | None) -> int:
     """Say why: the evidence, the remedy, what was done about it, and what comes next.
 
     With the CODE of a fault: what that fault is, whether or not it is there, from any machine. Otherwise the exit
@@ -34,9 +39,16 @@ def explain(terminal: Terminal, *, code: str | None, is_listed: bool) -> int:
         every = msgspec.json.encode(list(CATALOGUE.values())).decode() + "\n"
         sys.stdout.write(every if terminal.is_json else list_codes(terminal.paint))
         return 0
+    if folder is not None and number is None:
+        raise click.UsageError("--from needs --incident")
     if code is not None:
         entry = CATALOGUE[FaultCode(code)]
         text = msgspec.json.encode(entry).decode() + "\n" if terminal.is_json else explain_code(entry.code)
+        sys.stdout.write(text)
+        return 0
+    if number is not None:
+        told = fetch_incident(terminal, folder, number)
+        text = msgspec.json.encode(told).decode() + "\n" if terminal.is_json else explain_incident(told, terminal.paint)
         sys.stdout.write(text)
         return 0
     reply = decode_json(terminal.client.call("io.meshwatch.Control.Explain"), ExplainReply, REPLIES)

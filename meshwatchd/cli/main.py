@@ -35,6 +35,7 @@ _COMMANDS = {
     "path": ("command_path", "which way packets to an address go from here"),
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
+    "incidents": ("command_incidents", "what went wrong so far, with the outage measured"),
     "bisect": ("command_bisect", "where exactly packets to a node die"),
     "wait": ("command_wait", "until this node watches its mesh, or until all is well"),
     "config": ("command_config", "the configuration in force, and what a setting means"),

@@ -38,17 +38,17 @@ def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
     if one.severity is not Severity.OK:
         place = f"node {one.culprit}, " if one.culprit else ""
         direction = "" if one.direction == "unknown" else f", direction {one.direction}"
-        yield from _entry("where", [f"{place}layer {one.layer}{direction}; fault {one.fault}{since}"], paint)
-        yield from _entry("why", one.because or ("no evidence was recorded",), paint)
-        yield from _entry("remedy", [one.remedy], paint)
+        yield from entry("where", [f"{place}layer {one.layer}{direction}; fault {one.fault}{since}"], paint)
+        yield from entry("why", one.because or ("no evidence was recorded",), paint)
+        yield from entry("remedy", [one.remedy], paint)
     if one.done:
         ages = [(render_age(now_ns - deed.at_ns), deed.text) for deed in one.done]
         width = max(_AGE_WIDTH, *(len(age) + 2 for age, _ in ages))
-        yield from _entry("done", [age.ljust(width) + text for age, text in ages], paint, hanging=width)
-    yield from _entry("next", one.next, paint)
+        yield from entry("done", [age.ljust(width) + text for age, text in ages], paint, hanging=width)
+    yield from entry("next", one.next, paint)
 
 
-def _entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint, *, hanging: int = 0) -> Iterator[str]:
+def entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint, *, hanging: int = 0) -> Iterator[str]:
     """A label and its sentences, each on a line of its own, aligned and wrapped."""
     margin = " " * (2 + _LABEL_WIDTH)
     for index, sentence in enumerate(sentences):

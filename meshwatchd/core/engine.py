@@ -212,7 +212,7 @@ class Engine:
             first.setdefault(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
         # A session that misses several answers in one turn has changed once.
-        outputs += [_changed(session) for session, before in first.items() if session.state is not before]
+        outputs += [_changed(session, now) for session, before in first.items() if session.state is not before]
         # Before the first mesh there is nobody to undo what an order that is over held.
         for order in () if self.state.topology is None else self.state.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
@@ -245,7 +245,7 @@ class Engine:
         is_word = session.plan.layer is not Layer.SELF and session.plan.canary is None
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         if session.state is not before:
-            outputs.append(_changed(session))
+            outputs.append(_changed(session, now))
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
         for conductor in due:
             outputs += conductor.review(now)
@@ -418,7 +418,7 @@ class Engine:
             yield from conductor.execution.reassert(event.what, now)
 
 
-def _changed(session: Session) -> SessionChanged:
+def _changed(session: Session, now: int) -> SessionChanged:
     return SessionChanged(
         session=session.plan.session,
         peer=session.plan.peer,
@@ -427,4 +427,5 @@ def _changed(session: Session) -> SessionChanged:
         flow=session.plan.flow,
         state=session.state,
         rtt_ns=session.rtt_ns,
+        silent_ns=now - session.last_heard if session.state is SessionState.DOWN else 0,
     )

@@ -208,7 +208,7 @@ class DaemonReady(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", t
 
 
 class SessionChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """A session went up or down."""
+    """A session went up or down; `silent_ns`: of one that went down, since its last answer."""
 
     session: SessionId
     peer: NodeName
@@ -217,6 +217,7 @@ class SessionChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"
     flow: FlowClass
     state: str
     rtt_ns: int
+    silent_ns: int = 0
 
 
 class SessionSuspected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from meshwatchd.adapters.storage.event_store import EventLine, EventStore
+from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model.audit_facts import (
     FaultCleared,
     FaultRaised,
@@ -181,10 +182,14 @@ class Sinks:
 
     Attributes:
         events: the store that `meshwatchctl events` reads.
+        incidents: numbers what is wrong; goes on where an earlier agent has stopped.
     """
 
     def __init__(self, settings: Settings, events: EventStore, log: Log) -> None:
         self.events = events
+        self.incidents = IncidentTracker()
+        for line in events.history():
+            self.incidents.take(line)
         self._log = log
         self._node = settings.daemon.node
         self._has_mesh = bool(settings.mesh.location)
@@ -205,7 +210,10 @@ class Sinks:
         kind = classify(frame.fact)
         if isinstance(frame.fact, TopologyRejected) and not self._has_mesh:
             kind = kind._replace(level="info")
-        line = self.events.append(self._render(frame, kind))
+        rendered = self._render(frame, kind)
+        if number := self.incidents.take({**rendered, "boot": self.events.boot}):
+            rendered["incident"] = number
+        line = self.events.append(rendered)
         fields = {key: value for key, value in line.items() if key not in _NOT_LOGGED}
         self._writer(kind.level)(kind.name, **fields)
         return line

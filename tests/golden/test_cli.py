@@ -10,6 +10,7 @@ import pytest
 
 import meshwatchd
 from meshwatchd.adapters.control.explain import explain
+from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.adapters.control.interface import ExplainReply, MtuReply
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.operator_requests import OperateReply
@@ -23,6 +24,7 @@ from meshwatchd.cli.legs import legs_to
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_doctor import render_checkup
+from meshwatchd.cli.render_incidents import explain_incident, render_incidents
 from meshwatchd.cli.render_matrix import render_matrix
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_path import render_path
@@ -44,6 +46,7 @@ from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import RateStatus, Status
 from meshwatchd.profiles.compose import look
 from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
+from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_nodes import NODES
 from tests.support.example_reports import many, reporting
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
@@ -118,6 +121,7 @@ OVER_CILIUM = _seen(kilo_cilium("a1"), "a1")
 FULL = msgspec.structs.replace(NAMED, granularity="full", leader="", is_leader=True, location=LocationName("b3"))
 PLAIN = _seen(flannel_over_wg0(), "k3")
 NOWHERE = _seen(Snapshot(), "b3")
+HISTORY = read_incidents(HISTORY_LINES)
 
 CHECKS = (
     Check(area="configuration", state=CheckState.OK, text="/etc/meshwatchd/meshwatchd.toml: node b3, mode enforce"),
@@ -193,6 +197,8 @@ PAGES = {
     "path-moved": render_path(PATH, at_ns=NOW_NS, paint=paint_nothing),
     "matrix": render_matrix(NodesReply(node="b3", nodes=reporting()), paint=paint_nothing, width=80),
     "matrix-large": render_matrix(NodesReply(node="b3", nodes=many(1000)), paint=paint_nothing, width=80),
+    "incidents": render_incidents(HISTORY, paint_nothing),
+    "explain-incident": explain_incident(HISTORY[0], paint_nothing),
     "events": "".join(render_event(event, paint_nothing) + "\n" for event in INCIDENT),
     "failover-dry-run": render_operation(OPERATION, is_dry_run=True, paint=paint_nothing),
     "failover-refused": render_operation(REFUSAL, is_dry_run=False, paint=paint_nothing),

@@ -96,7 +96,7 @@ def _tell_deeds(events: Sequence[Event], current: int | None, pair: PairStatus) 
     told = [
         Deed(at_ns=_instant(event), text=text)
         for event in events[start:]
-        if (text := _tell_bisection(event) or _tell(event, pair)) is not None
+        if (text := tell(event, pair.paths)) is not None
     ]
     yield from told[-MAX_DEEDS:]
 
@@ -115,10 +115,15 @@ def _incident_start(events: Sequence[Event], current: int | None, pair: PairStat
     return 0
 
 
-def _tell(event: Event, pair: PairStatus) -> str | None:
-    """An event in a sentence, or None when it is no news to a person."""
+def tell(event: Event, paths: Iterable[PathStatus] = ()) -> str | None:
+    """An event in a sentence, or None when it is no news to a person.
+
+    Args:
+        event: of the event store.
+        paths: to name those that the event knows by rank alone.
+    """
     name, reason = event.get("event"), event.get("reason")
-    relays = _relays_of(event, pair)
+    relays = _relays_of(event, paths)
     match name:
         case "verdict.changed":
             at = f" at {event['culprit']}" if event.get("culprit") else ""
@@ -145,7 +150,31 @@ def _tell(event: Event, pair: PairStatus) -> str | None:
         case "override.adopted":
             return f"found path {relays} in use at start and kept it"
         case _:
+            return _tell_finding(event)
+
+
+def _tell_finding(event: Event) -> str | None:
+    """What a bisection or a look at the kernel found, and what became of a repair."""
+    match event.get("event"):
+        case "path.bisected":
+            return _tell_bisection(event)
+        case "fault.raised":
+            return f"found {event.get('fault')} at {event.get('device') or 'this node'} {event.get('subject')}".rstrip()
+        case "fault.cleared":
+            return f"{event.get('fault')} is gone"
+        case "repair.started" | "repair.verified" | "repair.undone" | "repair.held" | "repair.advised":
+            return _tell_repair(event)
+        case _:
             return None
+
+
+def _tell_repair(event: Event) -> str:
+    commands = event.get("commands")
+    typed = "; ".join(map(str, commands)) if isinstance(commands, Sequence) and not isinstance(commands, str) else ""
+    words = {"started": "repairs", "verified": "the repair holds", "undone": "took the repair back"}
+    words |= {"held": "left the repair undone", "advised": "would repair"}
+    said = words[str(event.get("event")).removeprefix("repair.")]
+    return said + "".join(f": {each}" for each in (event.get("reason"), typed) if each)
 
 
 def _proof(event: Event, relays: str) -> str:
@@ -156,10 +185,8 @@ def _proof(event: Event, relays: str) -> str:
     return f"kept path {relays}, over which {part} probes arrived: {left} did over the path that was left"
 
 
-def _tell_bisection(event: Event) -> str | None:
-    """Where a bisection found packets to die, in a sentence; None for other events."""
-    if event.get("event") != "path.bisected":
-        return None
+def _tell_bisection(event: Event) -> str:
+    """Where a bisection found packets to die, in a sentence."""
     return f"bisected the way to {event.get('peer')}: packets die at {_places(event)}; {_first_reason(event)}"
 
 
@@ -183,12 +210,12 @@ def _operations(event: Event) -> str:
     return ": " + "; ".join(str(operation) for operation in operations)
 
 
-def _relays_of(event: Event, pair: PairStatus) -> str:
+def _relays_of(event: Event, paths: Iterable[PathStatus]) -> str:
     relays = event.get("relays")
     if isinstance(relays, Sequence) and not isinstance(relays, str):
         return name_relays(relays)
     rank = event.get("to_rank", event.get("rank"))
-    path = next((path for path in pair.paths if path.rank == rank), None)
+    path = next((path for path in paths if path.rank == rank), None)
     return name_path(path) if path is not None else f"of rank {rank}"
 
 

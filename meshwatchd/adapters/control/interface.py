@@ -7,6 +7,7 @@ import msgspec
 from meshwatchd.adapters.control.bisection import BISECTION
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.forgetting import FORGETTING
+from meshwatchd.adapters.control.incidents import INCIDENTS
 from meshwatchd.adapters.control.nodes import NODES
 from meshwatchd.adapters.control.operator_requests import OPERATOR_REQUESTS
 from meshwatchd.adapters.control.topology import TOPOLOGY
@@ -314,5 +315,6 @@ error TooManyClients (limit: int)
     + OPERATOR_REQUESTS
     + FORGETTING
     + NODES
-    + BISECTION,
+    + BISECTION
+    + INCIDENTS,
 }

@@ -14,8 +14,9 @@ from typing import Protocol, TypeVar
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control import bisection, forgetting, interface, operator_requests, topology
+from meshwatchd.adapters.control import bisection, forgetting, incidents, interface, operator_requests, topology
 from meshwatchd.adapters.control.explain import explain
+from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.varlink import (
     CALLS,
@@ -109,12 +110,9 @@ class Methods:
         name, _, method = call.method.rpartition(".")
         if name not in interface.DESCRIPTIONS:
             raise VarlinkError(INTERFACE_NOT_FOUND, interface=name)
+        if name == interface.SERVICE:
+            return encode_reply(_describe_service(call))
         match call.method:
-            case "org.varlink.service.GetInfo":
-                _decode(call, interface.NoParameters)
-                return encode_reply(_INFO)
-            case "org.varlink.service.GetInterfaceDescription":
-                return encode_reply(_describe(_decode(call, interface.DescriptionParameters)))
             case _ if call.method in self._pictures:
                 _decode(call, interface.NoParameters)
                 return encode_reply(self._pictures[call.method]())
@@ -124,6 +122,8 @@ class Methods:
                 return encode_reply(self._forget(_decode(call, forgetting.ForgetParameters), uid))
             case "io.meshwatch.Control.Mtu":
                 return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
+            case "io.meshwatch.Control.Incidents":
+                return self._incidents(_decode(call, incidents.IncidentsParameters).number)
             case "io.meshwatch.Control.Events":
                 return self._events(call, _decode(call, interface.EventsParameters))
             case _ if call.method in _VERBS:
@@ -188,6 +188,13 @@ class Methods:
             explanations=explanations,
             findings=status.findings,
         )
+
+    async def _incidents(self, number: int | None) -> AsyncIterator[bytes]:
+        """Megabytes of files are read beside the loop."""
+        lines = await asyncio.to_thread(self._backend.events().history)
+        status = self._backend.status()
+        found = await asyncio.to_thread(read_incidents, lines, number)
+        yield encode_reply(incidents.IncidentsReply(node="" if status is None else status.node, incidents=found))
 
     def _operate(self, request: OperatorRequested, uid: int) -> AsyncIterator[bytes]:
         if not request.is_dry_run:
@@ -265,7 +272,7 @@ def _seq(line: EventLine) -> int:
     return seq
 
 
-_INFO = {
+_INFO: dict[str, object] = {
     "vendor": "meshwatchd",
     "product": "meshwatchd",
     "version": meshwatchd.__version__,
@@ -274,7 +281,15 @@ _INFO = {
 }
 
 
-def _describe(parameters: interface.DescriptionParameters) -> dict[str, str]:
+def _describe_service(call: Call) -> dict[str, object]:
+    """The two methods of every Varlink service."""
+    name = call.method.rpartition(".")[2]
+    if name == "GetInfo":
+        _decode(call, interface.NoParameters)
+        return _INFO
+    if name != "GetInterfaceDescription":
+        raise VarlinkError(METHOD_NOT_FOUND, method=name)
+    parameters = _decode(call, interface.DescriptionParameters)
     if parameters.interface not in interface.DESCRIPTIONS:
         raise VarlinkError(INTERFACE_NOT_FOUND, interface=parameters.interface)
     return {"description": interface.DESCRIPTIONS[parameters.interface]}

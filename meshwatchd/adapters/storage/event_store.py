@@ -27,6 +27,9 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 GENERATIONS = 3
 """Files kept: events.jsonl, events.jsonl.1, events.jsonl.2."""
 
+MAX_LINE_BYTES = 64 * 1024
+"""A longer line is no event of ours."""
+
 FILE_NAME = "events.jsonl"
 
 _DOOR = Door(FILE_NAME, "such lines are passed over; a crash cuts off one at most")
@@ -56,6 +59,7 @@ class EventStore:
     """Events numbered from 1 on, in memory and on disk.
 
     Attributes:
+        boot: of this machine, as in each event.
         unwritten: events that could not be written to disk (full, read-only); they are still in memory.
     """
 
@@ -66,7 +70,7 @@ class EventStore:
         self._ring: deque[EventLine] = deque(maxlen=capacity)
         self._next_seq = 1
         self._changed = asyncio.Event()
-        self._boot = _read_boot_id()
+        self.boot = _read_boot_id()
         self._journal = None if file is None else _Journal(file, max_file_bytes)
 
     @classmethod
@@ -78,7 +82,7 @@ class EventStore:
 
     def append(self, line: Mapping[str, object]) -> EventLine:
         """Number and keep an event; wakes the followers."""
-        kept: EventLine = {"seq": 0, **line} | {"seq": self._next_seq, "boot": self._boot}
+        kept: EventLine = {"seq": 0, **line} | {"seq": self._next_seq, "boot": self.boot}
         self._next_seq += 1
         self._ring.append(kept)
         if self._journal is not None and not self._journal.write(msgspec.json.encode(kept) + b"\n"):
@@ -111,6 +115,14 @@ class EventStore:
             raise FollowerTooSlowError(self._first_seq - after - 1)
         return self.read(after=after, limit=limit)
 
+    def history(self) -> list[EventLine]:
+        """The events that incidents are made of, of every boot that the files on disk still know, the oldest first.
+
+        Reads up to MAX_FILE_BYTES * GENERATIONS; where nothing is on disk, what is in memory has to do.
+        """
+        kept = [] if self._journal is None else read_history(self._journal.path.parent)
+        return kept or [line for line in list(self._ring) if _is_historic(msgspec.json.encode(line))]
+
     @property
     def last_seq(self) -> int:
         """Sequence number of the latest event; 0 before the first."""
@@ -128,17 +140,37 @@ class EventStore:
     def _restore(self) -> None:
         """Take over this boot's events: instants of another boot's monotonic clock mean nothing here."""
         assert self._journal is not None
-        kept = [line for line in self._journal.read() if line.get("boot") == self._boot]
+        kept = [line for line in self._journal.read() if line.get("boot") == self.boot]
         for seq, line in enumerate(kept[-(self._ring.maxlen or CAPACITY) :], 1):
             self._ring.append({**line, "seq": seq})
             self._next_seq = seq + 1
+
+
+def read_history(folder: Path) -> list[EventLine]:
+    """The events that incidents are made of, from the files in a folder; what cannot be read is passed over."""
+    lines: list[EventLine] = []
+    for number in range(GENERATIONS - 1, -1, -1):
+        path = folder / (f"{FILE_NAME}.{number}" if number else FILE_NAME)
+        try:
+            with path.open("rb") as file:
+                while raw := file.readline(MAX_LINE_BYTES):
+                    if _is_historic(raw) and (line := _decode(raw)) is not None:
+                        lines.append(line)
+        except OSError:
+            continue
+    return lines
+
+
+def _is_historic(raw: bytes) -> bool:
+    """Looked at before it is decoded: most events of a calm mesh belong to no incident."""
+    return b'"incident":' in raw or b'"event":"session.changed"' in raw
 
 
 class _Journal:
     """A file of lines that is replaced when it has grown; never an obstacle."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        self._path = path
+        self.path = path
         self._max_bytes = max_bytes
         self._descriptor: int | None = None
         self._size = 0
@@ -160,7 +192,7 @@ class _Journal:
     def read(self) -> list[EventLine]:
         """The lines of the older file and this one; what is no event is passed over."""
         lines: list[EventLine] = []
-        for path in (self._generation(1), self._path):
+        for path in (self._generation(1), self.path):
             try:
                 content = path.read_bytes()
             except OSError:
@@ -176,7 +208,7 @@ class _Journal:
 
     def _ready(self, length: int) -> int:
         if self._descriptor is None:
-            self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._descriptor = self._open()
         if self._size and self._size + length > self._max_bytes:
             self.close()
@@ -189,13 +221,13 @@ class _Journal:
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o640)
+        descriptor = os.open(self.path, flags, 0o640)
         self._size = os.fstat(descriptor).st_size
         self._is_torn = self._is_torn and self._size > 0
         return descriptor
 
     def _generation(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
 
 
 def _decode(raw: bytes) -> EventLine | None:

@@ -226,6 +226,8 @@ def test_session_changes_are_told():
 
     states = [f.state for f in bench.said(out.SessionChanged, since=since) if f.peer == "b3" and f.path == 0]
     assert {"suspect", "down"} <= set(states)
+    fallen = [f for f in bench.said(out.SessionChanged, since=since) if f.state == "down"]
+    assert all(0 < fact.silent_ns <= SECOND + 500 * MS for fact in fallen)
 
 
 def test_a_session_that_misses_many_answers_at_once_has_changed_once():

@@ -222,3 +222,21 @@ def test_sinks_write_into_the_state_directory(tmp_path, log):
     sinks.events.close()
     (raw,) = (tmp_path / "events.jsonl").read_bytes().splitlines()
     assert "clock.stalled" == msgspec.json.decode(raw)["event"]
+
+
+def test_events_of_an_incident_have_its_number_after_a_restart_too(tmp_path):
+    """The history on disk is nothing but these events."""
+    broken = Verdict(fault=FaultCode.LEADER_DEAD, layer=Layer.UNDERLAY, severity=Severity.CRITICAL, pair=0)
+    well = Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=0)
+
+    def consumed(*verdicts):
+        sinks = Sinks(SETTINGS, EventStore.open(tmp_path), Recording())
+        lines = [
+            sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=VerdictChanged(verdict=each, previous="none")))
+            for each in verdicts
+        ]
+        sinks.events.close()
+        return [line.get("incident") for line in lines]
+
+    assert [None, 1] == consumed(well, broken)
+    assert [1, None] == consumed(well, well)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.control.explain import Deed, Explanation
+from meshwatchd.adapters.control.incidents import Incident, Step
 from meshwatchd.adapters.control.interface import CONTROL, DESCRIPTIONS
 from meshwatchd.model.bisection import (
     BisectResult,
@@ -44,6 +45,8 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "Defect": FindingStatus,
     "Explanation": Explanation,
     "Deed": Deed,
+    "Step": Step,
+    "Incident": Incident,
     "Order": Order,
     "Finding": Finding,
     "Candidate": Candidate,

@@ -170,3 +170,27 @@ def test_no_byte_in_the_file_keeps_a_daemon_from_starting(tmp_path, spoiled):
 
     assert ["first", "second"] == [line["event"] for line in EventStore.open(tmp_path).read()]
     assert 1 == refusals.counts["events.jsonl"]
+
+
+def test_history_is_of_all_files_and_boots_and_passes_over_what_is_broken(tmp_path):
+    """Rotated files as well; events of no incident are not even decoded."""
+    store = EventStore(tmp_path / "events.jsonl", max_file_bytes=300)
+    for number in range(1, 9):
+        store.append(_line(number, incident=number))
+        store.append(_line(number))
+    (tmp_path / "events.jsonl.2").write_bytes(
+        b'{"incident":1,\n{"event":"x","at_ns":0,"incident":77,"boot":"earlier"}\n'
+    )
+
+    numbers = [line["incident"] for line in store.history()]
+    assert 77 == numbers[0]
+    assert numbers[1:] == [1, 2, 3, 4, 5, 6, 7, 8][-len(numbers[1:]) :]
+    assert len(numbers) > 3
+    assert [3] == [line["incident"] for line in _in_memory(3).history()]
+
+
+def _in_memory(incident):
+    store = EventStore()
+    store.append(_line(1))
+    store.append(_line(1, incident=incident))
+    return store

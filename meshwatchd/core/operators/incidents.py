@@ -1,0 +1,207 @@
+"""Which events belong to one incident, and for how long traffic was lost in it.
+
+An incident is a time in which one thing was wrong, as an operator would count: the way to a location, or an object of
+this node's kernel. Its number is a field of each of its events, so the events on disk are the only history there is,
+and the files that are gone take whole incidents with them without renumbering others.
+
+    way to a location   from the first verdict that is not OK to the one that is; a verdict of traffic that is lost ends
+                        what merely warned, and begins another incident
+    object of a kernel  from fault.raised to fault.cleared
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from meshwatchd.model.faults import Severity
+from meshwatchd.model.settings import MINUTE, SECOND
+from meshwatchd.model.topology import RANKS_PER_PAIR
+
+Event = Mapping[str, object]
+
+REOPEN_NS = MINUTE
+"""What comes back within this time is the same incident: a path that flaps is one trouble, not sixty."""
+
+MAX_OPEN = 256
+"""Scopes that are remembered; each pair of locations and each broken object is one."""
+
+LEAD_NS = 10 * SECOND
+"""The last answer before an outage is not older than this: what was silent for longer was silent before."""
+
+NO_PATH = 0xFFFF
+"""The path of sessions that belong to none (core.probing.session_plan)."""
+
+Scope = tuple[object, ...]
+
+
+class Outage:
+    """For how long traffic to one location was lost, by this node's probes.
+
+    It begins with the last answer over the path in use before a critical verdict. It ends when traffic takes another
+    path, or when the verdict is not critical any more. So it is exact to the interval of probes, and a move that is
+    rolled back ends nothing.
+
+    Attributes:
+        total_ns: of the outages that are over.
+        since_ns: when the present one began; None while traffic flows.
+    """
+
+    def __init__(self) -> None:
+        self.total_ns = 0
+        self.since_ns: int | None = None
+        self._rank = 0
+        self._left_ns: int | None = None
+        self._ended_ns = 0
+        self._last_answers: dict[object, tuple[int, int]] = {}
+
+    def lost_ns(self, now_ns: int) -> int:
+        """All that was lost until an instant of CLOCK_MONOTONIC."""
+        return self.total_ns + (0 if self.since_ns is None else max(0, now_ns - self.since_ns))
+
+    def take(self, event: Event) -> None:
+        """Learn of an event of this pair; others change nothing."""
+        at_ns = instant(event)
+        match event.get("event"):
+            case "session.changed":
+                self._note_session(event, at_ns)
+            case "verdict.changed" if event.get("severity") == Severity.CRITICAL:
+                if self.since_ns is None:
+                    self.since_ns = self._last_answer_before(at_ns)
+            case "verdict.changed":
+                self._left_ns = None
+                self._end(at_ns)
+            case "failover.applied" | "failback.applied":
+                self._left_ns = self.since_ns
+                self._end(at_ns)
+                self._rank = _number(event.get("to_rank"))
+            case "failover.rolled_back" if self._left_ns is not None and self.since_ns is None:
+                self.total_ns -= max(0, self._ended_ns - self._left_ns)
+                self.since_ns, self._left_ns = self._left_ns, None
+            case _:
+                pass
+
+    def _note_session(self, event: Event, at_ns: int) -> None:
+        key, path = event.get("session"), _number(event.get("path"))
+        if event.get("state") == "down" and path != NO_PATH:
+            self._last_answers[key] = path % RANKS_PER_PAIR, at_ns - _number(event.get("silent_ns"))
+        else:
+            self._last_answers.pop(key, None)
+
+    def _last_answer_before(self, at_ns: int) -> int:
+        known = (heard for rank, heard in self._last_answers.values() if rank == self._rank)
+        return min((heard for heard in known if at_ns - heard <= LEAD_NS), default=at_ns)
+
+    def _end(self, at_ns: int) -> None:
+        if self.since_ns is not None:
+            self.total_ns += max(0, at_ns - self.since_ns)
+            self._ended_ns, self.since_ns = at_ns, None
+
+
+class _Scope:
+    """What is known of one scope's latest incident."""
+
+    __slots__ = ("ended_ns", "is_critical", "number", "rank")
+
+    def __init__(self, number: int, *, is_critical: bool) -> None:
+        self.number, self.is_critical = number, is_critical
+        self.ended_ns: int | None = None
+        self.rank = 0
+
+
+class IncidentTracker:
+    """Gives events the number of their incident, one event after the other.
+
+    Attributes:
+        outages: by the name of the remote location, since this node's start.
+    """
+
+    def __init__(self) -> None:
+        self.outages: dict[str, Outage] = {}
+        self._scopes: dict[Scope, _Scope] = {}
+        self._last = 0
+        self._boot: object = None
+
+    def take(self, event: Event) -> int:
+        """The number of the incident that an event belongs to; 0 for none.
+
+        Args:
+            event: as it goes to the event store; one that has a number already, because it comes from there, keeps it.
+        """
+        if event.get("boot", self._boot) != self._boot:
+            # Instants of another boot mean nothing here, and what was open then ended unseen.
+            self._boot = event.get("boot")
+            self._scopes.clear()
+            self.outages.clear()
+        self._measure(event)
+        given = _number(event.get("incident"))
+        number = self._number(event, given or self._last + 1)
+        self._last = max(self._last, number, given)
+        return given or number
+
+    def _measure(self, event: Event) -> None:
+        location = event.get("location")
+        if isinstance(location, str) and location:
+            self.outages.setdefault(location, Outage()).take(event)
+
+    def _number(self, event: Event, new: int) -> int:
+        name, at_ns = str(event.get("event")), instant(event)
+        if name in ("verdict.changed", "fault.raised"):
+            return self._judge(_scope(event), event, new)
+        if name == "fault.cleared":
+            return self._end(_scope(event), at_ns)
+        if name.startswith("session."):
+            return max((one.number for one in self._scopes.values() if one.ended_ns is None), default=0)
+        scope = self._scopes.get(_scope(event))
+        if scope is None:
+            return 0
+        # Traffic is away still: how it comes back is a part of the story.
+        number = scope.number if scope.ended_ns is None or scope.rank else 0
+        if name in ("failover.applied", "failback.applied"):
+            scope.rank = _number(event.get("to_rank"))
+        return number
+
+    def _judge(self, key: Scope, event: Event, new: int) -> int:
+        """A verdict or a finding: it begins an incident, goes on with it, or ends it."""
+        scope, at_ns = self._scopes.get(key), instant(event)
+        if event.get("severity") == Severity.OK:
+            return self._end(key, at_ns)
+        is_critical = event.get("severity") == Severity.CRITICAL
+        if scope is not None and self._goes_on(scope, event, is_critical=is_critical):
+            scope.ended_ns = None
+            return scope.number
+        self._scopes.pop(key, None)
+        if len(self._scopes) >= MAX_OPEN:
+            del self._scopes[next(iter(self._scopes))]
+        self._scopes[key] = _Scope(new, is_critical=is_critical)
+        return new
+
+    @staticmethod
+    def _goes_on(scope: _Scope, event: Event, *, is_critical: bool) -> bool:
+        given = _number(event.get("incident"))
+        if given:
+            return given == scope.number
+        if scope.ended_ns is not None and instant(event) - scope.ended_ns > REOPEN_NS:
+            return False
+        return scope.is_critical or not is_critical
+
+    def _end(self, key: Scope, at_ns: int) -> int:
+        scope = self._scopes.get(key)
+        if scope is None or scope.ended_ns is not None:
+            return 0
+        scope.ended_ns = at_ns
+        return scope.number
+
+
+def instant(event: Event) -> int:
+    """CLOCK_MONOTONIC of an event; 0 where it has none."""
+    return _number(event.get("at_ns"))
+
+
+def _scope(event: Event) -> Scope:
+    if str(event.get("event")).startswith(("fault.", "repair.")):
+        return ("object", event.get("fault"), event.get("device"), event.get("subject"))
+    return ("pair", event.get("pair"))
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,141 @@
+"""Events of one trouble share a number, and the outage of it is what probes measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.operators.incidents import IncidentTracker, Outage
+from meshwatchd.model.settings import MS, SECOND
+
+
+def event(name: str, at_ms: int, **fields: object) -> dict[str, object]:
+    """An event of the pair to onprem."""
+    return {"event": name, "at_ns": at_ms * MS, "boot": "b", "location": "onprem", "pair": 0, **fields}
+
+
+def verdict(severity: str, at_ms: int, fault: str = "leader-dead", **fields: object) -> dict[str, object]:
+    """A verdict on that pair."""
+    return event("verdict.changed", at_ms, severity=severity, fault=fault, **fields)
+
+
+def raised(at_ms: int, subject: str, **fields: object) -> dict[str, object]:
+    """A finding about one entry of a device."""
+    told = {"severity": "warning", "fault": "fdb-entry-missing", "device": "flannel.1", "subject": subject}
+    return {"event": "fault.raised", "at_ns": at_ms * MS, "boot": "b", **told, **fields}
+
+
+def numbers(*events: dict[str, object]) -> list[int]:
+    """What a new tracker gives them."""
+    tracker = IncidentTracker()
+    return [tracker.take(each) for each in events]
+
+
+def moved(at_ms: int, from_rank: int, to_rank: int) -> dict[str, object]:
+    """A move of this node's traffic."""
+    name = "failover.applied" if to_rank else "failback.applied"
+    return event(name, at_ms, from_rank=from_rank, to_rank=to_rank)
+
+
+def down(at_ms: int, silent_ms: int, path: int = 0, session: int = 1) -> dict[str, object]:
+    """A session that has not answered for so long."""
+    return event("session.changed", at_ms, session=session, path=path, state="down", silent_ns=silent_ms * MS)
+
+
+def test_a_trouble_is_one_incident_until_all_is_well_and_traffic_is_back():
+    """The way back is a part of the story, what happens after it is not."""
+    assert [0, 1, 1, 1, 1, 1, 0] == numbers(
+        verdict("ok", 0, "none"),
+        verdict("critical", 10_000),
+        moved(10_100, 0, 1),
+        verdict("warning", 10_200),
+        verdict("ok", 60_000, "none"),
+        moved(400_000, 1, 0),
+        event("failover.verified", 400_200),
+    )
+
+
+def test_lost_traffic_is_another_incident_than_the_warning_before_it():
+    """A standby that is down since Monday is not what happened at three in the night."""
+    assert [1, 2, 2] == numbers(
+        verdict("warning", 0, "standby-down"), verdict("critical", 9_000), verdict("warning", 9_500)
+    )
+
+
+@pytest.mark.parametrize(("pause_ms", "number"), [(59_000, 1), (61_000, 2)])
+def test_what_comes_back_soon_is_the_same_incident(pause_ms, number):
+    """A flapping path fills no list."""
+    assert [1, 1, number] == numbers(
+        verdict("critical", 0), verdict("ok", 1000, "none"), verdict("critical", 1000 + pause_ms)
+    )
+
+
+def test_each_broken_object_of_the_kernel_is_an_incident():
+    """It ends when the fault is cleared, whatever becomes of others."""
+    cleared = {**raised(900, "a"), "event": "fault.cleared"}
+    repaired = {**raised(800, "b"), "event": "repair.verified"}
+    assert [1, 2, 2, 1, 0] == numbers(raised(0, "a"), raised(1, "b"), repaired, cleared, cleared)
+
+
+def test_numbers_go_on_after_a_restart_and_a_reboot():
+    """From the numbers that the kept events have; a trouble that was open at a reboot is not continued."""
+    tracker = IncidentTracker()
+    for line in (verdict("critical", 0, incident=41), verdict("critical", 10, fault="undetermined", incident=41)):
+        assert 41 == tracker.take(line)
+
+    assert 41 == tracker.take(verdict("ok", 20, "none"))
+    assert 42 == tracker.take({**verdict("critical", 30), "boot": "another"})
+
+
+def test_open_scopes_are_bounded():
+    """Ten thousand broken entries are ten thousand incidents, and take no memory for ever."""
+    tracker = IncidentTracker()
+    for index in range(1000):
+        tracker.take(raised(index, str(index)))
+    assert 256 == len(tracker._scopes)
+
+
+def test_an_outage_lasts_from_the_last_answer_to_the_move():
+    """Not from the verdict, which comes later."""
+    outage = Outage()
+    for each in (down(1000, 120), down(1010, 90, session=2), verdict("critical", 1050), moved(1100, 0, 1)):
+        outage.take(each)
+
+    assert (220 * MS, None) == (outage.total_ns, outage.since_ns)
+
+
+@pytest.mark.parametrize("fallen", [down(1000, 120, path=3), down(1000, 60_000), down(1000, 120, path=0xFFFF)])
+def test_silence_of_another_path_and_of_long_ago_is_no_outage(fallen):
+    """The verdict's own instant is left then."""
+    outage = Outage()
+    for each in (fallen, verdict("critical", 1050)):
+        outage.take(each)
+    assert 1050 * MS == outage.since_ns
+
+
+def test_a_move_that_is_rolled_back_ends_no_outage():
+    """Traffic was lost all the time."""
+    outage = Outage()
+    for each in (verdict("critical", 0), moved(100, 0, 1), event("failover.rolled_back", 400), moved(401, 1, 0)):
+        outage.take(each)
+    outage.take(verdict("critical", 402, fault="undetermined"))
+
+    assert outage.lost_ns(1 * SECOND) >= 999 * MS
+
+
+def test_without_a_move_an_outage_ends_with_the_fault():
+    """Observe mode measures what it would have spared."""
+    outage = Outage()
+    for each in (verdict("critical", 1000), verdict("ok", 9000, "none")):
+        outage.take(each)
+    assert (8 * SECOND, 8 * SECOND) == (outage.total_ns, outage.lost_ns(99 * SECOND))
+
+
+def test_outages_are_counted_for_each_location():
+    """What the metric shows."""
+    tracker = IncidentTracker()
+    edge = {**verdict("critical", 0), "location": "edge"}
+    for each in (verdict("critical", 1000), verdict("ok", 3000, "none"), edge):
+        tracker.take(each)
+    assert {"onprem": 2 * SECOND, "edge": 5 * SECOND} == {
+        name: outage.lost_ns(5 * SECOND) for name, outage in tracker.outages.items()
+    }
