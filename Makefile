@@ -119,6 +119,10 @@ fix: venv ## let ruff format, and repair what it can
 golden: venv ## rewrite the golden files (then read the diff)
 	@MESHWATCH_UPDATE_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden tests/contract $(ARGS)
 
+.PHONY: generate
+generate: venv ## rewrite what is made from the code: docs, alert rules, dashboard, manual pages, completion
+	@$(PYTHON) -m scripts.generate
+
 ##@ Laboratory (root)
 
 # For example: make bench ARGS='detection --trials 5 --links veth --intervals 50'

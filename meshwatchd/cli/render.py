@@ -6,7 +6,6 @@ Pure functions; the caller says what time it is and how to colour.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 import msgspec
 
@@ -18,8 +17,7 @@ from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.render_watch import describe_watch, lost_words, untold_faults
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, Severity
-from meshwatchd.model.ids import Layer
-from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status
+from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
 from meshwatchd.model.units import render_duration
 
 MAX_SUMMARISED = 4
@@ -152,20 +150,9 @@ def _path_row(status: Status, pair: PairStatus, path: PathStatus) -> list[Cell]:
         (name_path(path), ""),
         (path.state, path.state),
         ("yes" if path.is_active else "-", "strong" if path.is_active else "dim"),
-        (render_rtt(_typical_rtt(status, path)), ""),
+        (render_rtt(path_rtt_ns(status, path)), ""),
         (", ".join(notes), "dim"),
     ]
-
-
-def _typical_rtt(status: Status, path: PathStatus) -> int:
-    """The median over the path's end-to-end sessions that answer."""
-    measured = [
-        session.rtt_ns
-        for session in status.sessions
-        if session.layer is Layer.RELAY and session.path == path.number and session.rtt_ns > 0
-        if session.state in {"up", "suspect"}
-    ]
-    return round(median(measured)) if measured else 0
 
 
 def _render_tunnels(status: Status, paint: Paint) -> list[str]:

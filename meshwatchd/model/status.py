@@ -221,3 +221,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     def is_calm(self) -> bool:
         """Whether nothing is wrong with what is watched; there may be nothing."""
         return self.severity is Severity.OK or not self.is_watching
+
+
+def path_rtt_ns(status: Status, path: PathStatus) -> int:
+    """The median round trip over a path's end-to-end sessions that answer, in nanoseconds; 0 where none does."""
+    measured = sorted(
+        session.rtt_ns
+        for session in status.sessions
+        if session.layer is Layer.RELAY and session.path == path.number and session.rtt_ns > 0
+        if session.state in {"up", "suspect"}
+    )
+    middle = len(measured) // 2
+    return (measured[middle] + measured[~middle]) // 2 if measured else 0

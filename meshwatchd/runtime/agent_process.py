@@ -144,6 +144,7 @@ class Agent:
         self._auditor = self._care.auditor
         self._log = log
         self._sinks = Sinks.open(settings, log)
+        self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
         self._config = config

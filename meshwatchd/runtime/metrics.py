@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import MetricsSettings
 from meshwatchd.model.status import Status
@@ -36,9 +37,13 @@ class Metrics:
     Args:
         settings: where; nothing is done for what is empty.
         figures: of this instant.
+
+    Attributes:
+        incidents: what went wrong so far, and for how long traffic was lost.
     """
 
     def __init__(self, settings: MetricsSettings, figures: Figures, log: Warns) -> None:
+        self.incidents = IncidentTracker()
         self._settings, self._figures, self._log = settings, figures, log
         self._connections = 0
         self._problem = ""
@@ -48,7 +53,7 @@ class Metrics:
         from meshwatchd.adapters.metrics.families import render  # noqa: PLC0415 - slow to import, and off by default
 
         status, figures = self._figures()
-        return render(status, figures, now_ns=time.monotonic_ns())
+        return render(status, figures, self.incidents, now_ns=time.monotonic_ns())
 
     async def serve(self) -> None:
         """Answer for ever; an address that cannot be had is tried again."""

@@ -30,3 +30,9 @@ def test_bench_tools_are_needed_by_benchmarks_alone():
     """`make test` on a new machine installs no routing daemon."""
     assert {"bird2", "frr"} <= set(_listed("bench_tools").values())
     assert not set(_listed("bench_tools")) & {*_listed("mesh_tools"), *_listed("vm_tools")}
+
+
+def test_the_judge_of_metrics_comes_without_its_server():
+    """Debian's package starts Prometheus; a machine that tests must not serve port 9090 from then on."""
+    assert {"promtool": "prometheus"} == _listed("metrics_tools")
+    assert 'need_tools_without_services "$metrics_tools" prometheus' in SCRIPT

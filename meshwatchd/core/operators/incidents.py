@@ -11,6 +11,7 @@ and the files that are gone take whole incidents with them without renumbering o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from meshwatchd.model.faults import Severity
@@ -113,12 +114,15 @@ class IncidentTracker:
 
     Attributes:
         outages: by the name of the remote location, since this node's start.
+        moves: of traffic, by remote location and by where it went: "standby" or "primary".
+        last: the highest number given.
     """
 
     def __init__(self) -> None:
         self.outages: dict[str, Outage] = {}
+        self.moves: Counter[tuple[str, str]] = Counter()
+        self.last = 0
         self._scopes: dict[Scope, _Scope] = {}
-        self._last = 0
         self._boot: object = None
 
     def take(self, event: Event) -> int:
@@ -132,16 +136,24 @@ class IncidentTracker:
             self._boot = event.get("boot")
             self._scopes.clear()
             self.outages.clear()
+            self.moves.clear()
         self._measure(event)
         given = _number(event.get("incident"))
-        number = self._number(event, given or self._last + 1)
-        self._last = max(self._last, number, given)
+        number = self._number(event, given or self.last + 1)
+        self.last = max(self.last, number, given)
         return given or number
+
+    @property
+    def open(self) -> int:
+        """How many incidents go on."""
+        return sum(scope.ended_ns is None for scope in self._scopes.values())
 
     def _measure(self, event: Event) -> None:
         location = event.get("location")
         if isinstance(location, str) and location:
             self.outages.setdefault(location, Outage()).take(event)
+            if event.get("event") in ("failover.applied", "failback.applied"):
+                self.moves[location, "standby" if _number(event.get("to_rank")) else "primary"] += 1
 
     def _number(self, event: Event, new: int) -> int:
         name, at_ns = str(event.get("event")), instant(event)

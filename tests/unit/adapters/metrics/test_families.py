@@ -6,10 +6,12 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from meshwatchd.adapters.metrics.families import render
+from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.status import FindingStatus
-from tests.support.example_status import MOVED, NOW_NS, TUNNELLED
+from tests.support.example_incidents import HISTORY_LINES
+from tests.support.example_status import HEALTHY, MOVED, NOW_NS, TUNNELLED
 
 ESCAPED = FindingStatus(
     fault=FaultCode.POD_ROUTE_ESCAPED,
@@ -26,8 +28,8 @@ ESCAPED = FindingStatus(
 )
 
 
-def _samples(status, figures=OverlayFigures()):  # noqa: B008 - frozen
-    text = render(status, figures, now_ns=NOW_NS).decode()
+def _samples(status, figures=OverlayFigures(), incidents=None):  # noqa: B008 - frozen
+    text = render(status, figures, incidents or IncidentTracker(), now_ns=NOW_NS).decode()
     families = text_string_to_metric_families(text)
     samples = [each for family in families for each in family.samples]
     return {(each.name, *(each.labels[name] for name in sorted(each.labels))): each.value for each in samples}
@@ -51,7 +53,8 @@ def test_the_engines_picture_is_there():
     pair = MOVED.pairs[0]
 
     assert 1 == found["meshwatch_up",]
-    assert 1 == found["meshwatch_verdict", pair.verdict.culprit, pair.verdict.fault, pair.remote_location]
+    assert 1 == found["meshwatch_verdict", "b1", "both", "overlay-new-flows", "overlay", pair.remote_location]
+    assert 1 == found["meshwatch_verdict_severity", pair.remote_location]
     assert pair.active_rank == found["meshwatch_active_rank", pair.remote_location]
     assert round(found["meshwatch_status_age_seconds",], 1) == (NOW_NS - MOVED.at_ns) / 1e9
     assert any(name[0] == "meshwatch_sessions" for name in found)
@@ -75,3 +78,35 @@ def test_before_the_engine_has_reported_only_the_kernel_speaks():
 
     assert (0, 3) == (found["meshwatch_up",], found["vxlan_fdb_entries_total",])
     assert not any(name[0] == "meshwatch_severity" for name in found)
+
+
+def test_outages_and_moves_are_counted():
+    """What a report to those who pay is made of."""
+    incidents = IncidentTracker()
+    for line in HISTORY_LINES:
+        incidents.take(line)
+    found = _samples(HEALTHY, incidents=incidents)
+
+    assert 0.19 == found["meshwatch_outage_seconds_total", "onprem"]
+    moved = (found["meshwatch_moves_total", "onprem", to] for to in ("standby", "primary"))
+    assert (1, 1, 0) == (*moved, found["meshwatch_incidents_open",])
+
+
+def test_paths_have_round_trips_and_losses():
+    """By layer, flow and path; the peers of one path are one figure."""
+    found = _samples(MOVED)
+    assert 0.00184 == found["meshwatch_path_rtt_seconds", "onprem", "1"]
+    assert ("meshwatch_path_rtt_seconds", "onprem", "0") in found
+    assert 48 == found["meshwatch_probes_lost_total", "fresh", "relay", "onprem", "0"]
+    assert 1000 == found["meshwatch_probes_sent_total", "pinned", "relay", "onprem", "0"]
+    assert 52 == found["meshwatch_probes_lost_total", "fresh", "overlay", "", ""]
+
+
+def test_what_falls_is_no_counter():
+    """Levels among the engine's figures are gauges in base units, and are no events."""
+    counters = {"loop-lateness-p99-ns": 4_000_000, "loop-busy-percent": 12, "probes-open": 3, "key-id-signing": 99}
+    found = _samples(msgspec.structs.replace(HEALTHY, counters={**counters, "loop-turns": 5}))
+
+    assert 0.004 == found["meshwatch_engine_lateness_seconds", "p99"]
+    assert (0.12, 3) == (found["meshwatch_engine_busy_ratio",], found["meshwatch_probes_open",])
+    assert {"loop-turns"} == {key[1] for key in found if key[0] == "meshwatch_events_total"}

@@ -1,0 +1,113 @@
+"""What is made from the code is as the code would make it, and says nothing that the code does not know."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from meshwatchd.adapters.metrics.families import render
+from meshwatchd.core.operators.incidents import IncidentTracker
+from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.status import CanaryStatus
+from scripts.generate.alerts import ALERTS
+from scripts.generate.files import FOLDERS, generated
+from tests.meta.tree import ROOT
+from tests.support.example_incidents import HISTORY_LINES
+from tests.support.example_status import MOVED, NOW_NS, TUNNELLED
+
+FILES = generated()
+METRIC = re.compile(r"\b(?:meshwatch|vxlan|flannel)_\w+")
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_a_made_file_is_up_to_date(name):
+    """`make generate` writes it."""
+    assert FILES[name] == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_no_made_file_has_outlived_its_reason():
+    """A page that nothing makes any more is removed by `make generate`."""
+    there = {path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).glob("*")}
+    assert there <= set(FILES)
+
+
+def _exported() -> set[str]:
+    """The names of all metrics, from a node that has something of everything."""
+    incidents = IncidentTracker()
+    for line in HISTORY_LINES:
+        incidents.take(line)
+    counters = dict.fromkeys(("loop-lateness-p99-ns", "loop-busy-percent", "probes-open", "source-ports-open"), 1)
+    canary = CanaryStatus(
+        name="web",
+        node=NodeName("a3"),
+        kind="tcp",
+        address="10.1.0.9",
+        port=80,
+        state="up",
+        rtt_ns=1,
+        sent=1,
+        lost=0,
+        last_heard_ns=1,
+        depends_on="",
+    )
+    status = msgspec.structs.replace(MOVED, tunnels=TUNNELLED.tunnels, counters=counters, canaries=(canary,))
+    text = render(status, OverlayFigures(), incidents, now_ns=NOW_NS).decode()
+    return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+
+
+def _panels() -> list[dict[str, Any]]:
+    panels: list[dict[str, Any]] = json.loads(FILES["etc/grafana/meshwatchd.json"])["panels"]
+    return panels
+
+
+def test_the_dashboard_asks_for_metrics_that_exist():
+    """A renamed metric leaves no empty panel."""
+    model = json.loads(FILES["etc/grafana/meshwatchd.json"])
+    asked = [target["expr"] for panel in _panels() for target in panel["targets"]]
+    asked += [variable["query"] for variable in model["templating"]["list"]]
+    names = {name for expression in asked for name in METRIC.findall(expression)}
+
+    assert len(names) > 12
+    assert set() == names - _exported()
+
+
+def test_panels_do_not_overlap():
+    """Grafana would move them; 24 columns are a row."""
+    taken: set[tuple[int, int]] = set()
+    for panel in _panels():
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_alerts_ask_for_metrics_and_faults_that_exist():
+    """And each has a section of its own on the page that it links to."""
+    expressions = [alert.expression for alert in ALERTS]
+    faults = {
+        code for text in expressions for value in re.findall(r'fault!?=~?"([^"]*)"', text) for code in value.split("|")
+    }
+
+    assert set() == {name for text in expressions for name in METRIC.findall(text)} - _exported()
+    assert faults <= {code.value for code in FaultCode}
+    assert all(f"\n## {alert.name}\n" in FILES["docs/alerts.md"] for alert in ALERTS)
+
+
+def test_every_alert_is_tested():
+    """tests/promtool has a case in which it fires, and one in which it does not."""
+    cases = (ROOT / "tests/promtool/rules_test.yml").read_text(encoding="utf-8")
+    for alert in ALERTS:
+        of_it = [
+            line
+            for line in re.split(r"\n      - ", cases)
+            if alert.name + '"' in line or f"{alert.name}\n" in line or f"alertname: {alert.name}," in line
+        ]
+        silent = [case for case in of_it if "exp_alerts: []" in case or "exp_samples: []" in case]
+        assert (True, True) == (bool(silent), len(of_it) > len(silent)), alert.name
