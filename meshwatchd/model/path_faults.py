@@ -12,6 +12,8 @@ PATH_FAULTS = (
         severity=Severity.OK,
         title="every layer answers",
         remedy="nothing to do",
+        about="Every layer to every watched location answers in time. Standbys are good as well, or `standby-down`"
+        " would be reported.",
     ),
     Fault(
         code=FaultCode.LOCAL,
@@ -19,6 +21,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="this node does not hear itself or reaches nobody: the fault is here",
         remedy="look at this node's NIC, firewall, loopback and load; no route is moved on its word",
+        about="This node loses probes to itself, or to everybody at once. Its word about others is worth nothing"
+        " then, so it names no peer and moves no route. Pods of this node suffer; those of others need not.",
     ),
     Fault(
         code=FaultCode.LEADER_DEAD,
@@ -26,6 +30,9 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="the leader answers on no layer",
         remedy="bring the leader back or remove its Kilo leader annotation",
+        about="The leader answers neither on its own LAN nor beyond. All traffic between the sites ends there."
+        " Kubernetes notes a dead node after 40 s and a leader that Kilo replaces after a minute; a standby"
+        " takes over at once.",
     ),
     Fault(
         code=FaultCode.WIREGUARD_BLOCKED,
@@ -33,6 +40,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="the leaders' WireGuard tunnel passes nothing while both leaders are alive",
         remedy="look at UDP 51820 between the leaders' endpoints: security groups, NAT, keepalive",
+        about="Both leaders answer in their own sites and their tunnel passes nothing: a filter, a NAT that forgot"
+        " the session, a changed endpoint. Handshakes stop as well, some minutes later.",
     ),
     Fault(
         code=FaultCode.OVERLAY_NEW_FLOWS,
@@ -40,6 +49,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="new overlay flows die at the leader while remembered flows live",
         remedy="drain the leader; the fault lies between its overlay device and its NIC, or in the hypervisor",
+        about="Connections that exist go on, new ones hang until they time out. ping works and the node is Ready,"
+        " because both use one remembered flow. A flow table below the overlay does not learn new flows.",
     ),
     Fault(
         code=FaultCode.OVERLAY_BLACK_HOLE,
@@ -47,6 +58,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="no overlay packet passes the leader while its underlay answers",
         remedy="look at the overlay device, its FDB and neighbours, and filters for its UDP port on the leader",
+        about="The leader answers on its own address, and nothing that is inside the overlay reaches it, old flows"
+        " or new. Pods on other nodes of the site cannot reach the other site; pods on the leader can.",
     ),
     Fault(
         code=FaultCode.IPIP_BLACK_HOLE,
@@ -54,6 +67,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="no IPIP packet passes the leader while its overlay answers",
         remedy="look at the IPIP device, its rp_filter, and filters for IP protocol 4 on the leader",
+        about="Kilo over Cilium sends packets to the leader in IPIP. The leader answers over the overlay, and what"
+        " is inside IPIP is lost: a filter of IP protocol 4, or rp_filter on the IPIP device.",
     ),
     Fault(
         code=FaultCode.RELAY_NOT_FORWARDING,
@@ -61,6 +76,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="the leader answers on every layer and forwards nothing",
         remedy="look at net.ipv4.ip_forward, FORWARD policy and rp_filter on the leader",
+        about="The leader answers whatever is addressed to itself and drops what it should pass on. ping to the"
+        " leader proves nothing here; only packets through it do.",
     ),
     Fault(
         code=FaultCode.NODE_UNREACHABLE,
@@ -68,6 +85,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="one remote node is silent while its neighbours answer over the same path",
         remedy="look at that node; no path is to blame",
+        about="One node of the other location answers nothing while its neighbours answer over the same path. The"
+        " path is good, so nothing is moved.",
     ),
     Fault(
         code=FaultCode.ADDRESS_FAMILY_BROKEN,
@@ -75,6 +94,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="only IPv6 is lost: IPv4 between the same nodes answers",
         remedy="look at IPv6 addresses, neighbours, routes and ip6tables; nothing is moved, standby routes are IPv4",
+        about="IPv4 between two nodes works and IPv6 does not. Programs that prefer IPv6 are slow or hang, all"
+        " others notice nothing.",
     ),
     Fault(
         code=FaultCode.POD_NETWORK_BROKEN,
@@ -82,6 +103,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="the addresses of a node's pods are cut off while the node itself answers",
         remedy="look at policy rules, AllowedIPs and filters that tell packets to those pods from packets to the node",
+        about="The node answers on its own addresses and the network of its pods does not. Every pod there is cut"
+        " off from other nodes, while the node looks well.",
     ),
     Fault(
         code=FaultCode.POD_UNREACHABLE,
@@ -89,6 +112,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="a canary is silent while every layer of the mesh below it answers",
         remedy="look at the pod, its CNI link and network policies; no path is to blame",
+        about="A canary that was declared is silent while all of the mesh below it works. The fault is between that"
+        " node and its pod, or it is the pod's own.",
     ),
     Fault(
         code=FaultCode.KEY_MISMATCH,
@@ -97,6 +122,8 @@ PATH_FAULTS = (
         title="a node and the others sign with different keys, and it answers nothing",
         remedy="compare the mesh keys ([auth]) of that node and of the others, then `systemctl reload meshwatchd`;"
         " where they are equal, look for identity.changed in the log",
+        about="A node signs with a key that the others do not accept, mostly because one step of a key rotation was"
+        " missed there. It is alive, and its probes are refused.",
     ),
     Fault(
         code=FaultCode.STANDBY_DOWN,
@@ -104,6 +131,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="a standby path does not answer: redundancy is reduced",
         remedy="look at the standby link's handshake and at its UDP port between the two relays",
+        about="Traffic flows. A path that would take over does not answer, so the next fault of the path in use may"
+        " have no cure.",
     ),
     Fault(
         code=FaultCode.ALL_PATHS_DOWN,
@@ -111,6 +140,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="the path in use is broken and no standby is good",
         remedy="repair any of the paths; routes stay as they are",
+        about="The path in use is broken and no other is good. Nothing is moved: every place to go is worse or"
+        " unknown. Mostly the cause is one thing that all paths share.",
     ),
     Fault(
         code=FaultCode.UNDETERMINED,
@@ -118,6 +149,8 @@ PATH_FAULTS = (
         severity=Severity.CRITICAL,
         title="the path in use is broken and the layer is not yet known",
         remedy="wait for the segment probes, or look at `meshwatchctl explain`",
+        about="Traffic is lost and the evidence does not name a layer yet. That takes half a second after most"
+        " faults; if it stays, the signs contradict each other.",
     ),
     Fault(
         code=FaultCode.ONE_WAY_BREAK,

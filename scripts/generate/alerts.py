@@ -164,7 +164,7 @@ ALERTS = (
         "ticket",
         "the figures of {{ $labels.instance }} are old",
         "The agent writes `metrics.textfile` each 15 s, and removes it when it ends in peace.",
-        "`systemctl status meshwatchd`; the folder's space and permissions (`metrics.unwritten` in the log).",
+        "`systemctl status meshwatchd`; the folder's space and permissions; the log says why it is not written.",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.generate import alerts, dashboard
+from scripts.generate import alerts, dashboard, faults
 
 FOLDERS: tuple[str, ...] = ()
 """Folders that hold nothing else."""
@@ -14,4 +14,5 @@ def generated() -> dict[str, str]:
         "etc/prometheus/meshwatchd.rules.yml": alerts.rules(),
         "etc/grafana/meshwatchd.json": dashboard.dashboard(),
         "docs/alerts.md": alerts.page(),
+        "docs/faults.md": faults.page(),
     }

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from typing import Any
 
+import click
 import msgspec
 import pytest
 
 from meshwatchd.adapters.metrics.families import render
+from meshwatchd.cli.main import cli
 from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import Settings
 from meshwatchd.model.status import CanaryStatus
 from scripts.generate.alerts import ALERTS
 from scripts.generate.files import FOLDERS, generated
@@ -22,6 +26,7 @@ from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_status import MOVED, NOW_NS, TUNNELLED
 
 FILES = generated()
+COMMANDS = cli.list_commands(click.Context(cli))
 METRIC = re.compile(r"\b(?:meshwatch|vxlan|flannel)_\w+")
 
 
@@ -111,3 +116,38 @@ def test_every_alert_is_tested():
         ]
         silent = [case for case in of_it if "exp_alerts: []" in case or "exp_samples: []" in case]
         assert (True, True) == (bool(silent), len(of_it) > len(silent)), alert.name
+
+
+@pytest.mark.parametrize("code", list(FaultCode))
+def test_every_fault_has_a_section_with_symptom_proof_and_cure(code):
+    """Whoever adds a fault says how it shows, and how to see it without us."""
+    section = re.search(rf"^## {code}\n(.*?)(?=^## |\Z)", FILES["docs/faults.md"], re.DOTALL | re.MULTILINE)
+
+    assert section is not None
+    for label in ("Symptom", "Proof", "Cure"):
+        told = re.search(rf"^\*\*{label}\.\*\* (.*)$", section[1], re.MULTILINE)
+        assert told is not None
+        assert len(told[1]) > 12, label
+    assert f"$ meshwatchctl explain {code}\n{code}: " in section[1]
+
+
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_name_only_what_exists(path):
+    """Links, commands, settings and metrics."""
+    text = path.read_text(encoding="utf-8")
+    broken = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if not (path.parent / link).exists()]
+    commands = set(re.findall(r"meshwatchctl ([a-z]+)", text)) - set(COMMANDS)
+    sample = tomllib.loads((ROOT / "etc/meshwatchd/meshwatchd.toml").read_text(encoding="utf-8"))
+    settings = set(re.findall(rf"`((?:{'|'.join(sample)})\.[a-z_]+)", text))
+    unknown = {name for name in settings if name.split(".")[1] not in _keys(name.split(".")[0])}
+
+    assert ([], set(), set()) == (broken, commands, unknown)
+    assert set() == set(re.findall(r"`(meshwatch_\w+)", text)) - _exported()
+
+
+def _keys(section: str) -> set[str]:
+    settings = getattr(Settings(), section)
+    return set(settings.__struct_fields__)
