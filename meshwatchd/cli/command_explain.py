@@ -26,7 +26,13 @@ from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 @click.command("explain")
 @click.argument("code", required=False, type=click.Choice([code.value for code in FaultCode]), metavar="[CODE]")
 @click.option("--list", "is_listed", is_flag=True, help="All faults there can be, one a line.")
-@click.option("--incident", "number", type=IncidentNumber(), help="Tell an incident of `incidents` instead.")
+@click.option(
+    "--incident",
+    "number",
+    type=IncidentNumber(),
+    metavar="NUMBER|last",
+    help="Tell an incident of `incidents` instead.",
+)
 @click.option("--from", "folder", type=FOLDER, metavar="FOLDER", help="With --incident: as of `incidents`.")
 @click.pass_obj
 def explain(terminal: Terminal, *, code: str | None, is_listed: bool, number: int | None, folder: Path | None) -> int:

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = beco
         used, 70 for an error nobody expected. The engine's own status is 0 after an orderly stop and 1 when
         another meshwatchd runs here.
     """
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     try:
         if arguments.hand_over is not None:
             return _hand_over(arguments.config, arguments.hand_over)
@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = beco
         return EXIT_BUG
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def make_parser() -> argparse.ArgumentParser:
+    """What meshwatchd understands on its command line."""
     about = "Detects, names and heals partial failures of WireGuard and VXLAN meshes."
     parser = argparse.ArgumentParser(prog="meshwatchd", description=about)
     parser.add_argument("--config", type=Path, default=DEFAULT_PATH, help="configuration file (default: %(default)s)")
@@ -65,7 +66,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     # For the engine, which lets a program of its own read the file again on SIGHUP.
     parser.add_argument("--hand-over", type=int, metavar="FD", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"meshwatchd {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def read_boot(config: Path) -> Boot:

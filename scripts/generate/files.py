@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scripts.generate import alerts, dashboard, faults
+from scripts.generate import alerts, dashboard, faults, manual
 
-FOLDERS: tuple[str, ...] = ()
+FOLDERS = ("man", "completions/bash", "completions/zsh", "completions/fish")
 """Folders that hold nothing else."""
 
 
@@ -15,4 +15,7 @@ def generated() -> dict[str, str]:
         "etc/grafana/meshwatchd.json": dashboard.dashboard(),
         "docs/alerts.md": alerts.page(),
         "docs/faults.md": faults.page(),
+        "man/meshwatchctl.1": manual.control_page(),
+        "man/meshwatchd.8": manual.daemon_page(),
+        **{path: manual.completion(shell) for shell, path in manual.SHELLS.items()},
     }

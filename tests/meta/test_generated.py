@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from typing import Any
 
@@ -21,6 +24,7 @@ from meshwatchd.model.settings import Settings
 from meshwatchd.model.status import CanaryStatus
 from scripts.generate.alerts import ALERTS
 from scripts.generate.files import FOLDERS, generated
+from scripts.generate.manual import SHELLS, VARIABLE
 from tests.meta.tree import ROOT
 from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_status import MOVED, NOW_NS, TUNNELLED
@@ -151,3 +155,40 @@ def test_documents_name_only_what_exists(path):
 def _keys(section: str) -> set[str]:
     settings = getattr(Settings(), section)
     return set(settings.__struct_fields__)
+
+
+def test_the_manual_has_every_command_and_option():
+    """As --help has them, since both are read from the same definitions."""
+    page = FILES["man/meshwatchctl.1"].replace("\\-", "-").replace("\\&", "")
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        section = page.partition(f"\n.SS {name}\n")[2].partition("\n.SS ")[0]
+        assert section, name
+        options = {option for each in command.params for option in each.opts if option.startswith("--")}
+        assert {option for option in options if f"{option}" not in section} == set(), name
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("man/")])
+def test_manual_pages_hold_no_accidental_request(name):
+    """A line that begins with a dot or a quote is a request to roff; these are all that the pages use."""
+    requests = {line.split()[0] for line in FILES[name].splitlines() if line.startswith((".", "'"))}
+    assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I"}
+
+
+@pytest.mark.parametrize("shell", sorted(SHELLS))
+def test_a_shell_is_given_commands_and_options(shell):
+    """What the completion script asks for is answered; in fish and zsh with the commands' purposes."""
+    script = FILES[SHELLS[shell]]
+    assert f"{VARIABLE}={shell}_complete" in script
+    words = {"COMP_WORDS": "meshwatchctl exp", "COMP_CWORD": "exp" if shell == "fish" else "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from meshwatchd.cli.main import main; main()"],
+        env={**os.environ, **words, VARIABLE: f"{shell}_complete"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert "explain" in done.stdout
