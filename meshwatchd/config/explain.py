@@ -6,10 +6,10 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator
-from enum import Enum
 
 import msgspec
 
+from meshwatchd.config.shape import choices, unshape
 from meshwatchd.model.settings import Settings
 
 
@@ -31,8 +31,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_settings(settings: Settings) -> Iterator[Setting]:
     """Every setting in the order of the file, but for the mesh, which has no defaults."""
-    values = msgspec.to_builtins(settings)
-    defaults = msgspec.to_builtins(Settings())
+    values, defaults = unshape(settings), unshape(Settings())
+    assert isinstance(values, dict)
+    assert isinstance(defaults, dict)
     for section in msgspec.structs.fields(Settings):
         if section.name == "mesh":
             continue
@@ -43,7 +44,7 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
                 value=values[section.name][field.name],
                 default=defaults[section.name][field.name],
                 about=reasons.get(field.name, summary),
-                choices=_choices(field.type),
+                choices=choices(field.type),
             )
 
 
@@ -61,7 +62,3 @@ def read_docstring(kind: type) -> tuple[str, dict[str, str]]:
     summary, _, attributes = text.partition("\n\nAttributes:\n")
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
     return " ".join(summary.split()), {name: " ".join(reason.split()) for name, reason in entries}
-
-
-def _choices(kind: object) -> tuple[str, ...]:
-    return tuple(str(member.value) for member in kind) if isinstance(kind, type(Enum)) else ()

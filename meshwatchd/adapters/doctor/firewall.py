@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from meshwatchd.model.checkup import Check, CheckState
-from meshwatchd.model.settings import RESERVED_PORTS, Settings
+from meshwatchd.model.port_map import RESERVED_PORTS
+from meshwatchd.model.settings import Settings
 
 NFT = ("nft", "--json", "list", "ruleset")
 TIMEOUT_S = 5.0

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meshwatchd.model.checkup import Check, CheckState
-from meshwatchd.model.settings import RESERVED_PORTS, Settings
+from meshwatchd.model.port_map import RESERVED_PORTS
+from meshwatchd.model.settings import Settings
 from meshwatchd.model.units import parse_port_range
 
 PROC = Path("/proc")

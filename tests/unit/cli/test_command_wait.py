@@ -27,7 +27,7 @@ def _fresh(status, **more):
         (msgspec.structs.replace(HEALTHY, pairs=()), (), (3, "nothing is watched")),
     ],
 )
-def test_the_state_at_the_end_is_the_exit_status(room, run, status, options, expected):
+def test_the_state_at_the_end_is_the_exit_status(room, run, *, status, options, expected):
     """With the reason; watching is enough where health is not asked for."""
     room.backend.current = _fresh(status)
     code, out, complaint = run("wait", "--timeout", "10ms", *options)

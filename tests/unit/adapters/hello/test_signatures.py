@@ -19,7 +19,8 @@ def _count(checked, source, tries):
 
 def test_one_source_uses_up_its_own_share():
     """And is entitled to some every second."""
-    counters, instant = Counter(), [SECOND]
+    counters: Counter[str] = Counter()
+    instant = [SECOND]
     checked = Signatures(counters, lambda: instant[0])
     assert signatures.SOURCE_AT_ONCE == _count(checked, "10.0.0.1", signatures.SOURCE_AT_ONCE + 9)
     assert 9 == counters["hello-unverified"]

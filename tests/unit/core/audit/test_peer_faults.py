@@ -432,7 +432,7 @@ def test_a_relays_word_tells_why_its_standbys_are_silent(fault, culprit, named):
     """Where it is of all of them, and its fault takes all that it relays."""
     told = _word(fault=fault, culprit=culprit, source=culprit)
 
-    assert named is explain(_verdict(FaultCode.STANDBY_DOWN, ""), (told,), {"b2"}).fault
+    assert named is explain(_verdict(FaultCode.STANDBY_DOWN, ""), (told,), {NodeName("b2")}).fault
 
 
 @pytest.mark.parametrize(("ranks", "fault"), [((1, 3), "overlay-emptied"), ((1, 2), "standby-down")])
