@@ -121,10 +121,14 @@ class ToldFault(msgspec.Struct, frozen=True, array_like=True):
     """A fault by its code, and the node that has it: what one node tells others of causes that only its kernel shows.
 
     The code is text, since a node of another version may have words that this one does not know.
+
+    Attributes:
+        peer: the node of its location that a leader does not reach for it; empty where others have to do with it.
     """
 
     fault: str
     culprit: NodeName
+    peer: NodeName = NodeName("")
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):

@@ -239,12 +239,14 @@ class PeerFault(msgspec.Struct, frozen=True, kw_only=True):
         culprit: the node that has the fault.
         source: the peer that says so.
         is_own_leader: the source leads this node's location.
+        blamed: the one node that probes blame for it; empty where that is the culprit, or follows from the fault.
     """
 
     fault: FaultCode
     culprit: NodeName
     source: NodeName
     is_own_leader: bool = False
+    blamed: NodeName = NodeName("")
 
 
 class PeersTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

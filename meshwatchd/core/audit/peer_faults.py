@@ -83,8 +83,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
     }
 )
 """What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
-tunnel. That one entry of one peer is missing concerns nobody else, but where that peer is the own leader: by its
-gateway go the answers to all other locations."""
+tunnel. That one entry of one peer is missing concerns nobody else, but where that peer is the own leader, by whose
+gateway go the answers to all other locations, or a member of the location that this node leads."""
 
 _IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
     {
@@ -148,9 +148,12 @@ def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...
 
 def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
     for finding in status.findings:
-        is_wide = finding.fault not in _OF_ONE_PEER or _is_own_leader(finding.peer, status.node, hellos)
-        if finding.fault in EXPLAINS and finding.culprit and is_wide:
+        if finding.fault not in EXPLAINS or not finding.culprit:
+            continue
+        if finding.fault not in _OF_ONE_PEER or _is_own_leader(finding.peer, status.node, hellos):
             yield ToldFault(finding.fault, NodeName(finding.culprit))
+        elif _is_own_leader(status.node, finding.peer, hellos):
+            yield ToldFault(finding.fault, NodeName(finding.culprit), NodeName(finding.peer))
     for pair in status.pairs:
         fault, culprit = pair.verdict.fault, pair.verdict.culprit
         if pair.verdict.told_by or not culprit:
@@ -195,6 +198,8 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
             culprit=told.culprit,
             source=NodeName(name),
             is_own_leader=bool(home) and hello.home == home and hello.view.is_leader,
+            # A leader does not reach a member: the member blames the leader, and the others the member.
+            blamed=told.culprit if told.peer == node else told.peer,
         )
         for name, hello in sorted(hellos.items())
         if name != node
@@ -275,6 +280,8 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         # a wrong entry loses what it relays to one node.
         is_finder = told.fault is FaultCode.DUPLICATE_ADDRESS and verdict.culprit == told.source
         return is_finder or (told.fault is FaultCode.NEIGHBOUR_WRONG and told.culprit in relays)
+    if told.blamed:
+        return verdict.culprit == told.blamed and verdict.fault in _OVERLAY_LOST
     if verdict.fault not in _IS_BELIEVED[told.fault]:
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
@@ -295,8 +302,9 @@ def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
 def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
     """Of itself a node hears only what it cannot find in its own kernel.
 
-    An entry of the leader is why other locations hear nothing. Neighbours are answered without it.
+    An entry of the leader, or one that the leader has of a member, is why other locations hear nothing. Neighbours are
+    answered without it, but for that member.
     """
-    if is_neighbour and told.fault in _OF_ONE_PEER:
+    if is_neighbour and told.fault in _OF_ONE_PEER and told.peer != node:
         return False
     return told.culprit != node or told.fault in _SEEN_BY_OTHERS

@@ -90,7 +90,7 @@ def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
     (told,) = confess(_status("b3", _finding(fault, "b3", "b1"), _finding(fault, "b3", "b2")), _mesh())
     assert _told(fault, "b3") == told
     assert () == confess(_status("b3", _finding(fault, "b3", "b2")), _mesh())
-    assert () == confess(_status("b1", _finding(fault, "b1", "b3")), _mesh())
+    assert () == confess(_status("b2", _finding(fault, "b2", "b3")), _mesh())
 
     mesh = _mesh(b3=(told,))
     assert (told,) == confess(_status("b1"), mesh)
@@ -100,6 +100,27 @@ def test_an_entry_of_the_own_leader_concerns_all_other_locations(fault):
     assert fault is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
     assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
     assert FaultCode.LEADER_DEAD is explain(_verdict(FaultCode.LEADER_DEAD, "b3"), word).fault
+
+
+@pytest.mark.parametrize("fault", ENTRIES)
+def test_a_leaders_entry_of_a_member_concerns_that_member_and_all_other_locations(fault):
+    """The member blames its leader, the others the member, and its neighbours nobody."""
+    (told,) = confess(_status("b1", _finding(fault, "b1", "b3")), _mesh())
+    assert ToldFault(fault, NodeName("b1"), NodeName("b3")) == told
+    assert () == confess(_status("b1", _finding(fault, "b1", "a1")), _mesh())
+    mesh = _mesh(b1=(told,))
+    assert (told,) == confess(_status("b2"), mesh), "the leader itself may not be heard"
+
+    cut_off, others = believe(mesh, "b3"), believe(mesh, "a3")
+    assert () == believe(mesh, "b2")
+    for verdict, word in (
+        (_verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1"), cut_off),
+        (_verdict(FaultCode.NODE_UNREACHABLE, "b3"), others),
+    ):
+        explained = explain(verdict, word)
+        assert (fault, "b1") == (explained.fault, explained.culprit)
+    for verdict in (_verdict(FaultCode.NODE_UNREACHABLE, "b2"), _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b1")):
+        assert verdict == explain(verdict, others)
 
 
 def test_a_device_that_does_not_fit_is_why_probes_blame_its_node():
