@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 VENV    := .venv
 BIN     := $(VENV)/bin
 PYTHON  := $(BIN)/python
-LOCKED  := requirements/lock.txt pyproject.toml scripts/bootstrap
+LOCKED  := requirements/lock.txt pyproject.toml netns-lab/pyproject.toml scripts/bootstrap
 STAMP   := $(VENV)/.complete-$(shell cat $(LOCKED) | sha256sum | cut -c1-16)
 LAB     := $(PYTHON) -m netnslab
 
@@ -38,7 +38,7 @@ SYSCONFDIR ?= /etc
 help: ## list what can be made
 	@awk 'BEGIN { FS = ":.*## "; print "Usage: make TARGET" } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-zA-Z%_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-zA-Z %_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nLab topologies: %s\n' "$(if $(TOPOLOGIES),$(TOPOLOGIES),none)"
 
 .PHONY: demo
@@ -176,6 +176,28 @@ lab-down: need-root venv ## remove the mesh that is standing
 lab-%: need-root venv tools ## build the mesh of topology % and leave it standing
 	@$(LAB) up $* $(ARGS)
 
+##@ Installation
+
+# What a node gets. None of it needs .venv: the wheels are made in a folder that is thrown away.
+WHEELS   ?=
+LOCATION  = --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFDIR)'
+
+.PHONY: install
+install: ## install below DESTDIR, beside what runs; WHEELS=FOLDER needs no network
+	@scripts/install --wheels '$(WHEELS)' $(LOCATION)
+
+.PHONY: uninstall
+uninstall: ## undo make install; PURGE=yes also removes configuration, keys and state
+	@scripts/uninstall --purge '$(PURGE)' $(LOCATION)
+
+.PHONY: wheelhouse
+wheelhouse: ## build/wheelhouse, all that make install WHEELS= needs on a machine without network
+	@scripts/wheelhouse build/wheelhouse
+
+.PHONY: talos-extension
+talos-extension: venv ## build/talos/meshwatchd-extension-VERSION.tar, an OCI image layout for Talos
+	@$(PYTHON) -m scripts.talos_extension $(ARGS)
+
 ##@ Environment
 
 .PHONY: venv
@@ -200,14 +222,6 @@ bench-tools: need-root ## the daemons that `make bench` measures beside ours
 need-root:
 	@[ "$$(id -u)" = 0 ] || { \
 	    echo 'this builds network namespaces and needs root: sudo make $(MAKECMDGOALS)' >&2; exit 1; }
-
-.PHONY: install
-install: venv ## install below DESTDIR (default: this machine)
-	@scripts/install --venv $(VENV) --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFDIR)'
-
-.PHONY: talos-extension
-talos-extension: venv ## build/talos/meshwatchd-extension-VERSION.tar, an OCI image layout for Talos
-	@$(PYTHON) -m scripts.talos_extension $(ARGS)
 
 .PHONY: lock
 lock: venv ## rewrite requirements/ from pyproject.toml (ARGS=--upgrade: newest versions)

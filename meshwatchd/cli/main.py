@@ -55,6 +55,7 @@ _COMMANDS = {
     "bundle": ("command_bundle", "one archive for a bug report, without secrets"),
     "stamp": ("command_stamp", "measure the way to a STAMP reflector of any maker"),
     "sweep": ("command_sweep", "remove everything of meshwatchd from the kernel"),
+    "rollback": ("command_rollback", "put the version before the last installation in force again"),
     "version": ("command_version", "of this program and of the daemon"),
 }
 """Each command's module and what it is for, in the order in which a person needs them."""

@@ -74,7 +74,9 @@ def _entry(path: Path, name: str) -> tarfile.TarInfo:
     return entry
 
 
-def write_image(target: Path, tree: Path, *, architecture: str, annotations: Mapping[str, str]) -> int:
+def write_image(
+    target: Path, tree: Path, *, architecture: str, annotations: Mapping[str, str], process: Document | None = None
+) -> int:
     """Write an image of one layer that holds a tree; returns the file's size in bytes.
 
     Args:
@@ -82,6 +84,7 @@ def write_image(target: Path, tree: Path, *, architecture: str, annotations: Map
         tree: becomes the image's root.
         architecture: as Go and Debian call it: amd64, arm64.
         annotations: of the manifest, by their OCI keys.
+        process: what a container of it runs (image-spec: config); Talos' extensions run nothing.
     """
     unpacked = pack_tree(tree)
     layer = _compress(unpacked)
@@ -89,7 +92,7 @@ def write_image(target: Path, tree: Path, *, architecture: str, annotations: Map
     config = to_json(
         {
             **platform,
-            "config": {},
+            "config": process or {},
             "rootfs": {"type": "layers", "diff_ids": [_digest(unpacked)]},
         }
     )

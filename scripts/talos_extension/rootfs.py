@@ -17,6 +17,10 @@ from scripts.talos_extension.errors import BuildError
 SITE: Final = "usr/lib/python3/dist-packages"
 """Where Debian's interpreter looks first."""
 
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_PATTERNS: Final = _CHECKOUT / "requirements" / "left-out.txt"
+_IMPORT_ALL: Final = _CHECKOUT / "scripts" / "import-all"
+
 LEFT_OUT: Final = (
     # Of the standard library: what makes or tests programs, draws, or reads manuals.
     "config-*",
@@ -40,19 +44,10 @@ LEFT_OUT: Final = (
     "venv",
 )
 LEFT_OUT_OF_SITE: Final = (
-    "*.dist-info/RECORD",
-    # Commands whose first line names the interpreter of the build, manual pages, and the laboratory.
+    # Commands whose first line names the interpreter of the build, and manual pages.
     "bin",
     "share",
-    "enginerig*",
-    "netnslab*",
-    # Highlighters of source code, and protocols, tools and attacks that no bisection speaks of.
-    "pygments/lexers/*",
-    "scapy/contrib",
-    "scapy/layers/msrpce",
-    "scapy/layers/tls",
-    "scapy/modules",
-    "scapy/tools",
+    *(line for line in _PATTERNS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")),
 )
 
 FOLDERS: Final = (
@@ -80,15 +75,6 @@ LINKS: Final = {
 }
 COMMANDS: Final = {"meshwatchd": "meshwatchd.runtime.main", "meshwatchctl": "meshwatchd.cli.main"}
 COMMAND: Final = "#!/usr/bin/python3 -P\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
-
-IMPORT_ALL: Final = """
-import importlib, pkgutil, sys
-sys.path.insert(0, sys.argv[1])
-import meshwatchd
-for each in pkgutil.walk_packages(meshwatchd.__path__, "meshwatchd."):
-    if not each.name.endswith("__main__"):
-        importlib.import_module(each.name)
-"""
 
 
 class Shelf(Protocol):
@@ -120,12 +106,14 @@ class Recipe:
         python: "3.11".
         requirements: the lock file.
         wheels: the folder with the daemon's wheel.
+        host_libraries: patterns of those that the host brings.
     """
 
     packages: Shelf
     python: str
     requirements: Path
     wheels: Path
+    host_libraries: tuple[str, ...] = ()
 
 
 def build(root: Path, recipe: Recipe) -> dict[str, str]:
@@ -134,16 +122,25 @@ def build(root: Path, recipe: Recipe) -> dict[str, str]:
     Raises:
         BuildError: something cannot be fetched, or a library is missing.
     """
+    versions = build_python(root, recipe)
+    _put_rest(root)
+    compile_and_check(root, stripped=str(root))
+    return versions
+
+
+def build_python(root: Path, recipe: Recipe) -> dict[str, str]:
+    """The interpreter with all that it needs and the daemon, below usr, not compiled yet; returns as `build` does.
+
+    Raises:
+        BuildError: as `build`.
+    """
     origins = _put_python(root, recipe)
     _put_site(root, recipe)
     used = put_libraries(root, recipe, origins)
-    _put_rest(root)
     for name in sorted(used):
         copyright_file = recipe.packages.folder(name) / debian.DOCUMENTS / name / "copyright"
         if copyright_file.exists():
             _copy(copyright_file, root / debian.DOCUMENTS / name / "copyright")
-    _compile(root)
-    _check(root)
     return {name: recipe.packages.version(name) for name in sorted(used)}
 
 
@@ -216,6 +213,10 @@ def put_libraries(root: Path, recipe: Recipe, origins: dict[Path, str]) -> set[s
             if not name or name in there:
                 continue
             package, source = _find(name, origins.get(inside), used, recipe, needed_by=inside)
+            there.add(name)
+            used.add(package)
+            if any(PurePath(name).match(pattern) for pattern in recipe.host_libraries):
+                continue
             # A loader is where programs say it is; /lib and /lib64 are links into /usr.
             place = (
                 Path(wanted) if wanted.startswith("/") else "/" / source.relative_to(recipe.packages.folder(package))
@@ -224,9 +225,7 @@ def put_libraries(root: Path, recipe: Recipe, origins: dict[Path, str]) -> set[s
                 place.relative_to("/usr") if place.is_relative_to("/usr") else place.relative_to("/")
             )
             _copy(source, root / target)
-            there.add(name)
             origins[target] = package
-            used.add(package)
             queue.append(root / target)
     return used
 
@@ -267,27 +266,34 @@ def _put_rest(root: Path) -> None:
         command.chmod(0o755)
 
 
-def _compile(root: Path) -> None:
-    """Compile all modules with the image's own interpreter: its root cannot be written to later on.
+def compile_and_check(root: Path, *, stripped: str) -> None:
+    """Compile all modules with the image's own interpreter, and import every one of the daemon: nothing was left out.
 
-    The hash seed decides in which order sets of constants are written; unchecked hashes leave times out. What compiling
-    imports must not be written by importing it, which would put times in.
+    The root cannot be written to later on. The hash seed decides in which order sets of constants are written;
+    unchecked hashes leave times out. What compiling imports must not be written by importing it, with times in it.
+
+    Args:
+        root: what holds usr.
+        stripped: leads the paths that tracebacks shall not name.
     """
-    paths = ["-s", str(root), "-p", "/", str(root / "usr/lib")]
+    paths = ["-s", stripped, "-p", "/", str(root / "usr/lib")]
     _run_inside(root, "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", *paths)
-
-
-def _check(root: Path) -> None:
-    """Import every module of the daemon with the image's own interpreter: nothing was left out that it needs."""
-    _run_inside(root, "-c", IMPORT_ALL, str(root / SITE))
+    _run_inside(root, "-P", str(_IMPORT_ALL))
 
 
 def _run_inside(root: Path, *arguments: str) -> None:
     """Run the image's interpreter where it lies, with its own loader and libraries."""
-    loader = next(path for path in sorted((root / "usr").glob("lib*/ld-linux-*.so.*")))
+    loaders = sorted((root / "usr").glob("lib*/ld-linux-*.so.*"))
     libraries = ":".join(sorted({str(path.parent) for path in (root / "usr/lib").glob("*-linux-gnu/*.so*")}))
-    command = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3"), *arguments]
-    environment = {"PYTHONHOME": str(root / "usr"), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    # A root without a loader is the host's to load, and knows where its libraries are.
+    loading = [str(loaders[0]), "--library-path", libraries] if loaders else []
+    command = [*loading, str(root / "usr/bin/python3"), *arguments]
+    environment = {
+        "PYTHONHOME": str(root / "usr"),
+        "PYTHONPATH": str(root / SITE),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if ran.returncode != 0:
         said = (ran.stderr.strip() or ran.stdout.strip() or "nothing").splitlines()[-1]

@@ -63,7 +63,17 @@ def test_installed_set_is_a_subset_of_the_tested_set():
 
 
 @pytest.mark.parametrize(
-    "name", ["scripts/bootstrap", "scripts/install", "scripts/lock", "scripts/snapshot-capture", ".ci/run"]
+    "name",
+    [
+        "scripts/bootstrap",
+        "scripts/install",
+        "scripts/lock",
+        "scripts/snapshot-capture",
+        "scripts/system-files",
+        "scripts/uninstall",
+        "scripts/wheelhouse",
+        ".ci/run",
+    ],
 )
 def test_scripts_parse_and_are_executable(name):
     """Scripts run on a machine where nothing else does yet, so their shell must at least accept them."""

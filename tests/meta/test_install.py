@@ -1,0 +1,151 @@
+"""`make install`: beside what runs, in its place by one rename, and never at its expense."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.meta.tree import ROOT
+from tests.support.wheels import put_wheels
+
+# make exports the checkout's path for the tests.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _interpreter() -> str:
+    """That of the environment's making, which has the modules that make another one."""
+    return str(getattr(sys, "_base_executable", sys.executable))
+
+
+class Machine:
+    """A place to install into, with wheels that need no network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "usr/lib/meshwatchd"
+        self.command = folder / "usr/bin/meshwatchd"
+        self.config = folder / "etc/meshwatchd/meshwatchd.toml"
+        self.locked = folder / "locked.txt"
+        self.locked.touch()
+
+    def install(self, wheels: Path | None, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run scripts/install; without wheels it looks for an index."""
+        return self._run("install", "--wheels", str(wheels or ""), **environment)
+
+    def uninstall(self, *, purge: str) -> subprocess.CompletedProcess[str]:
+        """Run scripts/uninstall."""
+        return self._run("uninstall", "--purge", purge, "--destdir", str(self.folder), prefix="/usr", sysconfdir="/etc")
+
+    def _run(
+        self, script: str, *arguments: str, prefix: str = "", sysconfdir: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        command = [str(ROOT / "scripts" / script), *arguments]
+        command += [
+            "--prefix",
+            prefix or str(self.folder / "usr"),
+            "--sysconfdir",
+            sysconfdir or str(self.folder / "etc"),
+        ]
+        environment = {**os.environ, "LOCKED": str(self.locked), "PYTHON": _interpreter(), **environment}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    def say(self) -> str:
+        """What the installed command prints."""
+        ran = subprocess.run([self.command], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+        return ran.stdout.strip()
+
+    def versions(self) -> list[str]:
+        """Those that are kept, without the time of their installation."""
+        return sorted(path.name.partition("-")[0] for path in (self.home / "versions").iterdir())
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    """With version 1 installed: most tests show that it stays, and the last one goes on from there."""
+    folder = tmp_path_factory.mktemp("machine")
+    made = Machine(folder)
+    done = made.install(put_wheels(folder / "wheels", "1"))
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "1" == made.say()
+    return made
+
+
+def test_an_unreachable_index_leaves_the_old_version_working(machine):
+    """It left no command at all, and the engine that ran could not start an agent any more."""
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull}
+    done = machine.install(None, **nowhere, PIP_FIND_LINKS="", PIP_EXTRA_INDEX_URL="", PIP_NO_INDEX="1")
+
+    assert 1 == done.returncode
+    assert "install: nothing was changed" in done.stderr
+    assert "make install WHEELS=FOLDER" in done.stderr
+    assert "1" == machine.say()
+    assert ["1"] == machine.versions()
+
+
+@pytest.mark.parametrize(
+    ("wheels", "reason"),
+    [
+        ({"broken": "import no_such_module"}, "cannot be loaded; nothing was changed"),
+        ({"refuses": "mine"}, "refuses the configuration for the reason above; nothing was changed"),
+    ],
+)
+def test_a_version_that_proves_bad_is_not_switched_to(machine, tmp_path, wheels, reason):
+    """One that lacks a module, or that would refuse to start on what this node is configured to."""
+    before = machine.config.read_text()
+    machine.config.write_text("mine")
+    done = machine.install(put_wheels(tmp_path / "wheels", "2", **wheels))
+
+    assert 1 == done.returncode
+    assert reason in done.stderr
+    assert "1" == machine.say()
+    assert ["1"] == machine.versions()
+    assert "mine" == machine.config.read_text()
+    machine.config.write_text(before)
+
+
+@pytest.mark.timeout(600)
+def test_the_version_before_is_kept_and_older_ones_are_not(machine, tmp_path):
+    """Unless a process runs on one: its engine starts agents from there. Then a restart is asked for."""
+    with subprocess.Popen([machine.command, "--wait"], stdin=subprocess.PIPE, env=ENVIRONMENT) as running:
+        for version in ("2", "3"):
+            done = machine.install(put_wheels(tmp_path / "wheels", version))
+            assert "next: systemctl restart meshwatchd" in done.stdout, done.stderr
+        assert "3" == machine.say()
+        assert ["1", "2", "3"] == machine.versions()
+        running.communicate()
+    done = machine.install(put_wheels(tmp_path / "wheels", "4"))
+
+    assert "restart" not in done.stdout
+    assert ["3", "4"] == machine.versions()
+    assert (machine.home / "previous").readlink().name.startswith("3-")
+    assert (
+        (machine.folder / "usr/lib/systemd/system/meshwatchd.service")
+        .resolve()
+        .is_relative_to(machine.home / "versions")
+    )
+
+
+def test_what_is_uninstalled_leaves_nothing_but_what_people_wrote(tmp_path):
+    """And with purge nothing at all: the lists of files before and after are the same."""
+    machine = Machine(tmp_path)
+
+    def files() -> set[Path]:
+        return {path for path in tmp_path.rglob("*") if not path.is_dir() or path.is_symlink()}
+
+    wheels = put_wheels(tmp_path / "wheels", "1")
+    before = files()
+    done = machine._run(
+        "install", "--wheels", str(wheels), "--destdir", str(tmp_path), prefix="/usr", sysconfdir="/etc"
+    )
+    assert 0 == done.returncode, done.stderr
+    assert "#!/usr/lib/meshwatchd/versions/1-" in (machine.home / "current/bin/meshwatchd").read_text()
+    assert str(tmp_path) not in (machine.home / "current/pyvenv.cfg").read_text()
+
+    assert 0 == machine.uninstall(purge="").returncode
+    assert {machine.config} == files() - before
+    assert 0 == machine.uninstall(purge="yes").returncode
+    assert before == files()
