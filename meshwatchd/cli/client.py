@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, REPLIES, Reply, Splitter, decode_reply, encode_call
+from meshwatchd.cli.main import EXIT_UNREACHABLE
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, DecodeError
 
-EXIT_UNREACHABLE = 3
 EXIT_NOT_WATCHING = 4
 """The daemon runs and watches nothing: neither well nor broken."""
 EXIT_NO_PERMISSION = 77

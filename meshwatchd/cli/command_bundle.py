@@ -15,7 +15,7 @@ import click
 import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control.interface import StatusReply
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.storage.event_store import FILE_NAME, GENERATIONS
 from meshwatchd.cli.client import EXIT_UNREACHABLE

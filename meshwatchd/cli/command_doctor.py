@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import StatusReply
 from meshwatchd.adapters.control.nodes import NodesReply
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.doctor import firewall, machine, policy_rules, ports, setup, tunnels
 from meshwatchd.adapters.process import LOCK_NAME, is_locked

@@ -10,8 +10,8 @@ import msgspec
 
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.nodes import NodesReply
-from meshwatchd.adapters.control.interface import StatusReply
 from meshwatchd.adapters.control.operator_requests import FailoverParameters, OperateReply
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.netlink.way import Way, find_way
 from meshwatchd.cli.client import EXIT_UNREACHABLE

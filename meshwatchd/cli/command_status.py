@@ -8,7 +8,7 @@ import time
 import click
 import msgspec
 
-from meshwatchd.adapters.control.interface import StatusReply
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
 from meshwatchd.cli.main import Terminal

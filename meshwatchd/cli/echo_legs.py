@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from statistics import median
 
 from meshwatchd.adapters.echo import Echo, Echoes
 from meshwatchd.cli.legs import Leg, Place
+from meshwatchd.cli.text import middle
 from meshwatchd.model.ids import FlowClass
 
 TIMEOUT_S = 1.0
@@ -85,6 +85,6 @@ class EchoLegs:
                 state=state,
                 sent=len(found),
                 lost=len(found) - len(answered),
-                rtt_ns=round(median(answered)) if answered else 0,
+                rtt_ns=middle(answered) if answered else 0,
                 heard_ns=0,
             )

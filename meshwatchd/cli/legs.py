@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
-from statistics import median
 
 import msgspec
 
+from meshwatchd.cli.text import middle
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
@@ -108,7 +108,7 @@ def _leg(key: tuple[Layer, int, FlowClass], group: list[SessionStatus], over: st
         state=max((each.state for each in group), key=_rank),
         sent=sum(each.sent for each in group),
         lost=sum(each.lost for each in group),
-        rtt_ns=round(median(answered)) if answered else 0,
+        rtt_ns=middle(answered) if answered else 0,
         heard_ns=max(each.last_heard_ns for each in group),
     )
 

@@ -10,16 +10,19 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 import meshwatchd
-from meshwatchd.cli.client import EXIT_UNREACHABLE, Client
 from meshwatchd.cli.text import Paint, paint_ansi, paint_nothing
 from meshwatchd.model.errors import ControlError, DecodeError
 
+if TYPE_CHECKING:
+    from meshwatchd.cli.client import Client
+
+EXIT_UNREACHABLE = 3
 EXIT_USAGE = 64
 EXIT_UNWRITTEN = 74
 """EX_IOERR of sysexits.h."""
@@ -61,8 +64,7 @@ _COMMANDS = {
 """Each command's module and what it is for, in the order in which a person needs them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
+class Terminal(NamedTuple):
     """How to reach the daemon, and how to answer the person.
 
     Attributes:
@@ -76,6 +78,8 @@ class Terminal:
     @property
     def client(self) -> Client:
         """A client of the daemon."""
+        from meshwatchd.cli.client import Client  # noqa: PLC0415 - help needs none
+
         return Client(self.socket)
 
 
@@ -122,7 +126,7 @@ def _json_option() -> click.Option:
 
     def answer_in_json(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
         if is_wanted and not context.resilient_parsing:
-            context.obj = replace(context.obj, is_json=True)
+            context.obj = context.obj._replace(is_json=True)
 
     return click.Option(
         ["--json"], is_flag=True, expose_value=False, callback=answer_in_json, help="Answer in JSON, for programs."

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
 from meshwatchd.cli.render_knowledge import explain_idleness, render_knowledge
 from meshwatchd.cli.render_orders import render_orders

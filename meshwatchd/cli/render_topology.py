@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.cli.text import Cell, Paint, columns
 from meshwatchd.model.discovery import LocalView

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshwatchd.model.node_status import ReportedFault
-from meshwatchd.model.settings import SECOND
 from meshwatchd.model.status import Status
+
+_SECOND_NS = 1_000_000_000
 
 _LOSSES = {
     "link-facts-dropped": "events were lost between the engine and the agent, which was behind",
@@ -19,7 +20,7 @@ def describe_watch(status: Status) -> Iterator[str]:
     """One line on what is watched and what that costs; none where nothing is."""
     if not status.rates:
         return
-    packets = sum(rate.sessions * SECOND / rate.interval_ns for rate in status.rates if rate.interval_ns)
+    packets = sum(rate.sessions * _SECOND_NS / rate.interval_ns for rate in status.rates if rate.interval_ns)
     peers = len({session.peer for session in status.sessions} - {status.node})
     words = [f"watches {peers} nodes with {sum(rate.sessions for rate in status.rates)} sessions"]
     words += [f"{packets:.0f} probes a second"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.cli.text import render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer

@@ -19,6 +19,7 @@ import tomli_w
 from meshwatchd.adapters import arp
 from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
 from meshwatchd.adapters.control.bisection import BisectParameters
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.netlink import compact, fibrule, message, monitor, objects, rule_text, rules
 from meshwatchd.adapters.packet import delivery, stamps
 from meshwatchd.adapters.sources import (
@@ -354,8 +355,8 @@ DECODERS: dict[str, Decoder] = {
     ),
     "control reply": Decoder(varlink.decode_reply, (varlink.encode_reply({"reason": "x"})[:-1],)),
     "status reply": Decoder(
-        lambda data: decode_json(data, interface.StatusReply, varlink.REPLIES),
-        (_json(interface.StatusReply(status=HEALTHY)),),
+        lambda data: decode_json(data, StatusReply, varlink.REPLIES),
+        (_json(StatusReply(status=HEALTHY)),),
         share=0.2,
     ),
     "bisection": Decoder(lambda data: decode_json(data, BisectResult, varlink.REPLIES), (_json(RESULT),)),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from meshwatchd.adapters.control.naming import name_path, name_relays
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
@@ -217,16 +218,6 @@ def _relays_of(event: Event, paths: Iterable[PathStatus]) -> str:
     rank = event.get("to_rank", event.get("rank"))
     path = next((path for path in paths if path.rank == rank), None)
     return name_path(path) if path is not None else f"of rank {rank}"
-
-
-def name_path(path: PathStatus) -> str:
-    """A path by its relays, as "a1-b2"."""
-    return name_relays(path.relays)
-
-
-def name_relays(relays: Iterable[object]) -> str:
-    """The relays of a path joined by a hyphen."""
-    return "-".join(str(relay) for relay in relays)
 
 
 def _is_drained(path: PathStatus, drained: Collection[str]) -> bool:

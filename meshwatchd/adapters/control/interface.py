@@ -13,7 +13,7 @@ from meshwatchd.adapters.control.operator_requests import OPERATOR_REQUESTS
 from meshwatchd.adapters.control.topology import TOPOLOGY
 from meshwatchd.adapters.control.varlink import Number
 from meshwatchd.model.mtu import SizeStatus
-from meshwatchd.model.status import FindingStatus, Status
+from meshwatchd.model.status import FindingStatus
 
 SERVICE = "org.varlink.service"
 CONTROL = "io.meshwatch.Control"
@@ -42,12 +42,6 @@ class EventsParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     since_ns: Number | None = None
     follow: bool | None = None
-
-
-class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Of Status."""
-
-    status: Status
 
 
 class MtuParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ from meshwatchd.adapters.control import bisection, forgetting, incidents, interf
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.adapters.control.nodes import NodesReply
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import (
     CALLS,
     EXPECTED_MORE,
@@ -91,7 +92,7 @@ class Methods:
     def __init__(self, backend: ControlBackend) -> None:
         self._backend = backend
         self._pictures: dict[str, Callable[[], msgspec.Struct]] = {
-            "io.meshwatch.Control.Status": lambda: interface.StatusReply(status=self._status_of_mesh()),
+            "io.meshwatch.Control.Status": lambda: StatusReply(status=self._status_of_mesh()),
             "io.meshwatch.Control.Explain": self._explain,
             "io.meshwatch.Control.Topology": self._topology,
             "io.meshwatch.Control.Nodes": lambda: NodesReply(node=self._node(), nodes=backend.nodes()),

@@ -16,6 +16,17 @@ def _fresh(status, **more):
     return msgspec.structs.replace(status, at_ns=time.monotonic_ns(), **more)
 
 
+@pytest.fixture
+def run_with(room, run):
+    """Run the command where the daemon has a status."""
+
+    def use(status):
+        room.backend.current = status
+        return run
+
+    return use
+
+
 @pytest.mark.parametrize(
     ("status", "options", "expected"),
     [
@@ -27,9 +38,9 @@ def _fresh(status, **more):
         (msgspec.structs.replace(HEALTHY, pairs=()), (), (3, "nothing is watched")),
     ],
 )
-def test_the_state_at_the_end_is_the_exit_status(room, run, *, status, options, expected):
+def test_the_state_at_the_end_is_the_exit_status(run_with, status, options, expected):
     """With the reason; watching is enough where health is not asked for."""
-    room.backend.current = _fresh(status)
+    run = run_with(_fresh(status))
     code, out, complaint = run("wait", "--timeout", "10ms", *options)
     assert (expected[0], "") == (code, out)
     assert expected[1] in complaint

@@ -80,6 +80,7 @@ def test_the_version_needs_no_daemon(capsys):
 def test_the_start_is_light():
     """An operator in a hurry does not wait for libraries that status does not use."""
     heavy = ["asyncio", "pyroute2", "rich", "scapy", "structlog", "tomllib", "meshwatchd.core", "meshwatchd.runtime"]
+    heavy += ["statistics", "meshwatchd.model.settings", "meshwatchd.adapters.control.interface"]
     code = (
         "import sys; from meshwatchd.cli.main import main;"
         "assert 3 == main(['--socket', '/nonexistent', 'status']);"
@@ -87,6 +88,17 @@ def test_the_start_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert "[]" == done.stdout.strip()
+
+
+def test_help_is_lighter_still():
+    """It decodes nothing and calls nobody."""
+    heavy = ["msgspec", "socket", "meshwatchd.cli.client"]
+    code = (
+        "import sys; from meshwatchd.cli.main import main; main(['--help']);"
+        f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "[]" == done.stderr.strip()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(room):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.cli.text import columns, is_stale, paint_ansi, paint_nothing, render_age, render_rtt
+from meshwatchd.cli.text import columns, is_stale, middle, paint_ansi, paint_nothing, render_age, render_rtt
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,9 @@ def test_staleness_begins_after_five_reports_were_missed():
     """One a second is promised."""
     assert not is_stale(7, 7 + 5_000_000_000)
     assert is_stale(7, 7 + 5_000_000_001)
+
+
+@pytest.mark.parametrize(("values", "expected"), [([5], 5), ([9, 1], 5), ([3, 1, 2], 2), ([1, 2, 4, 100], 3)])
+def test_the_middle_is_the_median(values, expected):
+    """Of an even number the mean of the two."""
+    assert expected == middle(values)

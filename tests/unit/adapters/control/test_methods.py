@@ -10,6 +10,7 @@ import pytest
 
 from meshwatchd.adapters.control import interface, methods
 from meshwatchd.adapters.control.methods import Methods
+from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import VarlinkError, decode_call, decode_reply, encode_call
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.model.discovery import LocalView
@@ -102,7 +103,7 @@ def test_status_is_the_engines_own():
     """Encoded once, by the type that everybody shares."""
     (reply,) = ask(Backend(HEALTHY), "io.meshwatch.Control.Status")
     raw = decode_reply(reply[:-1]).parameters
-    assert HEALTHY == msgspec.json.decode(raw, type=interface.StatusReply).status
+    assert HEALTHY == msgspec.json.decode(raw, type=StatusReply).status
 
 
 @pytest.mark.parametrize("method", ["Status", "Explain"])
