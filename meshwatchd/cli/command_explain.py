@@ -11,10 +11,10 @@ import msgspec
 
 from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.adapters.control.varlink import REPLIES
-from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
+from meshwatchd.cli.client import EXIT_NOT_WATCHING
 from meshwatchd.cli.command_incidents import FOLDER, IncidentNumber, fetch_incident
 from meshwatchd.cli.command_status import EXIT_CODES
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_findings import explain_code, list_codes
 from meshwatchd.cli.render_incidents import explain_incident
 from meshwatchd.cli.render_story import render_explanations

@@ -10,8 +10,7 @@ import msgspec
 
 from meshwatchd.adapters.control.interface import MtuReply
 from meshwatchd.adapters.control.varlink import REPLIES
-from meshwatchd.cli.client import EXIT_UNREACHABLE
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_mtu import render_sizes, worst_state
 from meshwatchd.cli.text import is_stale, warn_if_stale
 from meshwatchd.model.decoding import decode_json

@@ -14,9 +14,8 @@ from meshwatchd.adapters.control.operator_requests import FailoverParameters, Op
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.netlink.way import Way, find_way
-from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.legs import Leg, Place, active_path, legs_to, locate
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_path import PathView, render_path
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, MeshwatchError

@@ -10,8 +10,8 @@ import msgspec
 
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
-from meshwatchd.cli.client import EXIT_NOT_WATCHING, EXIT_UNREACHABLE
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.client import EXIT_NOT_WATCHING
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import is_stale
 from meshwatchd.model.decoding import decode_json

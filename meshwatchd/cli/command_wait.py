@@ -8,10 +8,9 @@ import time
 import click
 import msgspec
 
-from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.command_status import EXIT_CODES, fetch_status
 from meshwatchd.cli.duration import Duration
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_knowledge import explain_idleness
 from meshwatchd.cli.text import is_stale
 from meshwatchd.model.errors import ControlError

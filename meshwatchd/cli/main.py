@@ -9,7 +9,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,22 +161,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         # Closed by whoever started us (>&-): nobody reads, and the exit status still tells.
         sys.stdout = io.StringIO()
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
     stdout = sys.stdout
     try:
         status = cli.main(args=arguments, prog_name="meshwatchctl", standalone_mode=False)
         sys.stdout.flush()
-    except click.UsageError as error:
-        error.show()
-        return EXIT_USAGE
     except click.ClickException as error:
-        error.show()
+        _complain(error.show)
         return EXIT_USAGE
     except ControlError as error:
-        print(f"meshwatchctl: {error}", file=sys.stderr)
+        complaint = f"meshwatchctl: {error}"
+        _complain(lambda: print(complaint, file=sys.stderr))
         return error.code
     except DecodeError as error:
         # Never 1 or 2, which are states of the mesh.
-        print(f"meshwatchctl: {error.source} is not understood ({error.reason}); {error.remedy}", file=sys.stderr)
+        text = f"meshwatchctl: {error.source} is not understood ({error.reason}); {error.remedy}"
+        _complain(lambda: print(text, file=sys.stderr))
         return EXIT_UNREACHABLE
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -190,9 +191,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _be_quiet(0)
     except OSError as error:
         what = error.filename or "the answer cannot be written"
-        print(f"meshwatchctl: {what}: {error.strerror or error}", file=sys.stderr)
+        problem = f"meshwatchctl: {what}: {error.strerror or error}"
+        _complain(lambda: print(problem, file=sys.stderr))
         return _be_quiet(EXIT_UNWRITTEN)
     return status if isinstance(status, int) else 0
+
+
+def _complain(show: Callable[[], None]) -> None:
+    """Say what is wrong; the exit status says it where nobody reads, as behind `2>&1 | head -1`."""
+    try:
+        show()
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _be_quiet(status: int) -> int:
