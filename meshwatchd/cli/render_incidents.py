@@ -108,7 +108,7 @@ def _explain_outage(one: Incident) -> str:
         return "no traffic was lost, by this node's probes"
     so_far = "" if one.is_over else " so far"
     lost = render_seconds(one.outage_ns)
-    return f"{lost}{so_far}, from the last answer over the path in use to the move, or to the end of the fault"
+    return f"{lost}{so_far}, from the first probe that was lost to the move, or to the end of the fault"
 
 
 def _summarise_steps(one: Incident) -> str:

@@ -16,6 +16,9 @@ from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.status import Status
 
+_CLOSE_UP_NS = 3_000_000_000
+"""From the first lost probe to a move takes a fraction of this; an incident may take hours."""
+
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#263238;background:#fafafa;margin:0 auto;max-width:1000px;padding:1.5rem}
 h1{font-size:1.4rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
@@ -99,6 +102,8 @@ def _timeline(incident: Incident) -> Iterator[str]:
             "<p>Each row is one leg that changed. Green answered, amber was in doubt, red was down. The red shade is"
             " the time in which traffic was lost; red lines are verdicts, blue ones moves.</p>"
         )
+        if incident.duration_ns > 4 * _CLOSE_UP_NS:
+            yield f"{draw_timeline(incident, close_up_ns=_CLOSE_UP_NS)}<p>All of it:</p>"
         yield picture
 
 

@@ -37,8 +37,13 @@ class _Frame(NamedTuple):
         return _LEFT + (inside - self.start) * (_RIGHT - _LEFT) / max(1, self.end - self.start)
 
 
-def draw_timeline(incident: Incident) -> str:
-    """An SVG; empty where the events tell of no session."""
+def draw_timeline(incident: Incident, *, close_up_ns: int | None = None) -> str:
+    """An SVG; empty where the events tell of no session.
+
+    Args:
+        incident: with its events.
+        close_up_ns: only so long after the first verdict; None for all of it.
+    """
     events = [each for each in incident.events if instant(each)]
     legs = _legs(events)
     if not legs:
@@ -46,6 +51,10 @@ def draw_timeline(incident: Incident) -> str:
     begin = min(map(instant, _judged(events) or events))
     start = max(min(map(instant, events)), begin - _MAX_LEAD_NS) - _MARGIN_NS
     end = max(map(instant, events)) + _MARGIN_NS
+    if close_up_ns is not None:
+        end = min(end, begin + close_up_ns)
+        events = [each for each in events if instant(each) <= end]
+        legs = _legs(events)
     height = _TOP + len(legs) * _ROW + 34
     frame = _Frame(start=start, end=end, begin=begin, height=height)
     bars = [bar for row, (name, changes) in enumerate(legs.items()) for bar in _bars(name, changes, row, frame)]

@@ -419,6 +419,7 @@ class Engine:
 
 
 def _changed(session: Session, now: int) -> SessionChanged:
+    first_loss = session.first_loss
     return SessionChanged(
         session=session.plan.session,
         peer=session.plan.peer,
@@ -427,5 +428,5 @@ def _changed(session: Session, now: int) -> SessionChanged:
         flow=session.plan.flow,
         state=session.state,
         rtt_ns=session.rtt_ns,
-        silent_ns=now - session.last_heard if session.state is SessionState.DOWN else 0,
+        silent_ns=now - first_loss if first_loss and session.state is not SessionState.UP else 0,
     )

@@ -208,7 +208,7 @@ class DaemonReady(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", t
 
 
 class SessionChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """A session went up or down; `silent_ns`: of one that went down, since its last answer."""
+    """A session went up or down; `silent_ns`: since the first probe left of those in a row that were missed."""
 
     session: SessionId
     peer: NodeName

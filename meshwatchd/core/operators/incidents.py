@@ -27,7 +27,7 @@ MAX_OPEN = 256
 """Scopes that are remembered; each pair of locations and each broken object is one."""
 
 LEAD_NS = 10 * SECOND
-"""The last answer before an outage is not older than this: what was silent for longer was silent before."""
+"""The first loss of an outage is not older than this: what was silent for longer was silent before."""
 
 NO_PATH = 0xFFFF
 """The path of sessions that belong to none (core.probing.session_plan)."""
@@ -38,9 +38,9 @@ Scope = tuple[object, ...]
 class Outage:
     """For how long traffic to one location was lost, by this node's probes.
 
-    It begins with the last answer over the path in use before a critical verdict. It ends when traffic takes another
-    path, or when the verdict is not critical any more. So it is exact to the interval of probes, and a move that is
-    rolled back ends nothing.
+    It begins when the first probe left that the path in use lost before a critical verdict. It ends when traffic takes
+    another path, or when the verdict is not critical any more. So it is never told too long, and too short by no more
+    than the time between two probes of that path. A move that is rolled back ends nothing.
 
     Attributes:
         total_ns: of the outages that are over.
@@ -53,7 +53,7 @@ class Outage:
         self._rank = 0
         self._left_ns: int | None = None
         self._ended_ns = 0
-        self._last_answers: dict[object, tuple[int, int]] = {}
+        self._losses: dict[object, tuple[int, int]] = {}
 
     def lost_ns(self, now_ns: int) -> int:
         """All that was lost until an instant of CLOCK_MONOTONIC."""
@@ -67,7 +67,7 @@ class Outage:
                 self._note_session(event, at_ns)
             case "verdict.changed" if event.get("severity") == Severity.CRITICAL:
                 if self.since_ns is None:
-                    self.since_ns = self._last_answer_before(at_ns)
+                    self.since_ns = self._first_loss_before(at_ns)
             case "verdict.changed":
                 self._left_ns = None
                 self._end(at_ns)
@@ -83,14 +83,16 @@ class Outage:
 
     def _note_session(self, event: Event, at_ns: int) -> None:
         key, path = event.get("session"), _number(event.get("path"))
-        if event.get("state") == "down" and path != NO_PATH:
-            self._last_answers[key] = path % RANKS_PER_PAIR, at_ns - _number(event.get("silent_ns"))
-        else:
-            self._last_answers.pop(key, None)
+        if event.get("state") not in ("suspect", "down") or path == NO_PATH:
+            self._losses.pop(key, None)
+            return
+        first = at_ns - _number(event.get("silent_ns"))
+        # A lucky probe between two lost ones does not make what was lost before it good.
+        self._losses[key] = path % RANKS_PER_PAIR, min(first, self._losses.get(key, (0, first))[1])
 
-    def _last_answer_before(self, at_ns: int) -> int:
-        known = (heard for rank, heard in self._last_answers.values() if rank == self._rank)
-        return min((heard for heard in known if at_ns - heard <= LEAD_NS), default=at_ns)
+    def _first_loss_before(self, at_ns: int) -> int:
+        known = (lost for rank, lost in self._losses.values() if rank == self._rank)
+        return min((lost for lost in known if at_ns - lost <= LEAD_NS), default=at_ns)
 
     def _end(self, at_ns: int) -> None:
         if self.since_ns is not None:

@@ -202,6 +202,16 @@ class Session:
         self._judge()
         return Outcome.MISS
 
+    @property
+    def first_loss(self) -> int:
+        """When the first of the latest probes in a row left that were missed; 0 where the latest one was answered."""
+        first = 0
+        for outcome in reversed(self.history):
+            if outcome >= 0:
+                break
+            first = ~outcome
+        return first
+
     def since(self, instant: int) -> tuple[int, int]:
         """Hits and misses among the probes sent at or after an instant."""
         hits = misses = 0

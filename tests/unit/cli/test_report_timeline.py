@@ -38,3 +38,10 @@ def test_a_thousand_legs_are_bounded():
     assert MAX_ROWS == sum(
         each.text is not None and "<n" in each.text for each in ET.fromstring(picture).iter(f"{SVG}text")
     )
+
+
+def test_a_close_up_shows_the_first_moments_alone():
+    """Of an incident of hours the failover would be a line of one pixel."""
+    near = draw_timeline(NIGHT, close_up_ns=500_000_000)
+    assert "moved to rank 1" in near
+    assert "moved to rank 0" not in near

@@ -94,10 +94,11 @@ def test_open_scopes_are_bounded():
     assert 256 == len(tracker._scopes)
 
 
-def test_an_outage_lasts_from_the_last_answer_to_the_move():
-    """Not from the verdict, which comes later."""
+def test_an_outage_lasts_from_the_first_lost_probe_to_the_move():
+    """Not from the verdict, which comes later; a first suspicion counts, though the session fell later."""
     outage = Outage()
-    for each in (down(1000, 120), down(1010, 90, session=2), verdict("critical", 1050), moved(1100, 0, 1)):
+    suspect = {**down(920, 40), "state": "suspect"}
+    for each in (suspect, down(1000, 20), down(1010, 90, session=2), verdict("critical", 1050), moved(1100, 0, 1)):
         outage.take(each)
 
     assert (220 * MS, None) == (outage.total_ns, outage.since_ns)

@@ -250,3 +250,14 @@ def test_forgetting_clears_suspicion_but_keeps_a_verdict():
 def test_round_trip_time_is_the_legs():
     """What `status` shows."""
     assert RTT_NS == _up().rtt_ns
+
+
+def test_a_loss_begins_with_the_first_of_the_probes_in_a_row_that_were_missed():
+    """Where an outage is measured from; an answer in between begins anew, a healthy session has lost nothing."""
+    session = _up()
+    assert 0 == session.first_loss
+    _miss(session, at=100 * MS)
+    _hit(session, at=150 * MS)
+    _miss(session, at=200 * MS)
+    _miss(session, at=250 * MS)
+    assert 200 * MS == session.first_loss
