@@ -31,6 +31,7 @@ DEFAULT_SOCKET = "/run/meshwatchd/control.sock"
 
 _COMMANDS = {
     "status": ("command_status", "which paths work, which one is used"),
+    "top": ("command_top", "this node, live"),
     "explain": ("command_explain", "why, what was done about it, what comes next"),
     "matrix": ("command_matrix", "what every node says of every other one"),
     "doctor": ("command_doctor", "what is wrong with the set-up of this node, and how to mend it"),
