@@ -30,6 +30,8 @@ from meshwatchd.model.errors import ConfigError, ControlError, DecodeError
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """Of each file, its end: what happened last."""
 
+_PROC_BYTES = 64 * 1024
+
 CONFIG = Path("/etc/meshwatchd/meshwatchd.toml")
 STATE = Path("/var/lib/meshwatchd")
 _HOST = (
@@ -126,7 +128,8 @@ def _file(path: Path, name: str, missing: list[str]) -> Iterator[Part]:
         with path.open("rb") as file:
             size = path.stat().st_size
             file.seek(max(0, size - MAX_FILE_BYTES))
-            data = file.read(MAX_FILE_BYTES)
+            # Files of /proc have no size, and those of sysctl take no large buffer.
+            data = file.read(min(size, MAX_FILE_BYTES) or _PROC_BYTES)
     except OSError as error:
         missing.append(f"{path}: {error.strerror or error}")
         return

@@ -121,7 +121,9 @@ def render_top(
     elif mode == "sessions":
         lines += [Text(), *_sessions(status)]
     room = max(3 if mode != "events" else rows // 2, rows - len(lines) - 2)
-    told = deque(events, maxlen=room if mode in ("", "events") else 3)
+    # Of single sessions the table of layers says enough, but where events are what is looked at.
+    shown = (each for each in events if mode == "events" or not str(each.get("event")).startswith("session."))
+    told = deque(shown, maxlen=room if mode in ("", "events") else 3)
     lines += [Text(), *(Text(render_event(event, paint_nothing), _style(event)) for event in told)]
     body = [_fit(line, columns) for line in lines][: max(1, rows - 1)]
     return Text("\n").join([*body, _fit(Text("q quit  p hold  s sessions  e events  ? help", "dim"), columns)])
@@ -144,8 +146,8 @@ def _pair(status: Status, pair: PairStatus, memory: Memory, bars: str) -> list[T
         Text(""),
         Text.assemble(
             (f"to {pair.remote_location}  ", "bold"),
+            f"[{where}] " if verdict.severity is not Severity.OK else "",
             (CATALOGUE[verdict.fault].title, _ROLES[verdict.severity.value]),
-            f" [{where}]" if verdict.severity is not Severity.OK else "",
         ),
     ]
     lines += [Text(f"   {each}", "dim") for each in verdict.because[:2] if verdict.severity is not Severity.OK]

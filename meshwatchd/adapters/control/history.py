@@ -43,7 +43,7 @@ def read_incidents(lines: Iterable[Event], number: int | None = None) -> tuple[I
             lead.append(line)
         elif number in (None, of):
             if of not in drafts:
-                drafts[of] = [each for each in lead if _leads_to(each, line)]
+                drafts[of] = [{**each, "incident": of} for each in lead if _leads_to(each, line)]
                 if len(drafts) > MAX_INCIDENTS:
                     del drafts[next(iter(drafts))]
             if len(drafts[of]) < MAX_EVENTS or line.get("event") in _ENDS:
@@ -53,7 +53,9 @@ def read_incidents(lines: Iterable[Event], number: int | None = None) -> tuple[I
 
 
 def _leads_to(line: Event, first: Event) -> bool:
-    return line.get("boot") == first.get("boot") and 0 <= instant(first) - instant(line) <= LEAD_NS
+    """Sessions that fell, and moves that this node followed before it had a verdict of its own."""
+    is_near = line.get("boot") == first.get("boot") and 0 <= instant(first) - instant(line) <= LEAD_NS
+    return is_near and line.get("pair", first.get("pair")) == first.get("pair")
 
 
 def _incident(number: int, lines: Sequence[Event], boot: object, *, is_whole: bool) -> Incident | None:
@@ -100,7 +102,7 @@ def _outage(lines: Iterable[Event], until_ns: int) -> int | None:
 
 def _steps(lines: Iterable[Event]) -> Iterator[Step]:
     for line in lines:
-        text = tell(line) if "incident" in line else None
+        text = tell(line)
         if text is not None:
             yield Step(time=str(line.get("time", "")), text=text)
 

@@ -163,7 +163,7 @@ def read_history(folder: Path) -> list[EventLine]:
 
 def _is_historic(raw: bytes) -> bool:
     """Looked at before it is decoded: most events of a calm mesh belong to no incident."""
-    return b'"incident":' in raw or b'"event":"session.changed"' in raw
+    return b'"incident":' in raw or b'"event":"session.changed"' in raw or b'"event":"failover.' in raw
 
 
 class _Journal:

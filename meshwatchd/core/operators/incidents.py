@@ -72,6 +72,9 @@ class Outage:
                 self._left_ns = None
                 self._end(at_ns)
             case "failover.applied" | "failback.applied":
+                if self.since_ns is None and _number(event.get("to_rank")) and self._has_losses(at_ns):
+                    # A node that follows the relays moves before it has a verdict of its own.
+                    self.since_ns = self._first_loss_before(at_ns)
                 self._left_ns = self.since_ns
                 self._end(at_ns)
                 self._rank = _number(event.get("to_rank"))
@@ -90,6 +93,9 @@ class Outage:
         # A lucky probe between two lost ones does not make what was lost before it good.
         self._losses[key] = path % RANKS_PER_PAIR, min(first, self._losses.get(key, (0, first))[1])
 
+    def _has_losses(self, at_ns: int) -> bool:
+        return self._first_loss_before(at_ns) < at_ns
+
     def _first_loss_before(self, at_ns: int) -> int:
         known = (lost for rank, lost in self._losses.values() if rank == self._rank)
         return min((lost for lost in known if at_ns - lost <= LEAD_NS), default=at_ns)
@@ -103,12 +109,11 @@ class Outage:
 class _Scope:
     """What is known of one scope's latest incident."""
 
-    __slots__ = ("ended_ns", "is_critical", "number", "rank")
+    __slots__ = ("ended_ns", "is_critical", "number")
 
     def __init__(self, number: int, *, is_critical: bool) -> None:
         self.number, self.is_critical = number, is_critical
         self.ended_ns: int | None = None
-        self.rank = 0
 
 
 class IncidentTracker:
@@ -125,6 +130,7 @@ class IncidentTracker:
         self.moves: Counter[tuple[str, str]] = Counter()
         self.last = 0
         self._scopes: dict[Scope, _Scope] = {}
+        self._ranks: dict[Scope, int] = {}
         self._boot: object = None
 
     def take(self, event: Event) -> int:
@@ -137,6 +143,7 @@ class IncidentTracker:
             # Instants of another boot mean nothing here, and what was open then ended unseen.
             self._boot = event.get("boot")
             self._scopes.clear()
+            self._ranks.clear()
             self.outages.clear()
             self.moves.clear()
         self._measure(event)
@@ -165,14 +172,13 @@ class IncidentTracker:
             return self._end(_scope(event), at_ns)
         if name.startswith("session."):
             return max((one.number for one in self._scopes.values() if one.ended_ns is None), default=0)
-        scope = self._scopes.get(_scope(event))
-        if scope is None:
-            return 0
-        # Traffic is away still: how it comes back is a part of the story.
-        number = scope.number if scope.ended_ns is None or scope.rank else 0
+        key = _scope(event)
+        scope = self._scopes.get(key)
+        is_away = self._ranks.get(key, 0) > 0
         if name in ("failover.applied", "failback.applied"):
-            scope.rank = _number(event.get("to_rank"))
-        return number
+            self._ranks[key] = _number(event.get("to_rank"))
+        # Where traffic is away still, how it comes back is a part of the story.
+        return scope.number if scope is not None and (scope.ended_ns is None or is_away) else 0
 
     def _judge(self, key: Scope, event: Event, new: int) -> int:
         """A verdict or a finding: it begins an incident, goes on with it, or ends it."""

@@ -23,7 +23,7 @@ def test_a_screen_has_verdict_evidence_paths_layers_and_events():
     shown = screen()
     for words in (
         "WARNING  b3 in cloud, member, mode enforce",
-        "to onprem  new overlay flows die at the leader",
+        "to onprem  [b1, overlay] new overlay flows die at the leader",
         "14 of the last 14 new flows",
         "> 1 b2-a1",
         "overlay      0/1 down     1/1 ok",
@@ -75,3 +75,9 @@ def test_the_same_status_twice_is_remembered_once():
     for _ in range(5):
         memory.take(HEALTHY)
     assert {1} == {len(values) for values in memory.rtts.values()}
+
+
+def test_sessions_do_not_flood_the_tail_of_events():
+    """A leg that flaps says so in the table; the key for events shows all of them."""
+    assert "session.suspected" not in screen()
+    assert "session.suspected" in screen(mode="events")

@@ -8,6 +8,7 @@ import msgspec
 
 from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.cli.report_timeline import MAX_ROWS, draw_timeline
+from meshwatchd.core.operators.incidents import instant
 from tests.support.example_incidents import FALLEN, HISTORY_LINES
 
 (NIGHT,) = read_incidents(HISTORY_LINES, 1)
@@ -22,7 +23,8 @@ def test_legs_verdicts_moves_and_the_outage_are_drawn():
     assert {"undetermined", "moved to rank 1", "none", "moved to rank 0"} <= set(texts)
 
     shades = [each for each in root.iter(f"{SVG}rect") if each.attrib.get("opacity")]
-    span_ns = max(each["at_ns"] for each in NIGHT.events) - min(each["at_ns"] for each in NIGHT.events) + 10**9
+    instants = [instant(each) for each in NIGHT.events]
+    span_ns = max(instants) - min(instants) + 10**9
     assert [round(190e6 / span_ns * 710)] == [round(float(each.attrib["width"])) for each in shades]
 
 

@@ -72,3 +72,16 @@ def test_lines_that_make_no_sense_make_no_trouble():
     (one,) = read_incidents([{**odd, "severity": "critical", "fault": 12}])
     assert ("12", ()) == (one.fault, one.because)
     assert msgspec.json.encode(one)
+
+
+def test_a_move_that_was_followed_before_the_verdict_is_a_part_of_the_incident():
+    """And one of another pair is not."""
+    suspect = {**FALLEN, "state": "suspect"}
+    moved, warned = NIGHT[4], NIGHT[5]
+    other = {**moved, "pair": 3, "relays": ["c1", "c2"]}
+    (one,) = read_incidents(numbered(suspect, other, moved, warned))
+
+    assert ["moved traffic to path b2-a1: ip rule add pref 5460"] == [
+        step.text for step in one.steps if step.text.startswith("moved")
+    ]
+    assert 190_000_000 == one.outage_ns

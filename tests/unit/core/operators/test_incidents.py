@@ -140,3 +140,20 @@ def test_outages_are_counted_for_each_location():
     assert {"onprem": 2 * SECOND, "edge": 5 * SECOND} == {
         name: outage.lost_ns(5 * SECOND) for name, outage in tracker.outages.items()
     }
+
+
+def test_a_node_that_follows_a_move_before_it_has_a_verdict_has_lost_traffic_all_the_same():
+    """By its own lost probes; a move of a healthy path, as an operator's, has lost none."""
+    following, ordered = Outage(), Outage()
+    for each in ({**down(920, 40), "state": "suspect"}, moved(1000, 0, 1), verdict("warning", 1100)):
+        following.take(each)
+    ordered.take(moved(1000, 0, 1))
+
+    assert (120 * MS, None) == (following.total_ns, following.since_ns)
+    assert (0, None) == (ordered.total_ns, ordered.since_ns)
+
+
+def test_the_way_back_belongs_to_an_incident_whose_move_came_before_its_verdict():
+    """The move has no number then, and is found as what led to the incident."""
+    back = moved(90_000, 1, 0)
+    assert [0, 1, 1, 1] == numbers(moved(0, 0, 1), verdict("warning", 100), verdict("ok", 60_000, "none"), back)
