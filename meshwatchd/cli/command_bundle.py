@@ -18,9 +18,8 @@ import meshwatchd
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.storage.event_store import FILE_NAME, GENERATIONS
-from meshwatchd.cli.client import EXIT_UNREACHABLE
 from meshwatchd.cli.command_incidents import fetch_incidents
-from meshwatchd.cli.main import Terminal
+from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.redact import Redactor
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import paint_nothing
