@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import socket
 import stat
 from collections.abc import Iterator
@@ -95,9 +96,7 @@ class Client:
     def _unreachable(self, error: OSError) -> ControlError:
         path = self._path
         if isinstance(error, PermissionError):
-            return ControlError(
-                EXIT_NO_PERMISSION, f"you may not open {path}; use sudo, or join the group that `ls -l {path}` shows"
-            )
+            return ControlError(EXIT_NO_PERMISSION, f"you may not open {path}; use sudo{_or_join(path)}")
         if isinstance(error, FileNotFoundError):
             problem = f"there is no socket {path}; is meshwatchd running? look at: systemctl status meshwatchd"
             return ControlError(EXIT_UNREACHABLE, f"{problem} (another place: --socket or MESHWATCH_SOCKET)")
@@ -120,6 +119,15 @@ class Client:
         return ControlError(
             EXIT_UNREACHABLE, f"lost meshwatchd on {self._path}: {why}; look at: journalctl -u meshwatchd"
         )
+
+
+def _or_join(path: Path) -> str:
+    """The group whose members may open a socket, where it is not root's alone."""
+    try:
+        group = grp.getgrgid(path.stat().st_gid).gr_name
+    except (OSError, KeyError):
+        return ""
+    return "" if group == "root" else f", or join the group: usermod -aG {group} YOU (as root), then log in again"
 
 
 def _check(reply: Reply) -> msgspec.Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -13,9 +14,10 @@ import msgspec
 
 from meshwatchd.adapters.storage.journal import replay as journals
 from meshwatchd.adapters.storage.journal.replay import Replayed
+from meshwatchd.cli.client import EXIT_NO_PERMISSION
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_event
-from meshwatchd.model.errors import JournalError
+from meshwatchd.model.errors import ControlError, JournalError
 from meshwatchd.model.mtu import SendSizeProbe
 from meshwatchd.model.outputs import Output, SessionChanged, SessionSuspected, SetBanner, SuspicionCleared
 
@@ -26,7 +28,7 @@ _SMALL_TALK = (SessionChanged, SessionSuspected, SuspicionCleared, SetBanner, Se
 
 
 @click.command("replay")
-@click.argument("journal", type=click.Path(exists=True, path_type=Path))
+@click.argument("journal", type=click.Path(path_type=Path, readable=False))
 @click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Also what led to the decisions.")
 @click.pass_obj
 def replay(terminal: Terminal, *, journal: Path, is_verbose: bool) -> int:
@@ -38,6 +40,7 @@ def replay(terminal: Terminal, *, journal: Path, is_verbose: bool) -> int:
     Exit status: 0 the same decisions, 1 others.
     """
     steps = differences = 0
+    _check_access(journal)
     try:
         for segment in journals.segments(journal):
             for step in journals.replay(segment):
@@ -51,6 +54,17 @@ def replay(terminal: Terminal, *, journal: Path, is_verbose: bool) -> int:
         verdict = "the same" if not differences else f"{differences} of them other than then"
         sys.stdout.write(f"{steps} decisions and changes, {verdict}\n")
     return EXIT_DIFFERENT if differences else 0
+
+
+def _check_access(journal: Path) -> None:
+    """What the daemon keeps is its user's; that is no wrong usage."""
+    try:
+        is_allowed = not journal.exists() or os.access(journal, os.R_OK)
+    except PermissionError:
+        is_allowed = False
+    if not is_allowed:
+        remedy = "run it as the daemon's user: sudo -u meshwatch meshwatchctl replay"
+        raise ControlError(EXIT_NO_PERMISSION, f"you may not read {journal}; {remedy}")
 
 
 def _tell(step: Replayed, terminal: Terminal, *, is_verbose: bool) -> Iterator[str]:

@@ -58,7 +58,7 @@ def _version(link: Path) -> Path:
 
 def _check(home: Path, config: Path) -> None:
     """Have the version before look at the configuration: one that it refuses would leave the node without a daemon."""
-    command = [home / "previous/bin/meshwatchd", "--check", "--config", config]
+    command = [str(home / "previous/bin/meshwatchd"), "--check", "--config", str(config)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     if checked.returncode != 0:
         reason = checked.stderr.strip() or f"exit status {checked.returncode}"

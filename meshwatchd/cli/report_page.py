@@ -27,8 +27,8 @@ h1{font-size:1.4rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
 .facts{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}.facts dt{color:#607d8b}.facts dd{margin:0}
 svg{max-width:100%;height:auto;border:1px solid #cfd8dc;border-radius:6px;background:#fff}
 table{border-collapse:collapse;width:100%}td{padding:.15rem .8rem .15rem 0;vertical-align:top}
-td:first-child{white-space:nowrap}td:first-child,footer{color:#607d8b}
-td:first-child,pre{font-family:ui-monospace,monospace;font-size:.82rem}
+td:first-child{white-space:nowrap}
+td:first-child,footer{color:#607d8b}td:first-child,pre{font-family:ui-monospace,monospace;font-size:.82rem}
 pre{overflow-x:auto;background:#fff;border:1px solid #cfd8dc;border-radius:6px;padding:.8rem}
 footer{margin-top:2rem;font-size:.8rem}
 """
@@ -62,15 +62,13 @@ def render_page(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n'
         + "\n".join(body)
-        + f"\n<footer>as seen by {escape(node)}; meshwatchd {escape(meshwatchd.__version__)}
-</footer>\n</body></html>\n"
+        + f"\n<footer>as seen by {escape(node)}; meshwatchd {escape(meshwatchd.__version__)}</footer>\n</body></html>\n"
     )
 
 
 def _about_incident(one: Incident) -> Iterator[str]:
     fault = CATALOGUE.get(FaultCode(one.fault)) if one.fault in list(FaultCode) else None
-    yield f"<h1>{_badge(one.severity)}Incident {one.number}
-: {escape(one.fault if fault is None else fault.title)}</h1>"
+    yield f"<h1>{_badge(one.severity)}Incident {one.number}: {escape(one.fault if fault is None else fault.title)}</h1>"
     lasted = render_seconds(one.duration_ns) + ("" if one.is_over else " so far")
     facts = [
         ("When", f"{render_time(one.began)} UTC, {lasted}"),

@@ -1,16 +1,26 @@
 """Secrets from files that nobody else can read.
 
 The checks are made on the opened file, not on its name: nothing can be swapped between looking and reading.
+
+A daemon with a user of its own cannot read what is root's. So root copies keys for it at each start and reload, each
+under the name of the setting that names it, into a folder that the environment names (KEPT).
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
 from meshwatchd.config.values import KEY_BYTES, decode_key
 from meshwatchd.model.errors import ConfigError
+
+USER = "meshwatch"
+"""The user that the unit runs the daemon as."""
+KEPT = "MESHWATCH_KEYS"
+"""Environment variable: the folder of copies; without it keys are read where the settings say."""
+_KEPT_FOLDER_MODE, _KEPT_MODE = 0o711, 0o400
 
 _MAX_FILE_BYTES = 4096
 LEAST_STAMP_KEY_BYTES = 16
@@ -21,7 +31,7 @@ def read_mesh_key(path: Path, *, key: str = "auth.key_file") -> bytes:
     """The mesh secret: 32 bytes.
 
     Args:
-        path: file with their base64, mode 0400 or 0600, owned by root or by this process.
+        path: file with their base64, mode 0400 or 0600, owned by root, the daemon's user or this process.
         key: the setting that names the file, for the message.
 
     Raises:
@@ -39,7 +49,7 @@ def read_private_key(path: Path, *, key: str = "standby.private_key_file") -> by
     Raises:
         ConfigError: as for `read_mesh_key`, but for a missing file.
     """
-    if is_missing(path):
+    if is_missing(path, key):
         return None
     make = f"umask 077; wg genkey > {path}"
     text = _read_secret(path, key, missing=make)
@@ -50,7 +60,7 @@ def read_stamp_key(path: Path, *, key: str = "stamp.key_file", least_bytes: int 
     """The key shared with STAMP equipment of other makers: all bytes of the file, as they are.
 
     Args:
-        path: mode 0400 or 0600, owned by root or by this process.
+        path: mode 0400 or 0600, owned by root, the daemon's user or this process.
         key: the setting or option that names the file, for the message.
         least_bytes: a shorter key is refused.
 
@@ -67,10 +77,54 @@ def read_stamp_key(path: Path, *, key: str = "stamp.key_file", least_bytes: int 
     return secret
 
 
-def is_missing(path: Path) -> bool:
+def keep(path: Path, key: str, folder: Path) -> None:
+    """Copy a secret for the daemon's user, whatever it holds; without such a user, for this process's.
+
+    Args:
+        path: the file; the same is asked of it as by whoever reads it.
+        key: the setting that names it, and the name of the copy.
+        folder: of root's, made when missing; the copy has mode 0400.
+
+    Raises:
+        ConfigError: the file cannot be used, or the copy cannot be made.
+    """
+    data = _read_file(path, key, missing="meshwatchd --check")
+    user = service_user()
+    try:
+        folder.mkdir(mode=_KEPT_FOLDER_MODE, exist_ok=True)
+        folder.chmod(_KEPT_FOLDER_MODE)
+        draft, copy = folder / f".{key}.new", folder / key
+        draft.unlink(missing_ok=True)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _KEPT_MODE)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            if user is not None:
+                os.fchown(fd, user.pw_uid, user.pw_gid)
+        draft.replace(copy)
+    except OSError as error:
+        problem = f"cannot be copied to {folder}: {error.strerror}"
+        raise ConfigError(str(path), key, problem, f"make room there, and look at: ls -ld {folder}") from error
+
+
+def service_user() -> pwd.struct_passwd | None:
+    """The daemon's user, where there is one."""
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:
+        return None
+
+
+def _place(path: Path, key: str) -> Path:
+    """The copy that root has made of a key, if it has, and the file itself otherwise."""
+    kept = os.environ.get(KEPT)
+    copy = Path(kept, key) if kept else path
+    return copy if copy.exists() else path
+
+
+def is_missing(path: Path, key: str = "auth.key_file") -> bool:
     """Whether there is no such file; of one that cannot be looked at, reading it tells why."""
     try:
-        path.stat()
+        _place(path, key).stat()
     except FileNotFoundError:
         return True
     except OSError:
@@ -84,7 +138,7 @@ def _read_secret(path: Path, key: str, *, missing: str) -> str:
 
 def _read_file(path: Path, key: str, *, missing: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(_place(path, key), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
         raise ConfigError(str(path), key, "there is no such file", f"run: {missing}") from error
     except OSError as error:
@@ -92,7 +146,7 @@ def _read_file(path: Path, key: str, *, missing: str) -> bytes:
             str(path),
             key,
             f"cannot be opened: {error.strerror}",
-            f"make it a file root can read: ls -l {path}",
+            f"run as root: meshwatchd --check; look at: ls -lL {path}",
         ) from error
     try:
         _check_access(path, key, os.fstat(descriptor))
@@ -104,7 +158,9 @@ def _read_file(path: Path, key: str, *, missing: str) -> bytes:
 def _check_access(path: Path, key: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(str(path), key, "is not a regular file", "name the file that holds the key")
-    if status.st_uid not in {0, os.geteuid()}:
+    # The daemon's own user cannot be kept from its own files, and root reads them as well.
+    user = service_user()
+    if status.st_uid not in {0, os.geteuid(), user.pw_uid if user else 0}:
         raise ConfigError(
             str(path),
             key,

@@ -74,7 +74,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         mode: how far it may go: observe reports only, advise also says the exact operations, enforce performs them.
         state_dir: survives reboots: standby keys and links, the boot epoch, the event log.
         runtime_dir: holds control.sock and the lock against a second daemon.
-        log_format: how log lines look, for machines or for people.
+        log_format: how log lines look, for machines or for people; auto is for people in systemd's journal.
         journal_mib: keep so much of what the engine is given in runtime_dir, for `meshwatchctl replay`: some 20 min
             of a small mesh in 16 MiB. It costs a microsecond an event, and memory of the node; 0 keeps none.
     """
@@ -83,7 +83,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     mode: Mode = Mode.OBSERVE
     state_dir: AbsolutePath = "/var/lib/meshwatchd"
     runtime_dir: AbsolutePath = "/run/meshwatchd"
-    log_format: Literal["json", "console"] = "json"
+    log_format: Literal["auto", "json", "console"] = "auto"
     journal_mib: Annotated[int, Meta(ge=0, le=1024, description="it lies in memory")] = 0
 
 

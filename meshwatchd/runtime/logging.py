@@ -1,11 +1,10 @@
 """Log lines of the agent process: JSON for machines or one line for people, on standard error.
 
-Under systemd each line begins with its priority (sd-daemon(3)), so that `journalctl -p warning` works.
+In systemd's journal each line begins with its priority, and is for people unless JSON is asked for.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, MutableMapping
 from typing import TextIO
@@ -15,8 +14,8 @@ import structlog
 
 from meshwatchd.model.decoding import refusals
 from meshwatchd.runtime.sinks import Log
+from meshwatchd.runtime.stderr import PRIORITIES, is_journal, render_plainly
 
-_PRIORITIES = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 Renderer = Callable[[object, str, MutableMapping[str, object]], str]
@@ -27,14 +26,15 @@ def make_log(log_format: str, *, stream: TextIO | None = None, level: str = "inf
     """A structlog logger.
 
     Args:
-        log_format: "json" or "console".
+        log_format: "json", "console", or "auto": lines for people in the journal, and JSON elsewhere.
         stream: where to; standard error by default.
         level: the least that is written.
     """
     target = sys.stderr if stream is None else stream
-    render: Renderer = _render_json if log_format == "json" else _console(target)
-    if _is_journal(target):
-        render = _prefix_priority(render)
+    in_journal = is_journal(target)
+    render: Renderer = _console(target) if log_format == "console" else _render_json
+    if in_journal:
+        render = _prefix_priority(_render_json if log_format == "json" else _render_plainly)
     log: Log = structlog.wrap_logger(
         structlog.PrintLogger(target),
         processors=[structlog.processors.add_log_level, _stamp, render],
@@ -58,6 +58,10 @@ def _render_json(_logger: object, _method: str, fields: MutableMapping[str, obje
     return msgspec.json.encode({**first, **fields}, enc_hook=str).decode()
 
 
+def _render_plainly(_logger: object, _method: str, fields: MutableMapping[str, object]) -> str:
+    return render_plainly(fields)
+
+
 def _console(target: TextIO) -> Renderer:
     renderer = structlog.dev.ConsoleRenderer(colors=target.isatty(), timestamp_key="time", sort_keys=False)
     return lambda logger, method, fields: str(renderer(logger, method, fields))
@@ -75,15 +79,6 @@ _NOW = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
 
 def _prefix_priority(render: Renderer) -> Renderer:
     def render_with_priority(logger: object, method: str, fields: MutableMapping[str, object]) -> str:
-        return _PRIORITIES.get(method, "<6>") + render(logger, method, fields)
+        return PRIORITIES.get(method, "<6>") + render(logger, method, fields)
 
     return render_with_priority
-
-
-def _is_journal(target: TextIO) -> bool:
-    """Whether a stream is the journal's, as systemd.exec(5) says of JOURNAL_STREAM: device and inode."""
-    try:
-        status = os.fstat(target.fileno())
-    except (OSError, ValueError):
-        return False
-    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import is_missing, read_mesh_key, read_stamp_key
+from meshwatchd.config.keys import is_missing, keep, read_mesh_key, read_stamp_key, service_user
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
@@ -45,8 +46,13 @@ def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = beco
             return _hand_over(arguments.config, arguments.hand_over)
         if arguments.dump_config:
             return _dump(load(arguments.config))
+        if arguments.keep_keys is not None and not arguments.check:
+            return keep_keys(arguments.config, arguments.keep_keys)
         boot = read_boot(arguments.config)
-        return EXIT_OK if arguments.check else become(boot)
+        if not arguments.check:
+            return become(boot)
+        check_for_service(boot)
+        return EXIT_OK if arguments.keep_keys is None else keep_keys(arguments.config, arguments.keep_keys)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CONFIG
@@ -63,6 +69,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=DEFAULT_PATH, help="configuration file (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="check the configuration and the key, then exit")
     parser.add_argument("--dump-config", action="store_true", help="print the effective configuration")
+    # For the unit, as root: the daemon has a user of its own, and the keys are root's.
+    parser.add_argument("--keep-keys", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     # For the engine, which lets a program of its own read the file again on SIGHUP.
     parser.add_argument("--hand-over", type=int, metavar="FD", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"meshwatchd {__version__}")
@@ -101,6 +109,52 @@ def read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
         return (signing,)
     accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
     return signing, MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY)
+
+
+def check_for_service(boot: Boot) -> None:
+    """Look at what the service would look at, by its own user; says so where there is no key.
+
+    Raises:
+        ConfigError: that user cannot read the configuration.
+    """
+    auth, user = boot.settings.auth, service_user()
+    if not boot.secrets:
+        sys.stdout.write(f"{boot.config}: no mesh key: {auth.key_file} is missing, so the daemon will watch nothing\n")
+    if user is None or os.geteuid() != 0:
+        return
+    can_read = subprocess.run(
+        ["/bin/sh", "-c", '[ -r "$0" ]', boot.config], user=user.pw_uid, group=user.pw_gid, extra_groups=(), check=False
+    )
+    if can_read.returncode != 0:
+        remedy = f"run: chmod a+r {boot.config}, and look at its folder (it holds no secret)"
+        raise ConfigError(boot.config, "daemon", f"user {user.pw_name} cannot read it", remedy)
+
+
+def keep_keys(config: Path, folder: Path) -> int:
+    """Copy the keys that a configuration names for the daemon's user; those that cannot be used are told and left out.
+
+    Returns:
+        2 where one was left out. A configuration that cannot be used is the daemon's to report.
+    """
+    try:
+        settings = load(config)
+    except ConfigError:
+        return EXIT_CONFIG
+    named = {
+        "auth.key_file": settings.auth.key_file,
+        "auth.accepted_key_file": settings.auth.accepted_key_file,
+        "stamp.key_file": settings.stamp.key_file,
+    }
+    status = EXIT_OK
+    for key, path in named.items():
+        (folder / key).unlink(missing_ok=True)
+        try:
+            if path and not is_missing(Path(path), key):
+                keep(Path(path), key, folder)
+        except ConfigError as error:
+            sys.stderr.write(f"{error}\n")
+            status = EXIT_CONFIG
+    return status
 
 
 def _hand_over(config: Path, fd: int) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from meshwatchd.cli import client
 from meshwatchd.cli.client import Client
 from meshwatchd.model.errors import ControlError
 from tests.support.control_room import Backend, control_room
@@ -89,3 +92,27 @@ def test_permission_has_an_exit_status_of_its_own(tmp_path):
     with control_room(tmp_path / "control.sock", Backend(), uid=1000) as room:
         code, text = _refusal(room.path, "io.meshwatch.Control.Failover")
     assert (77, "only root may do that; use sudo, or --dry-run to look only") == (code, text)
+
+
+def test_who_may_not_open_the_socket_is_told_which_group_to_join(tmp_path, monkeypatch, listener):
+    """Or, where the socket is root's alone, to use sudo."""
+
+    def deny(_self, _address):
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "control.sock"
+    monkeypatch.setattr(
+        client,
+        "socket",
+        SimpleNamespace(**{**vars(socket), "socket": type("Denied", (socket.socket,), {"connect": deny})}),
+    )
+    group = SimpleNamespace(gr_name="meshwatch")
+    monkeypatch.setattr(grp, "getgrgid", lambda _gid: group)
+    code, text = _refusal(path)
+    assert (77, True) == (
+        code,
+        text.endswith("use sudo, or join the group: usermod -aG meshwatch YOU (as root), then log in again"),
+    )
+
+    group.gr_name = "root"
+    assert (77, f"you may not open {path}; use sudo") == _refusal(path)

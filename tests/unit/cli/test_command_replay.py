@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import msgspec
 import pytest
 
 from meshwatchd.adapters.storage.journal.writer import Journal
+from meshwatchd.cli.main import main as cli_main
 from meshwatchd.model.events import Tick
 from meshwatchd.model.outputs import FailoverHeld
 from meshwatchd.model.settings import SECOND
@@ -83,3 +85,11 @@ def test_a_damaged_journal_is_told_in_a_line(journal, run, spoil):
     status, _, err = run("replay", str(folder))
     assert 64 == status
     assert f"{events}: it is damaged (" in err
+
+
+def test_a_journal_that_may_not_be_read_is_no_wrong_usage(tmp_path, monkeypatch, capsys):
+    """It is the daemon's user's: 77, where 64 said that there was none."""
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+
+    assert 77 == cli_main(["replay", str(tmp_path)])
+    assert "sudo -u meshwatch meshwatchctl replay" in capsys.readouterr().err

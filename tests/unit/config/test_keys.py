@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from meshwatchd.config.keys import _check_access, read_mesh_key, read_private_key, read_stamp_key
+from meshwatchd.config.keys import _check_access, is_missing, keep, read_mesh_key, read_private_key, read_stamp_key
 from meshwatchd.model.errors import ConfigError
 
 SECRET = bytes(range(32))
@@ -149,3 +149,26 @@ def test_a_stamp_key_others_can_read_is_refused(tmp_path):
     path.chmod(0o444)
     with pytest.raises(ConfigError, match="is open to everybody"):
         read_stamp_key(path)
+
+
+def test_a_copy_that_root_has_made_is_read_instead(key_file, tmp_path, monkeypatch):
+    """The daemon's user may not even look at the file: here it is gone."""
+    kept = tmp_path / "kept"
+    keep(key_file, "auth.key_file", kept)
+    assert 0o400 == stat.S_IMODE((kept / "auth.key_file").stat().st_mode)
+    key_file.unlink()
+    assert is_missing(key_file)
+
+    monkeypatch.setenv("MESHWATCH_KEYS", str(kept))
+    assert not is_missing(key_file)
+    assert SECRET == read_mesh_key(key_file)
+    assert is_missing(key_file, "auth.accepted_key_file")
+
+
+def test_a_key_that_would_be_refused_is_not_copied(key_file, tmp_path):
+    """A copy of mode 0400 must not make a key good that everybody could read."""
+    key_file.chmod(0o444)
+
+    with pytest.raises(ConfigError, match="is open to everybody"):
+        keep(key_file, "auth.key_file", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

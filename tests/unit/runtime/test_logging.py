@@ -56,3 +56,17 @@ def test_the_journal_is_told_the_priority(tmp_path, monkeypatch):
         log.warning("failover.applied")
         log.error("plan.refused")
     assert ["<4>{", "<3>{"] == [line[:4] for line in file.read_text().splitlines()]
+
+
+def test_the_journal_gets_lines_for_people_unless_json_is_asked_for(tmp_path, monkeypatch):
+    """It has time and level of its own."""
+    file = tmp_path / "journal"
+    with file.open("w") as stream:
+        status = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        make_log("auto", stream=stream).warning("failover.applied", node="b3", reason="leader is dead")
+    outside = io.StringIO()
+    make_log("auto", stream=outside).warning("failover.applied")
+
+    assert '<4>failover.applied node=b3 reason="leader is dead"\n' == file.read_text()
+    assert outside.getvalue().startswith("{")

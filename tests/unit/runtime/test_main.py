@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
+from meshwatchd.runtime import main as runtime_main
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, decode
 from meshwatchd.runtime.main import main, read_boot
 from meshwatchd.wire import KeyRole, MeshSecret
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    """A configuration that can be used, with its key."""
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration that can be used, with its key, on a machine without the daemon's user."""
+    monkeypatch.setattr(runtime_main, "service_user", lambda: None)
     key = tmp_path / "mesh.key"
     key.write_text(base64.b64encode(bytes(32)).decode())
     key.chmod(0o400)
@@ -199,3 +202,41 @@ def test_running_engine_is_told_why_a_file_cannot_be_used(config, tmp_path):
     word = _handed_over(config, tmp_path / "pipe")
     assert isinstance(word, Refusal)
     assert "probe.prot" in word.reason
+
+
+def test_keys_are_kept_for_the_daemons_user_and_forgotten(config, tmp_path, capsys):
+    """Those that the settings name, at each start and reload; what cannot be used is told and left out."""
+    kept = tmp_path / "kept"
+    accepted = _add_accepted_key(config, bytes(range(32)))
+    assert EXIT_OK == main(["--config", str(config), "--keep-keys", str(kept)])
+    assert {"auth.key_file", "auth.accepted_key_file"} == {path.name for path in kept.iterdir()}
+
+    accepted.chmod(0o444)
+    assert EXIT_CONFIG == main(["--config", str(config), "--keep-keys", str(kept)])
+    assert {"auth.key_file"} == {path.name for path in kept.iterdir()}
+    assert f"{accepted}: auth.accepted_key_file: is open to everybody" in capsys.readouterr().err
+
+    config.write_text("nonsense")
+    assert EXIT_CONFIG == main(["--config", str(config), "--keep-keys", str(kept)])
+    assert "" == capsys.readouterr().err, "the daemon reports it"
+
+
+def test_the_check_says_that_there_is_no_key(config, tmp_path, capsys):
+    """All is well, and nothing will be watched."""
+    config.write_text(f'[auth]\nkey_file = "{tmp_path}/none.key"\n')
+
+    assert EXIT_OK == main(["--config", str(config), "--check"])
+    assert f"no mesh key: {tmp_path}/none.key is missing, so the daemon will watch nothing\n" in capsys.readouterr().out
+
+
+def test_the_check_of_root_looks_with_the_services_eyes(config, monkeypatch, capsys):
+    """A configuration that the daemon's user cannot read would be refused by the service alone.
+
+    Whoever is not root has no eyes but his own, and is told nothing.
+    """
+    monkeypatch.setattr(runtime_main, "service_user", lambda: pwd.getpwnam("nobody"))
+    config.chmod(0o600)
+    is_root = os.geteuid() == 0
+
+    assert (EXIT_CONFIG if is_root else EXIT_OK) == main(["--config", str(config), "--check"])
+    assert is_root == ("user nobody cannot read it; run: chmod a+r" in capsys.readouterr().err)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 from meshwatchd.runtime.stderr import say
 
@@ -13,3 +15,15 @@ def test_a_line_is_one_json_object(capsys):
 
     [line] = capsys.readouterr().err.splitlines()
     assert {"event": "engine.crashed", "level": "error", "trace": "a\nb", "pid": 3} == json.loads(line)
+
+
+def test_in_the_journal_a_line_is_for_people(tmp_path, monkeypatch):
+    """`systemctl status` shows the last ten: no braces, and a priority, which the journal takes off."""
+    file = tmp_path / "journal"
+    with file.open("w") as stream:
+        status = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        monkeypatch.setattr(sys, "stderr", stream)
+        say("start.refused", level="error", reason="process 3 is here\nnow", pid=3, node="b3")
+
+    assert '<3>start.refused reason="process 3 is here\\nnow" pid=3 node=b3\n' == file.read_text()

@@ -99,7 +99,8 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid not in {0, os.geteuid()} or stat.S_IMODE(found.st_mode) & 0o022:
-                raise JournalError(path, "others can write to it", "replay only what you trust; chmod go-w, chown")
+                remedy = f"replay it as its owner: sudo -u '#{found.st_uid}' meshwatchctl replay; or chmod go-w"
+                raise JournalError(path, "others can write to it, and it would be run as a program", remedy)
             return file.read()
     except OSError as error:
         raise JournalError(path, error.strerror or str(error), "name a journal-*.state file, or its folder") from error

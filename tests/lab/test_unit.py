@@ -1,0 +1,60 @@
+"""The shipped unit, by systemd's own judgement; no daemon and no systemd has to run for that."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from tests.meta.tree import ROOT
+
+MAX_EXPOSURE = 2.0
+UNIT = ROOT / "systemd/meshwatchd.service"
+DROP_INS = ("root", "stamp", "userspace")
+
+
+def analyze(*arguments):
+    """What systemd-analyze says."""
+    command = ["systemd-analyze", "--no-pager", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_unit_is_exposed_no_more_than_it_must_be():
+    """FRR's has 9.8, systemd-networkd's 2.8."""
+    said = analyze("security", "--offline=yes", UNIT)
+    found = re.search(r"Overall exposure level for meshwatchd.service: ([\d.]+)", said.stdout)
+
+    assert found is not None, said.stderr
+    assert float(found[1]) <= MAX_EXPOSURE, "\n".join(line for line in said.stdout.splitlines() if "✓" not in line)
+
+
+@pytest.mark.parametrize("drop_in", ["", *DROP_INS])
+def test_systemd_finds_nothing_wrong_with_it(tmp_path, drop_in):
+    """Nor with the drop-ins for nodes that need more; commands are replaced, since none is installed here."""
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/usr/bin/meshwatchd", "/bin/true"))
+    if drop_in:
+        folder = tmp_path / f"{UNIT.name}.d"
+        folder.mkdir()
+        (folder / "drop-in.conf").write_text((ROOT / f"systemd/{drop_in}.conf").read_text())
+    said = analyze("verify", "--man=no", "--recursive-errors=no", unit)
+
+    assert ("", "", 0) == (said.stdout, said.stderr, said.returncode)
+
+
+@pytest.mark.parametrize(("tool", "name"), [("systemd-sysusers", "sysusers"), ("systemd-tmpfiles", "tmpfiles")])
+def test_user_and_folder_are_made_in_a_root_of_their_own(tmp_path, tool, name):
+    """By the lines that are installed; the folder is one that others have sockets in, so it is not the daemon's."""
+    for file in ("passwd", "group", "shadow", "gshadow"):
+        (tmp_path / "etc").mkdir(exist_ok=True)
+        (tmp_path / "etc" / file).write_text("root:x:0:0::/root:/bin/sh\n" if file == "passwd" else "")
+    source = {each: ROOT / f"systemd/meshwatchd.{each}" for each in ("sysusers", "tmpfiles")}
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", source["sysusers"]], check=True)
+    passwd = (tmp_path / "etc/passwd").read_text()
+    ((uid, gid),) = re.findall(r"^meshwatch:[^:]*:(\d+):(\d+):", passwd, re.MULTILINE)
+    assert "0" != uid
+    if tool == "systemd-tmpfiles":
+        subprocess.run([tool, f"--root={tmp_path}", "--create", source[name]], check=True)
+        made = (tmp_path / "run/wireguard").stat()
+        assert (0, int(gid), 0o775) == (made.st_uid, made.st_gid, made.st_mode & 0o7777)
