@@ -31,7 +31,7 @@ def rollback(terminal: Terminal, *, config: Path) -> int:
     What runs goes on until it is restarted. Exit status: 0 done, 1 there is no version before or it refuses the
     configuration, 77 not allowed.
     """
-    home = Path(sys.prefix).parents[1]
+    home = _home(Path(sys.prefix))
     former, later = (_version(home / link) for link in ("current", "previous"))
     _check(home, config)
     try:
@@ -45,6 +45,11 @@ def rollback(terminal: Terminal, *, config: Path) -> int:
         next_step = "next: systemctl daemon-reload && systemctl restart meshwatchd"
         sys.stdout.write(f"{later.name} is in force, {former.name} is kept; {next_step}\n")
     return 0
+
+
+def _home(prefix: Path) -> Path:
+    """The folder that holds the versions, one of which an interpreter is from: as its own environment, or within it."""
+    return next((each.parent for each in prefix.parents if each.name == "versions"), prefix)
 
 
 def _version(link: Path) -> Path:

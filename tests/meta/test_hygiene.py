@@ -69,6 +69,7 @@ def test_installed_set_is_a_subset_of_the_tested_set():
         "scripts/install",
         "scripts/lock",
         "scripts/snapshot-capture",
+        "scripts/try-deb",
         "scripts/system-files",
         "scripts/uninstall",
         "scripts/wheelhouse",

@@ -55,9 +55,13 @@ def test_a_version_that_refuses_the_configuration_is_not_gone_back_to(home, caps
     assert "--check --config /etc/other.toml: key: is wrong" in capsys.readouterr().err
 
 
-def test_where_no_version_is_kept_the_remedy_is_named(home, capsys):
-    """As after a first installation, and with packages."""
+@pytest.mark.parametrize("prefix", ["versions/2", "versions/2/python/usr"])
+def test_where_no_version_is_kept_the_remedy_is_named(home, monkeypatch, capsys, prefix):
+    """As after a first installation, and with packages, whose interpreter lies deeper."""
+    monkeypatch.setattr(sys, "prefix", str(home / prefix))
     (home / "previous").unlink()
 
     assert 1 == main(["rollback"])
-    assert "apt-get install meshwatchd=VERSION" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"({home}/previous is missing)" in said
+    assert "apt-get install meshwatchd=VERSION" in said
