@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import is_missing, keep, read_mesh_key, read_stamp_key, service_user
+from meshwatchd.config.keys import KEPT, is_missing, keep, read_mesh_key, read_stamp_key, service_user
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
@@ -41,6 +41,9 @@ def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = beco
         another meshwatchd runs here.
     """
     arguments = make_parser().parse_args(argv)
+    if arguments.keep_keys is not None:
+        # Copies are made of the files, and these are what is checked: not the copies of an earlier start.
+        os.environ.pop(KEPT, None)
     try:
         if arguments.hand_over is not None:
             return _hand_over(arguments.config, arguments.hand_over)

@@ -4,7 +4,7 @@
 # usage: rolling-upgrade.sh key mesh.key NODE...
 #        rolling-upgrade.sh package meshwatchd_VERSION_amd64.deb NODE...
 #
-# Stops at the first node that is not well afterwards (meshwatchctl status: 0), so that one bad node is all there can be.
+# Stops at the first node that is not well afterwards (meshwatchctl status: 0): one bad node is all there can be.
 set -eu
 
 what=$1 file=$2

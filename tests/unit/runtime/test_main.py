@@ -221,6 +221,25 @@ def test_keys_are_kept_for_the_daemons_user_and_forgotten(config, tmp_path, caps
     assert "" == capsys.readouterr().err, "the daemon reports it"
 
 
+def test_a_reload_copies_the_new_key_and_checks_no_old_copy(config, tmp_path, monkeypatch):
+    """The unit's environment names the folder of copies for each of its commands."""
+    kept = tmp_path / "kept"
+    assert EXIT_OK == main(["--config", str(config), "--keep-keys", str(kept)])
+    new = base64.b64encode(bytes(range(32))).decode()
+    key = tmp_path / "mesh.key"
+    key.chmod(0o600)
+    key.write_text(new)
+
+    monkeypatch.setenv("MESHWATCH_KEYS", str(kept))
+    assert EXIT_OK == main(["--config", str(config), "--check", "--keep-keys", str(kept)])
+    assert new == (kept / "auth.key_file").read_text()
+
+    key.write_text("nonsense")
+    monkeypatch.setenv("MESHWATCH_KEYS", str(kept))
+    assert EXIT_CONFIG == main(["--config", str(config), "--check", "--keep-keys", str(kept)])
+    assert new == (kept / "auth.key_file").read_text(), "what runs keeps its key"
+
+
 def test_the_check_says_that_there_is_no_key(config, tmp_path, capsys):
     """All is well, and nothing will be watched."""
     config.write_text(f'[auth]\nkey_file = "{tmp_path}/none.key"\n')
