@@ -160,6 +160,11 @@ bench-cures: need-root venv tools ## how soon wedges are repaired and black hole
 bench-mirror: need-root venv tools ## what watching the kernel costs the agent, and the engine beside it, as JSON
 	@$(PYTHON) -m netnslab.bench_mirror $(ARGS)
 
+# For example: make bench-rest ARGS='--seconds 60 --topology kilo-cilium'
+.PHONY: bench-rest
+bench-rest: need-root venv tools ## bytes across the WAN, CPU and memory while nothing is wrong, as JSON
+	@$(PYTHON) -m netnslab.bench_rest $(ARGS)
+
 .PHONY: bench-removal
 bench-removal: need-root venv tools ## how soon a daemon notices that an object of its own was removed, as JSON
 	@$(PYTHON) -m netnslab.bench_removal $(ARGS)
