@@ -209,7 +209,7 @@ class MtuSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Measuring what size each layer of each path carries.
 
     Attributes:
-        enabled: one probe of full size a second and path, within a fortieth of probe.packets_per_second. A black hole
+        enabled: one probe of full size a second for a path in use, and seldom elsewhere (core.pmtu). A black hole
             of large packets is invisible to everything else: pings pass, and image pulls hang.
         fragments: also ask whether the underlay delivers fragments. Tunnels whose MTU is too large live by them, and
             some clouds and firewalls drop them for good: there this warning is of no use.

@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from meshwatchd.core.pmtu.rest_intervals import SEGMENT_NS
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import Direction
@@ -173,7 +174,7 @@ def test_a_device_that_is_a_little_too_large_does_not_hide_what_is_worse():
     assert all(node.engine.state.findings.misfits for name, node in world.nodes.items() if name != "b1")
 
     world.faults.append(faults.size_limit("underlay", "b1", 1300))
-    world.run(EXACT_NS)
+    world.run(SEGMENT_NS + EXACT_NS)
     words = world.verdicts()
     assert {"mtu-black-hole@b1"} == {words[name] for name in ("b1", "b2", "b3")}
     assert not any(node.engine.state.findings.misfits for node in world.nodes.values())
@@ -191,7 +192,7 @@ def test_a_standby_that_carries_less_is_a_warning_of_its_own():
     """The path in use is fine, so nothing is lost; after a failover it would be."""
     world = _watched()
     world.faults.append(faults.size_limit("tunnel", "a1", 1300, to="b2"))
-    world.run(EXACT_NS)
+    world.run(SEGMENT_NS + EXACT_NS)
 
     assert "standby-mtu-smaller@b2" == world.verdict("a1")
     assert {("standby-mtu-smaller", "a1"), ("standby-mtu-smaller", "b2")} == world.accusations()

@@ -92,6 +92,7 @@ class EngineState:
             self.in_use = in_use
             primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
             self.schedule.use_paths([*in_use, *primary], now)
+            self.sizes.use_paths(in_use, now)
 
     def note_topology_change(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
         """The mesh's own agent changes something on this node: every node that hears of it keeps still."""

@@ -6,9 +6,10 @@
     SizeAnswered, SizeUnsent -> one SizeSession each -> findings -> classifier
     size probes of peers ---------------^
 
-In rest each session looks once in a round, with one probe of full size. A look that is missed is followed at once by a
-trial with small companions, and one that fails by the search of the limit (`mtu_session`). When one session has found
-a black hole all others look at once: only so is the lowest broken layer named and not the first that was asked.
+In rest a session looks seldom, with one probe of full size (`rest_intervals`). A look that is missed is followed at
+once by a trial with small companions, and one that fails by the search of the limit (`session`). When one session has
+found a black hole all others look at once: only so is the lowest broken layer named and not the first that was asked.
+Peers hear that too: sizes between small and full are only ever sent by a node that searches for a limit.
 
 ICMP is not listened to. It is filtered where black holes are, and anybody can forge it.
 """
@@ -20,21 +21,38 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from meshwatchd.core.pmtu.expected_mtu import Stack, read_stack
+from meshwatchd.core.pmtu.rest_intervals import TURN_NS, RestIntervals
 from meshwatchd.core.pmtu.session import SizeSession
 from meshwatchd.core.pmtu.session_plan import SizeKey, key_of, measured
 from meshwatchd.core.probing.packet_budget import Allowance, Use
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.events import RequestReceived
-from meshwatchd.model.ids import Layer
-from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeAnswered, SizeMeasured, SizePlan, SizeUnsent
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.mtu import (
+    SMALL_BYTES,
+    ConfigureSizes,
+    SendSizeProbe,
+    SizeAnswered,
+    SizeMeasured,
+    SizePlan,
+    SizeState,
+    SizeUnsent,
+)
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Path
 
 ROUND_NS = 1 * SECOND
-"""Between two looks of one session: a black hole is seen within this and a quarter of a second."""
+"""Between two looks of a session that does not know the full size to pass."""
+
+SPREAD = 4
+"""Intervals of rest differ by up to a part in so many."""
+
+CALL_NS, CALL_PAUSE_NS = 1 * SECOND, 2 * SECOND
+"""Two different sizes that a peer sends within the first are a search: in rest one that has found its limit asks for
+one of them a round. A node looks at everything for that no more often than once in the second."""
 
 SLOW_ROUNDS = 5
 """Sessions that accuse nobody by themselves look so much less often."""
@@ -83,6 +101,11 @@ class SizeWatch:
         self._next_id = 0
         self._limits: set[int] = set()
         self._due = 0
+        self._used: frozenset[int] = frozenset()
+        self._silent: tuple[NodeName, ...] = ()
+        # Of a search that was heard: its last size, when that was, and when this node looked at everything for one.
+        self._searched: tuple[int, int] = (0, -CALL_NS)
+        self._called_at = -CALL_PAUSE_NS
 
     def start(
         self, planner: Planner, plans: Iterable[SessionPlan], snapshot: Snapshot, now: int
@@ -106,6 +129,7 @@ class SizeWatch:
         for session in self.sessions:
             self._of.setdefault((session.plan.layer, session.plan.path), []).append(session)
         self._by_path = {(s.plan.peer, s.plan.layer, s.plan.path): s for s in self.sessions if not s.plan.may_fragment}
+        self._pace(now)
         self.observe(snapshot, now)
         yield ConfigureSizes(plans=found)
 
@@ -118,6 +142,23 @@ class SizeWatch:
             expected, goal = self.stack.expected(session.plan, self._planner)
             session.aim(expected_bytes=expected, goal_bytes=goal, now=now)
         self._reckon()
+
+    def use_paths(self, paths: Iterable[int], now: int) -> None:
+        """Look at these paths as what traffic depends on."""
+        self._used = frozenset(paths)
+        self._pace(now)
+        self._reckon()
+
+    def _pace(self, now: int) -> None:
+        if self._planner is None:
+            return
+        rests = RestIntervals(self._planner, self._used, self._silent)
+        for place, session in enumerate(self.sessions):
+            rest_ns = rests.of(session.plan)
+            if rest_ns > TURN_NS:
+                # Each a little different, or all that began together would look together for good.
+                rest_ns += rest_ns * (2 * place - len(self.sessions)) // (2 * SPREAD * len(self.sessions))
+            session.rest(max(session.interval_ns, rest_ns), now)
 
     def deadline(self) -> int | None:
         """When `advance` is due; None while nothing is measured."""
@@ -148,6 +189,10 @@ class SizeWatch:
                 if probe is not None:
                     outputs.append(probe)
             outputs += self._news(session, now)
+        silent = tuple(session.plan.peer for session in self.sessions if session.state is SizeState.ERROR)
+        if silent != self._silent:
+            self._silent = silent
+            self._pace(now)
         self._reckon()
         return outputs
 
@@ -174,8 +219,22 @@ class SizeWatch:
     def heard(self, event: RequestReceived, now: int) -> None:
         """A size probe of a peer arrived."""
         session = self._by_path.get((event.peer, event.layer, event.path))
-        if session is not None:
-            session.heard(event.size_bytes, now)
+        if session is None:
+            return
+        session.heard(event.size_bytes, now)
+        if SMALL_BYTES < event.size_bytes < session.goal_bytes:
+            self._hear_search(event.size_bytes, now)
+        elif event.size_bytes >= session.goal_bytes:
+            session.spare(now)
+
+    def _hear_search(self, size_bytes: int, now: int) -> None:
+        """A peer searches for a limit, so it has found a black hole: what it crosses this node may cross as well."""
+        before, at = self._searched
+        self._searched = size_bytes, now
+        is_search = size_bytes != before and now - at < CALL_NS
+        if is_search and now - self._called_at >= CALL_PAUSE_NS:
+            self._called_at = now
+            self._hasten(self.sessions, now)
 
     def wait_longer(self, late_ns: int) -> None:
         """This process was not running for a moment: what it is told of that moment it is told late."""
@@ -246,7 +305,7 @@ class SizeWatch:
 
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
-        if session.is_blocked and session.failed_at == now and now >= self.settled_at and not session.is_measured:
+        if session.is_blocked and session.failed_at == now and now >= self.settled_at:
             self.settled_at = now + SETTLE_NS
             self._hasten(self.sessions, now)
         if session.is_changed and session.healed_at == now:

@@ -54,11 +54,12 @@ class SizeSession:
         passed_at: when it was last asked for and passed; -1 for never.
         learned_mtu_bytes: what the kernel believes of the route, 0 for nothing.
         due: when `advance` has something to do.
+        rest_ns: between two looks while the full size passes; `interval_ns` is for everything else.
     """
 
     def __init__(self, plan: SizePlan, *, interval_ns: int, now: int, is_searching: bool = True) -> None:
         self.plan = plan
-        self.interval_ns = interval_ns
+        self.interval_ns = self.rest_ns = interval_ns
         self.state = SizeState.BASE
         self.expected_bytes = self.goal_bytes = 0
         self.both_bytes = self.outbound_bytes = 0
@@ -90,6 +91,15 @@ class SizeSession:
     def is_measured(self) -> bool:
         """Whether a limit is known."""
         return self.state is SizeState.COMPLETE
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the full size passes."""
+        return self.is_measured and not self.is_blocked and self.both_bytes >= self.goal_bytes
+
+    @property
+    def _is_resting(self) -> bool:
+        return self.is_well and self.trial is None and self._search is None
 
     @property
     def is_busy(self) -> bool:
@@ -137,6 +147,19 @@ class SizeSession:
             self.is_blocked, self.state = False, SizeState.COMPLETE
             self.both_bytes = self.outbound_bytes = min(self.both_bytes, goal_bytes)
             self.hasten(now)
+
+    def rest(self, rest_ns: int, now: int) -> None:
+        """Look so often from here on while the full size passes."""
+        if rest_ns == self.rest_ns:
+            return
+        self.rest_ns = rest_ns
+        if self._is_resting:
+            self._rest_at = self.due = min(self.due, now + rest_ns)
+
+    def spare(self, now: int) -> None:
+        """The peer has shown that the full size passes, one way: the next look may be as late after that."""
+        if self._is_resting:
+            self._rest_at = self.due = max(self.due, now + self.rest_ns // 2)
 
     def hasten(self, now: int) -> None:
         """Look at once: something on the way has changed."""
@@ -217,7 +240,9 @@ class SizeSession:
             size = self._search.next()
             assert size is not None, "a search that has ended is put away"
             return Trial(size, SEARCH_PAIRS)
-        self._rest_at = max(self._rest_at + self.interval_ns, now)
+        interval_ns = self.rest_ns if self.is_well else self.interval_ns
+        # On its grid; but who has been hastened again and again has not looked ahead for that long.
+        self._rest_at = min(max(self._rest_at + interval_ns, now), now + interval_ns)
         if self.state is SizeState.BASE:
             return Trial(SMALL_BYTES, 0)
         return Trial(self._rest_bytes(), 0)

@@ -313,3 +313,15 @@ def test_another_device_mtu_is_measured_anew():
     line.run(SECOND)
 
     assert (1450, 1450) == line.measured()
+
+
+def test_who_was_hastened_again_and_again_rests_no_longer_for_it():
+    """Each look is one interval ahead of the next, and not as many as there were looks."""
+    line = _watched()
+    line.session.rest(30 * SECOND, line.now)
+    for _ in range(10):
+        line.session.hasten(line.now)
+        line.run(SECOND)
+
+    assert line.session.is_well
+    assert line.session.due <= line.now + 30 * SECOND

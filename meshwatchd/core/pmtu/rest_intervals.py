@@ -1,0 +1,64 @@
+"""How often sizes are looked at while all is well: a packet of full size costs as much as half a dozen others.
+
+    path in use   one look a second in all: one node on each side, asking the other; who hears the other's waits
+    segments      half a minute: they stay in the location; standby links likewise, between their two relays
+    other paths   minutes, and the more nodes there are the longer: together they cost the WAN the same in any mesh
+
+Whatever changes or is missed ends the rest at once (`pmtu`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from meshwatchd.core.probing.scouts import scouts
+from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.mtu import SizePlan
+from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile
+
+TURN_NS = 2 * SECOND
+"""Of each of the two nodes that look at the path in use."""
+
+SEGMENT_NS = 30 * SECOND
+
+NODE_NS = 10 * SECOND
+"""For each node of the two locations, between two looks of one session over the path in use."""
+
+SELDOM = 5
+"""What no traffic depends on is looked at so much less often still."""
+
+
+class RestIntervals:
+    """Intervals of the sessions of one node.
+
+    Args:
+        planner: knows the topology.
+        used: paths that carry traffic.
+        silent: nodes that answer no size probe; the next in line takes the place of one that should look.
+    """
+
+    def __init__(self, planner: Planner, used: Collection[int], silent: Collection[NodeName]) -> None:
+        self._planner, self._used, self._silent = planner, used, silent
+        timers = TIMERS[planner.settings.probe.profile]
+        self._slower = max(1, timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
+
+    def of(self, plan: SizePlan) -> int:
+        """Nanoseconds between two looks."""
+        topology, mesh = self._planner.topology, self._planner.topology.mesh
+        here, there = topology.local.location, mesh.node(plan.peer).location
+        local = topology.local_node
+        is_used = plan.layer is Layer.RELAY and plan.path in self._used
+        if is_used and (local, plan.peer) == (self._first(here, there), self._first(there, here)):
+            return TURN_NS * self._slower
+        if here == there or (
+            plan.layer is Layer.RELAY and {local, plan.peer} == {*self._planner.path(plan.path).relays}
+        ):
+            return SEGMENT_NS * self._slower
+        crowd = len(mesh.members(here)) + len(mesh.members(there))
+        return crowd * NODE_NS * self._slower * (1 if is_used else SELDOM)
+
+    def _first(self, location: str, remote: str) -> NodeName:
+        """The node of a location that looks at the path in use for all of it."""
+        found = scouts(self._planner.topology.mesh, location, remote)
+        return next((name for name in found if name not in self._silent), found[0])

@@ -1,0 +1,46 @@
+"""How often sizes are looked at while all is well, by the nodes of the lab's mesh."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.core.pmtu.rest_intervals import NODE_NS, SEGMENT_NS, SELDOM, TURN_NS, RestIntervals
+from meshwatchd.core.pmtu.session_plan import measured
+from meshwatchd.core.probing.session_plan import lay_out
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.settings import SECOND
+from tests.support.lab_mesh import NAMES, planner_of
+
+
+def _rests(name, silent=()):
+    planner = planner_of(name)
+    used = [path.number for path in planner.paths if path.is_primary]
+    rests = RestIntervals(planner, used, silent)
+    plans = measured(lay_out(planner, has_standby=True), planner)
+    return {(plan.peer, plan.layer, plan.path in used, plan.may_fragment): rests.of(plan) for plan in plans}
+
+
+def test_one_node_on_each_side_looks_at_the_path_in_use():
+    """At the other: a look a second in all, since each waits where it hears the other's."""
+    fast = {(name, *key[:3]) for name in NAMES for key, rest_ns in _rests(name).items() if rest_ns == TURN_NS}
+
+    assert {("a2", "b2", Layer.RELAY, True), ("b2", "a2", Layer.RELAY, True)} == fast
+
+
+@pytest.mark.parametrize(("silent", "asked"), [(("a2",), "a3"), (("a2", "a3"), "a2")])
+def test_who_answers_nothing_is_replaced(silent, asked):
+    """By the next in line; where nobody answers the first is asked on."""
+    rests = _rests("b2", silent)
+
+    assert TURN_NS == rests[asked, Layer.RELAY, True, False]
+
+
+def test_everything_else_is_seldom():
+    """Segments stay in the location; over the WAN less than one look in five seconds, of all nodes together."""
+    rests = _rests("b3")
+    wan = sum(SECOND / rest_ns for name in NAMES for key, rest_ns in _rests(name).items() if key[0][0] != name[0])
+
+    assert SEGMENT_NS == rests["b2", Layer.OVERLAY, False, False]
+    assert 6 * NODE_NS == rests["a1", Layer.RELAY, True, False]
+    assert 6 * NODE_NS * SELDOM == rests["a1", Layer.RELAY, False, False]
+    assert wan < 2 * SECOND / TURN_NS + 0.6
