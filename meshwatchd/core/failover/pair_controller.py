@@ -36,6 +36,9 @@ from meshwatchd.model.topology import Path, PathKey
 REVIEW_NS = 100 * MS
 """While nothing happens, look at everything this often."""
 
+REST_REVIEW_NS, REST_AFTER_NS = 500 * MS, 10 * SECOND
+"""The same after so long without a miss: a look costs as much as a dozen probes, and the first miss asks for one."""
+
 REVIEW_GAP_NS = 3 * MS
 """During a burst, answers and misses come faster than it makes sense to look at everything."""
 
@@ -80,7 +83,7 @@ class Conductor:
         self._undo: Path | None = None
         self._undo_until = 0
         self._flaps: dict[int, int] = {}
-        self._reviewed_at = now
+        self._reviewed_at = self._disturbed_at = now
         self._diagnosed_at = -DIAGNOSIS_GAP_NS
         self._diagnosed_down = 0
         self._wait_to_restore_ns = context.settings.policy.wait_to_restore
@@ -228,6 +231,8 @@ class Conductor:
             Whether it is a reason for a review.
         """
         is_news = False
+        if outcome is not Outcome.HIT:
+            self._disturbed_at = now
         for group in self._groups[session.plan.session]:
             suspect_since, down_since = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
@@ -242,7 +247,7 @@ class Conductor:
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at everything: suspicion, verdict, and what to do about it."""
-        self.next_review = now + REVIEW_NS
+        self.next_review = now + (REST_REVIEW_NS if self._is_at_rest(now) else REVIEW_NS)
         self._reviewed_at = now
         yield from self.suspicion.review(now)
         if self.suspicion.is_raised or self.suspicion.is_seeking:
@@ -262,6 +267,13 @@ class Conductor:
             yield from self.execution.verify(now)
         if self.mover.state in (MoveState.IDLE, MoveState.VERIFYING):
             yield from self._act(now)
+
+    def _is_at_rest(self, now: int) -> bool:
+        """Whether nothing has spoken against anything for a while; what a device or an order changes is no miss."""
+        since = max(self._disturbed_at, self.context.sizes.settled_at)
+        is_named = self.verdicts.current.fault is not FaultCode.NONE or self.suspicion.has_doubters
+        is_moving = self.mover.state is not MoveState.IDLE or self.parting is not None or self._undo is not None
+        return now - since > REST_AFTER_NS and not (is_named or is_moving) and self._is_content(now)
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
