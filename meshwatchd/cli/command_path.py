@@ -52,7 +52,9 @@ def path(terminal: Terminal, *, address: str) -> int:
         way = find_way(wanted)
     except (MeshwatchError, OSError) as error:
         way = Way(address=wanted, problem=str(error))
-    view = PathView(target=address, way=way) if status is None else describe(address, way, status, nodes)
+    view = PathView(target=address, way=way, is_ours=_is_ours(way))
+    if status is not None:
+        view = describe(address, way, status, nodes)
     if view.path and status is not None:
         view = msgspec.structs.replace(view, operations=_rehearse(terminal, view))
     if terminal.is_json:
@@ -105,7 +107,7 @@ def describe(target: str, way: Way, status: Status, nodes: tuple[NodeStatus, ...
         location=status.location,
         place=place,
         gateway_node=gateway.node.name if gateway is not None else "",
-        is_ours=way.rule_protocol == KernelSettings().protocol,
+        is_ours=_is_ours(way),
     )
     if place is None or place.node.name == status.node:
         return view
@@ -114,6 +116,10 @@ def describe(target: str, way: Way, status: Status, nodes: tuple[NodeStatus, ...
         legs = legs_to(status, place.node.name)
         return msgspec.structs.replace(view, hops=(status.node, place.node.name), legs=legs, state=_worst(legs))
     return _across(view, place, status, (pair, used))
+
+
+def _is_ours(way: Way) -> bool:
+    return way.rule_protocol == KernelSettings().protocol
 
 
 def _across(view: PathView, place: Place, status: Status, way: tuple[PairStatus, PathStatus]) -> PathView:

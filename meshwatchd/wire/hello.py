@@ -274,10 +274,8 @@ def decode(
         is_repeated: whether a sender's hello, which may be an answer, has been heard: a replay costs no decoding.
         is_signed: verifies signatures of nodes; asked last, since it costs most. Without it none is verified.
     """
-    if len(datagram) < LEAST_BYTES:
-        return HelloRejection.TOO_SHORT
-    if len(datagram) > MAX_BYTES:
-        return HelloRejection.TOO_LONG
+    if not LEAST_BYTES <= len(datagram) <= MAX_BYTES:
+        return HelloRejection.TOO_SHORT if len(datagram) < LEAST_BYTES else HelloRejection.TOO_LONG
     magic, version, flags, number, name_bytes, *numbers = _HEADER.unpack_from(datagram)
     if magic != MAGIC:
         return HelloRejection.NOT_OURS
