@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.rule_window import RuleWindow
+
 FIRST_TABLES = 100
 """Tables from kernel.table_base on that a mesh of a few locations needs."""
 
@@ -101,6 +103,7 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kept_devices: standby devices of an earlier mesh that still carry traffic: they are left as they are.
         kept_tables: the same of tables: their routes are neither changed nor removed.
+        windows: where rules of ours stand, and behind that where they have stood: what is left there is ours to remove.
     """
 
     links: tuple[StandbyLink, ...] = ()
@@ -108,6 +111,7 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     kept_devices: tuple[str, ...] = ()
     kept_tables: tuple[int, ...] = ()
+    windows: tuple[RuleWindow, ...] = ()
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,14 @@ class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         source, destination: IPv4 addresses.
         iif: the device it comes in by; empty for what this node sends itself.
+        sport, dport: of a UDP packet; 0 for one of no protocol.
     """
 
     source: str
     destination: str
     iif: str = ""
+    sport: int = 0
+    dport: int = 0
 
 
 class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -165,7 +165,8 @@ class KernelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     Attributes:
         protocol: of our rules and routes; 117 is unused in rt_protos.
         table_base: first of 100 tables; of 1000 in a mesh of more than four locations.
-        priority_base: first of 100 rule priorities; above 100, so that Cilium's local rule stays first.
+        priority_base: first of 100 rule priorities; above 100, so that Cilium's local rule stays first. Where a foreign
+            rule would answer before them, rules of ours stand before that one instead.
         device_prefix: of standby links.
     """
 

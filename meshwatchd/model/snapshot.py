@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MeshSettings
 
 
@@ -150,10 +151,17 @@ class RouteLookup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForeignObject(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody else's rule or route that sits where ours would go."""
+    """Somebody else's rule or route that sits where ours would go.
+
+    Attributes:
+        priority: of a rule in our window; -1 for anything else.
+        is_ahead: a rule that is asked before ours, and answers: what stands of ours is in vain.
+    """
 
     what: str
     owner_protocol: int
+    priority: int = -1
+    is_ahead: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +177,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
         lookups: of the endpoints of WireGuard peers; a bounded number.
+        windows: where rules of ours have to stand on this node, and behind that where they have stood; empty for the
+            configured place.
         mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
     """
 
@@ -185,6 +195,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     is_bounded: bool = False
     wireguard: tuple[WireGuardState, ...] = ()
     lookups: tuple[RouteLookup, ...] = ()
+    windows: tuple[RuleWindow, ...] = ()
     mesh: MeshSettings | None = None
 
     def link(self, name: str) -> Link | None:

@@ -29,6 +29,7 @@ import msgspec
 
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import LocationName, NodeName, PairIndex, PathNumber
+from meshwatchd.model.rule_window import RuleWindow
 
 RANKS_PER_PAIR = 8
 """Paths a pair of locations may have; two locations with a leader and one standby each have five."""
@@ -198,6 +199,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         hops: the way to each other node of this location, by node name.
         is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0): its packets go straight from
             node to node, between locations too, and nobody relays.
+        windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
     """
 
     profile: str
@@ -209,6 +211,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     hops: dict[str, Hop]
     is_overlay_direct: bool = False
     refused: tuple[str, ...] = ()
+    windows: tuple[RuleWindow, ...] = ()
 
     @property
     def local(self) -> Node:

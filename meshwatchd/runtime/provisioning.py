@@ -155,7 +155,8 @@ class Standing:
 
     def concerns(self, lost: Lost) -> bool:
         """Whether a lost object is one that should stand, or an override, which only the engine can judge."""
-        if lost.rule is not None and provision.is_override(lost.rule, self._settings):
+        windows = provision.windows_of(self._settings, self._wanted.windows if self._wanted is not None else ())
+        if lost.rule is not None and provision.is_override(lost.rule.priority, windows):
             return True
         if self._wanted is None:
             return False

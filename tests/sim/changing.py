@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from meshwatchd.core.routes.planner import OVERRIDE_OFFSET
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, LocationName, NodeName
 from meshwatchd.model.plan import Provision, Route, Rule
 from meshwatchd.model.port_map import path_port
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import (
     MS,
     SECOND,
@@ -144,7 +144,7 @@ class Forwarding:
                 if rule.dport == (port, port):
                     return kernel.routes.get((rule.table, dst)) if rule.goto is None else None
         for rule in sorted(node.rules):
-            if rule.priority >= base + OVERRIDE_OFFSET and (rule.table, dst) in kernel.routes:
+            if rule.priority >= RuleWindow(first=base).override(0) and (rule.table, dst) in kernel.routes:
                 return kernel.routes[rule.table, dst]
         return None
 

@@ -7,7 +7,7 @@ rules belong to the engine: they are neither expected nor removed here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -16,11 +16,8 @@ from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, normalis
 from meshwatchd.adapters.netlink.ports import RoutingKernel
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import TABLES, Provision, Route, Rule
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings
-
-BAND = 100
-OVERRIDES = range(60, 80)
-"""Offsets from priority_base of override rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +49,8 @@ def compare(
         routes: all routes with our protocol.
         settings: our protocol number and ranges.
     """
-    our_rules = [record.rule for record in rules if is_standing_rule(record, settings) and record.rule]
+    windows = windows_of(settings, provision.windows)
+    our_rules = [record.rule for record in rules if is_standing_rule(record, settings, windows) and record.rule]
     our_routes = [
         record for record in routes if is_our_route(record, settings) and record.table not in provision.kept_tables
     ]
@@ -75,15 +73,24 @@ def compare(
     )
 
 
-def is_standing_rule(record: RuleRecord, settings: KernelSettings) -> bool:
+def windows_of(settings: KernelSettings, others: Iterable[RuleWindow] = ()) -> tuple[RuleWindow, ...]:
+    """Where rules of ours may be: the configured place, and others that were chosen."""
+    return (RuleWindow(first=settings.priority_base), *others)
+
+
+def is_our_rule(record: RuleRecord, settings: KernelSettings, windows: Iterable[RuleWindow]) -> bool:
+    """Whether a rule is ours: our protocol in one of our windows."""
+    return record.protocol == settings.protocol and any(each.holds(record.priority) for each in windows)
+
+
+def is_standing_rule(record: RuleRecord, settings: KernelSettings, windows: Collection[RuleWindow]) -> bool:
     """Whether a rule is ours and no override."""
-    offset = record.priority - settings.priority_base
-    return record.protocol == settings.protocol and 0 <= offset < BAND and offset not in OVERRIDES
+    return is_our_rule(record, settings, windows) and not is_override(record.priority, windows)
 
 
-def is_override(rule: Rule, settings: KernelSettings) -> bool:
+def is_override(priority: int, windows: Iterable[RuleWindow]) -> bool:
     """Whether a rule of ours is the engine's to add and remove."""
-    return rule.priority - settings.priority_base in OVERRIDES
+    return any(each.is_override(priority) for each in windows)
 
 
 def is_our_route(record: RouteRecord, settings: KernelSettings) -> bool:

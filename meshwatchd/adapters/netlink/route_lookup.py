@@ -1,6 +1,7 @@
 """Asks the kernel where a packet would go, and which policy rule decides that.
 
     `route_socket` asks for    RTA_DST, RTA_SRC, RTA_IIF     RTM_F_LOOKUP_TABLE
+    with ports                 RTA_IP_PROTO, RTA_SPORT, RTA_DPORT
     the answer                 RTA_OIF, RTA_TABLE, or an errno
 
 An answer names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does.
@@ -26,6 +27,8 @@ from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
 RTM_F_LOOKUP_TABLE: Final = 0x1000
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_TABLE = 2, 3, 4, 15
+_RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 27, 28, 29
+_PORT: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("=I")
 
 _RULE: Final = struct.Struct("=BBBBB2xBI")
@@ -86,6 +89,14 @@ class RouteLookup:
         except (OSError, DecodeError):
             return RouteAnswer()
 
+    def table(self, question: RouteQuestion) -> int | None:
+        """The table whose route the packet takes, 0 where it goes nowhere; None where the kernel does not say."""
+        try:
+            answer = self._socket.ask(_request(question, 0))
+        except OSError:
+            return None
+        return None if answer is None else _number(answer.attributes.get(_RTA_TABLE))
+
     def _answer(self, question: RouteQuestion, answer: Answer | None) -> RouteAnswer:
         if answer is None:
             return RouteAnswer()
@@ -121,6 +132,10 @@ class RouteLookup:
 def _request(question: RouteQuestion, index: int) -> bytes:
     body = request_for(socket.inet_aton(question.destination), src_len=32, flags=RTM_F_LOOKUP_TABLE)
     body += encode_attribute(_RTA_SRC, socket.inet_aton(question.source))
+    if question.dport:
+        body += encode_attribute(_RTA_IP_PROTO, bytes((socket.IPPROTO_UDP,)))
+        body += encode_attribute(_RTA_SPORT, _PORT.pack(question.sport))
+        body += encode_attribute(_RTA_DPORT, _PORT.pack(question.dport))
     return body + (encode_attribute(_RTA_IIF, _U32.pack(index)) if index else b"")
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from meshwatchd.adapters.netlink import provision
-from meshwatchd.adapters.netlink.decode import RuleRecord
 from meshwatchd.adapters.netlink.kernel import Kernel
+from meshwatchd.adapters.storage.window_file import WindowFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.model.settings import KernelSettings, Settings, StandbySettings
 
@@ -27,7 +27,7 @@ def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR)
     Args:
         kernel: protocol number and ranges that mark what is ours.
         dry_run: only say what would be removed.
-        state_dir: where links.json tells which devices are ours.
+        state_dir: where links.json tells which devices are ours, and rules.json where rules of ours stand.
 
     Returns:
         one line for each object, as `ip` would say it, in the order of removal.
@@ -40,20 +40,17 @@ def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR)
 
 async def _sweep(settings: KernelSettings, *, dry_run: bool, state_dir: Path) -> list[str]:
     async with Kernel(settings.protocol) as kernel:
-        removed = await _sweep_rules(kernel, settings, dry_run=dry_run)
+        removed = await _sweep_rules(kernel, settings, state_dir, dry_run=dry_run)
         removed += await _sweep_routes(kernel, settings, dry_run=dry_run)
         removed += await _sweep_devices(kernel, settings, state_dir, dry_run=dry_run)
     return removed
 
 
-async def _sweep_rules(kernel: Kernel, settings: KernelSettings, *, dry_run: bool) -> list[str]:
-    first = settings.priority_base
-
-    def is_ours(record: RuleRecord) -> bool:
-        return record.protocol == settings.protocol and 0 <= record.priority - first < provision.BAND
-
-    ours = [record for record in await kernel.rules() if is_ours(record)]
-    ours.sort(key=lambda record: record.priority - first not in provision.OVERRIDES)
+async def _sweep_rules(kernel: Kernel, settings: KernelSettings, state_dir: Path, *, dry_run: bool) -> list[str]:
+    """Those in the configured window, and in those that rules.json names."""
+    windows = provision.windows_of(settings, WindowFile(state_dir).load().windows)
+    ours = [record for record in await kernel.rules() if provision.is_our_rule(record, settings, windows)]
+    ours.sort(key=lambda record: not provision.is_override(record.priority, windows))
     for record in ours:
         if not dry_run:
             await kernel.delete_marked_rule(record)

@@ -341,7 +341,8 @@ class View:
             if first <= record.priority < first + BAND and is_foreign:
                 what = f"{record.text} (protocol {protocol_name(record.protocol)}) uses a priority of ours"
                 remedy = f"remove it or set kernel.priority_base to a free range of {BAND}"
-                yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
+                found = f"{what}; {remedy}"
+                yield ForeignObject(what=found, owner_protocol=record.protocol, priority=record.priority)
 
     def _route_collisions(self, routes: Iterable[RouteRecord]) -> Iterator[ForeignObject]:
         """Strangers in our tables, and routes with our protocol that we cannot have made."""

@@ -107,3 +107,6 @@ def _differences(before: Topology, after: Topology) -> Iterator[str]:
     yield from (f"node {name} is gone" for name in nodes)
     if before.hops != after.hops:
         yield "the way to neighbours is another one"
+    if before.windows != after.windows:
+        first = after.windows[0].first if after.windows else "the configured priority"
+        yield f"rules of ours stand from {first} on: a foreign rule was asked before them"

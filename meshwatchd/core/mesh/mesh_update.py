@@ -125,9 +125,14 @@ class Takeover:
         self.is_agent_new = False
 
     def _may_act(self, snapshot: Snapshot) -> bool:
-        """What stands already keeps standing: an object of somebody else that turns up later is told, no more."""
+        """What stands already keeps standing: an object of somebody else that turns up later is told, no more.
+
+        But for a rule that is asked before ours: with it a failover would move nothing, and peers would follow it.
+        """
         was_acting = self._surroundings is not None and self._surroundings.is_acting
-        return self._state.settings.daemon.mode is Mode.ENFORCE and (was_acting or not snapshot.collisions)
+        is_in_vain = any(each.is_ahead for each in snapshot.collisions)
+        is_free = not snapshot.collisions or (was_acting and not is_in_vain)
+        return self._state.settings.daemon.mode is Mode.ENFORCE and is_free
 
     def _begin(
         self, topology: Topology, snapshot: Snapshot, now: int, *, is_provided: bool = False

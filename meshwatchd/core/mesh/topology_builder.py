@@ -83,7 +83,7 @@ class Recogniser:
         if isinstance(topology, Topology):
             contradictions = self._own_networks.compare(snapshot, mesh, self._node)
             refused = tuple(dict.fromkeys(each.claim.prefix for each in contradictions))
-            topology = msgspec.structs.replace(topology, refused=refused)
+            topology = msgspec.structs.replace(topology, refused=refused, windows=snapshot.windows)
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)
         return topology

@@ -16,7 +16,8 @@ own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those
 `slot` numbers the paths of this node's location, RANKS_PER_PAIR for each pair, so that a table leads over the same two
 relays for as long as they are relays. The first MAX_SLOTS have tables of the first hundred; what a bigger mesh needs
 beyond follows from the second hundred on, two by two, and shares priorities: selectors of different ports exclude each
-other, and so do policy rules whose tables lead to different locations.
+other, and so do policy rules whose tables lead to different locations. Where a foreign rule would be asked before
+`base`, all of it stands in a narrow window before that rule (`placement`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
 from meshwatchd.model.port_map import path_port, reserved_ports
 from meshwatchd.model.prefixes import Claim, judge
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.topology import RANKS_PER_PAIR, Node, Path, Topology
 from meshwatchd.model.units import parse_port_range
@@ -36,10 +38,7 @@ from meshwatchd.model.units import parse_port_range
 MAX_SLOTS = 40
 DELIVERY_SLOT = 99
 EMPTY_SLOT = 98
-SELECTOR_OFFSET = 10
-OVERRIDE_OFFSET = 60
 PAIR_PRIORITIES = 20
-LANDING_OFFSET = 80
 PROBE_TABLE_OFFSET = MAX_SLOTS
 
 
@@ -53,12 +52,14 @@ class Planner:
 
     Attributes:
         withheld: one sentence for each prefix of another location that no table of ours leads to.
+        windows: where rules of ours stand, and behind that where they have stood.
     """
 
     def __init__(self, topology: Topology, settings: Settings) -> None:
         self.topology = topology
         self.settings = settings
         self.local = topology.local
+        self.windows = topology.windows or (RuleWindow(first=settings.kernel.priority_base),)
         self.paths = topology.local_paths()
         self._led, self.withheld = _led(topology)
         self._by_number: dict[int, Path] = {path.number: path for path in self.paths}
@@ -91,6 +92,7 @@ class Planner:
             rules=self._standing_rules(devices),
             kept_devices=tuple(sorted(kept_devices)),
             kept_tables=tuple(sorted(kept_tables)),
+            windows=self.windows,
         )
 
     def stands_on(self, path: Path) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -135,11 +137,11 @@ class Planner:
         local = self.local
         return self.topology.mesh.location(local.location).leader != local.name or self.topology.is_relay(path)
 
-    def override(self, path: Path) -> tuple[Rule, ...]:
+    def override(self, path: Path, window: RuleWindow | None = None) -> tuple[Rule, ...]:
         """The rules that move this node's traffic onto a path; none where nothing has to move."""
         if not self.routes(path):
             return ()
-        priority = self.settings.kernel.priority_base + OVERRIDE_OFFSET + self._pair_slots[path.pair]
+        priority = (window or self.windows[0]).override(self._pair_slots[path.pair])
         return (Rule(priority=priority, table=self._table(path)),)
 
     def switch(self, current: Path, target: Path) -> Switch:
@@ -151,18 +153,23 @@ class Planner:
         return self.switch(current, target).render(self.settings.kernel.protocol)
 
     def overridden_by(self, rule: Rule) -> Path | None:
-        """The path whose override a rule found in the kernel is, or None."""
-        return next((path for path in self.paths if rule in self.override(path)), None)
+        """The path whose override a rule found in the kernel is, where it stands or has stood; or None."""
+        windows = [each for each in self.windows if each.is_override(rule.priority)]
+        found = (path for window in windows for path in self.paths if rule in self.override(path, window))
+        return next(found, None)
 
     def pair_of_override(self, rule: Rule) -> int | None:
         """The pair whose override has this rule's priority, whatever it leads to; the first pair for nobody's."""
-        slot = rule.priority - self.settings.kernel.priority_base - OVERRIDE_OFFSET
-        if not 0 <= slot < LANDING_OFFSET - OVERRIDE_OFFSET:
+        window = next((each for each in self.windows if each.is_override(rule.priority)), None)
+        if window is None:
             return None
+        led = next((path.pair for path in self.paths if self._table(path) == rule.table), None)
+        if window.is_narrow and led is not None:
+            return led
         pairs: dict[int, int] = {}
         for pair, place in self._pair_slots.items():
             pairs.setdefault(place, pair)
-        return pairs.get(slot, pairs.get(0))
+        return pairs.get(rule.priority - window.override(0), pairs.get(0))
 
     def probe_port(self, path: Path) -> int:
         """The UDP port of the path's reflectors, which selects the path at every hop."""
@@ -204,16 +211,16 @@ class Planner:
         )
 
     def _standing_rules(self, devices: Iterable[str]) -> tuple[Rule, ...]:
-        base, table = self.settings.kernel.priority_base, self.settings.kernel.table_base
-        delivery = tuple(Rule(priority=base, table=table + DELIVERY_SLOT, iif=device) for device in devices)
-        landing = Rule(priority=base + LANDING_OFFSET, table=table + EMPTY_SLOT)
+        window, table = self.windows[0], self.settings.kernel.table_base
+        delivery = tuple(Rule(priority=window.delivery, table=table + DELIVERY_SLOT, iif=device) for device in devices)
+        landing = Rule(priority=window.landing, table=table + EMPTY_SLOT)
         selectors = tuple(rule for path in self.paths for rule in self._selectors(path))
         return (*delivery, landing, *selectors)
 
     def _selectors(self, path: Path) -> tuple[Rule, Rule]:
         """Probes of the path and answers to them: both ports must fit, so that no other traffic is caught."""
-        base, port = self.settings.kernel.priority_base, self.probe_port(path)
-        priority = base + SELECTOR_OFFSET + self._slots[path.number] % MAX_SLOTS
+        window, port = self.windows[0], self.probe_port(path)
+        priority = window.selector(self._slots[path.number] % MAX_SLOTS)
         own, theirs = (port, port), self._probing_ports()
         if self.routes(path):
             table = self._probe_table(path)
@@ -221,7 +228,7 @@ class Planner:
                 Rule(priority=priority, table=table, sport=theirs, dport=own),
                 Rule(priority=priority, table=table, sport=own, dport=theirs),
             )
-        landing = base + LANDING_OFFSET
+        landing = window.landing
         return (
             Rule(priority=priority, goto=landing, sport=theirs, dport=own),
             Rule(priority=priority, goto=landing, sport=own, dport=theirs),

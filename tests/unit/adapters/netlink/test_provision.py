@@ -1,7 +1,8 @@
 import asyncio
 
-from meshwatchd.adapters.netlink.provision import apply, compare, is_override
+from meshwatchd.adapters.netlink.provision import apply, compare, is_override, windows_of
 from meshwatchd.model.plan import Provision, Route, Rule
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings
 from tests.support.fake_kernel import STATIC, FakeKernel, route_record, rule_record
 
@@ -69,8 +70,22 @@ def test_an_override_is_neither_expected_nor_removed():
 
     assert [] == provision(kernel)
     assert OVERRIDE in [record.rule for record in kernel.held_rules]
-    assert is_override(OVERRIDE, SETTINGS)
-    assert not is_override(DELIVERY, SETTINGS)
+    assert is_override(OVERRIDE.priority, windows_of(SETTINGS))
+    assert not is_override(DELIVERY.priority, windows_of(SETTINGS))
+
+
+def test_rules_that_have_moved_leave_nothing_where_they_stood():
+    """Make before break; an override there is the engine's to move."""
+    kernel = FakeKernel("eth0", "mw0")
+    narrow = RuleWindow(first=96, is_narrow=True)
+    strange = rule_record(Rule(priority=95, table=7701))
+    moved = Rule(priority=96, table=7799, iif="mw0")
+    kernel.held_rules = [rule_record(DELIVERY), rule_record(OVERRIDE), strange]
+    wanted = Provision(routes=(OUT, IN), rules=(moved,), windows=(narrow, RuleWindow(first=5400)))
+
+    assert [] == provision(kernel, wanted)
+    assert [f"add rule {moved.render()}", f"delete rule {DELIVERY.render()}"] == kernel.operations[-2:]
+    assert {OVERRIDE, moved, strange.rule} == {record.rule for record in kernel.held_rules}
 
 
 def test_unmarked_objects_are_invisible():

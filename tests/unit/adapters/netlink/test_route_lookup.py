@@ -136,3 +136,16 @@ def test_the_version_tells_changes_of_rules_and_routes():
         assert 3 == len({before, with_rule, lookup.version})
     finally:
         lookup.close()
+
+
+def test_the_table_that_a_packet_with_ports_takes_is_asked_for():
+    """Loopback's is the local one, or the main one while the kernel keeps both in one; no route at all is none."""
+    lookup = RouteLookup(Tables())
+    try:
+        local = lookup.table(RouteQuestion(source="127.0.0.1", destination="127.0.0.2", sport=10000, dport=18621))
+        nowhere = lookup.table(RouteQuestion(source="127.0.0.1", destination="0.0.0.1", sport=10000, dport=18621))
+    finally:
+        lookup.close()
+
+    assert local in (254, 255)
+    assert 0 == nowhere

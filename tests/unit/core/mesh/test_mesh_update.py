@@ -16,6 +16,7 @@ from meshwatchd.model import outputs as out
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.plan import Rule, Switch
+from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.snapshot import ForeignObject
 from meshwatchd.model.topology import Location
@@ -321,3 +322,52 @@ def test_a_prefix_that_no_table_leads_to_is_told_with_who_claims_it():
     (asked,) = (each.provision for each in told if isinstance(each, out.EnsureProvision))
     assert "192.168.100.12/32" in {route.dst for route in asked.routes}
     assert "10.2.0.0/24" not in {route.dst for route in asked.routes}
+
+
+LOW = RuleWindow(first=96, is_narrow=True)
+SHADOWED = (ForeignObject(what="rule 3 is asked before any rule of ours could be", owner_protocol=0, is_ahead=True),)
+
+
+def _moved():
+    windows = (LOW, RuleWindow(first=5400))
+    return ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), windows=windows))
+
+
+def test_rules_that_have_to_stand_elsewhere_move_with_the_traffic_on_them():
+    """A node becomes Submariner's gateway during a failover: the override is added there before it goes here."""
+    bench = ready("a3")
+    path = bench.conductor.watch.paths[2]
+    bench.conductor.adopt(path, bench.now)
+    outputs = bench.feed(_moved())
+
+    (wanted,) = [each.provision for each in outputs if isinstance(each, out.EnsureProvision)]
+    (switch,) = [each.switch for each in outputs if isinstance(each, out.ApplySwitch)]
+    (changed,) = [each for each in outputs if isinstance(each, out.TopologyChanged)]
+    assert {96, 97, 99} == {rule.priority for rule in wanted.rules} | {LOW.first}
+    assert (LOW, RuleWindow(first=5400)) == wanted.windows
+    assert Switch(add=(Rule(priority=98, table=7702),), delete=(Rule(priority=5460, table=7702),)) == switch
+    assert ("rules of ours stand from 96 on: a foreign rule was asked before them",) == changed.what
+    assert path.key == bench.conductor.mover.active.key
+    assert (0, 0) == (changed.begun, changed.ended)
+
+
+def test_an_override_where_rules_have_stood_is_that_of_its_path():
+    """The daemon was not running when the window moved."""
+    windows = (LOW, RuleWindow(first=5400))
+    found = msgspec.structs.replace(snapshot_of("a3", rules=[Rule(priority=5460, table=7702)]), windows=windows)
+    bench = Bench("a3", snapshot=found)
+
+    assert [2] == [each.rank for each in bench.said(out.OverrideAdopted)]
+
+
+def test_a_rule_that_is_asked_before_ours_ends_what_would_be_in_vain():
+    """Traffic would stay where it is while peers believe it moved; when the rule is gone all is as before."""
+    bench = ready("a3")
+    found = snapshot_of("a3", collisions=SHADOWED)
+    bench.feed(ev.SnapshotReceived(snapshot=found))
+
+    assert not bench.conductor.context.is_enforcing
+    assert (SHADOWED[0].what,) == bench.engine.status(bench.now, {}).collisions
+    outputs = bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a3")))
+    assert out.EnsureProvision in [type(each) for each in outputs]
+    assert bench.conductor.context.is_enforcing

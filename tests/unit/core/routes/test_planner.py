@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.routes.planner import LANDING_OFFSET, Planner
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model import plan
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import Route, Rule, Switch
@@ -99,7 +99,7 @@ def test_probes_of_a_path_are_selected_in_both_directions(name, number):
     planner = planner_of(name)
     rules = [rule for rule in planner.provision().rules if rule.priority == 5410 + number]
     own, theirs = (18620 + number,) * 2, (10000, 29999)
-    where = {"table": 7740 + number} if (name, number) in TABLES else {"goto": 5400 + LANDING_OFFSET}
+    where = {"table": 7740 + number} if (name, number) in TABLES else {"goto": 5480}
 
     assert [
         Rule(priority=5410 + number, sport=theirs, dport=own, **where),

@@ -1,0 +1,83 @@
+"""Rules of others as `core.routes.placement` asks about them: those that take what a failover moves.
+
+A rule by mark, port, user, protocol, TOS or outgoing device takes only traffic that its owner has singled out, which
+that between pods is not. A rule that is inverted takes all the rest. Source: linux/fib_rules.h.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from meshwatchd.adapters.netlink import compact, fibrule
+from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
+from meshwatchd.adapters.netlink.tables import Entries
+from meshwatchd.model.decoding import Door
+from meshwatchd.model.rule_window import ForeignRule, Prefix
+
+_RULE: Final = struct.Struct("=BBBBB2xBI")
+_U32: Final = struct.Struct("=I")
+_LOOKUP, _GOTO = 1, 2
+_ENDS: Final = frozenset((6, 7, 8))
+_INVERT: Final = 0x2
+_FRA_DST, _FRA_MARK, _FRA_SUPPRESS, _FRA_MASK = 1, 10, 14, 16
+_SINGLED_OUT: Final = frozenset((12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
+"""Tunnel id, outgoing device, VRF, user, protocol, ports, DSCP, flow labels."""
+
+_LOCAL_TABLE: Final = 255
+_MAIN_RULE: Final = 32_766
+_RTN_THROW: Final = 9
+
+
+@Door("netlink rule")
+def describe_foreign(bodies: Iterable[bytes], protocol: int) -> tuple[tuple[ForeignRule, ...], frozenset[int]]:
+    """Rules of others before the main table's, and the priorities that are taken.
+
+    Args:
+        bodies: of RTM_NEWRULE, in the order in which the kernel asks them.
+        protocol: of our own rules, which are left out.
+
+    Raises:
+        DecodeError: a body is cut short.
+    """
+    others = [body for body in bodies if body[0] == socket.AF_INET and priority_and_protocol(body)[1] != protocol]
+    priorities = frozenset(priority_and_protocol(body)[0] for body in others)
+    return tuple(rule for body in others for rule in _describe(body) if rule.priority < _MAIN_RULE), priorities
+
+
+def routes_of(entries: Entries, table: int) -> dict[Prefix, bool]:
+    """IPv4 routes of a table: whether a search ends at each."""
+    found: dict[Prefix, bool] = {}
+    for key, values in entries.items():
+        if compact.table_of(key) == table and compact.family_of(key) == socket.AF_INET:
+            route = compact.unpack_route(key, values[0])
+            found[Prefix(int.from_bytes(route.dst, "big"), route.dst_len)] = route.kind != _RTN_THROW
+    return found
+
+
+def _describe(body: bytes) -> Iterator[ForeignRule]:
+    _, dst_len, _, tos, small_table, action, flags = _RULE.unpack_from(body)
+    found = attributes(body, _RULE.size)
+    is_inverted = bool(flags & _INVERT)
+    mark = _number(found.get(_FRA_MARK)) & _number(found.get(_FRA_MASK), 0xFFFF_FFFF)
+    table = _number(found.get(fibrule.FRA_TABLE)) or small_table
+    if not is_inverted and (tos or mark or found.keys() & _SINGLED_OUT):
+        return
+    if action not in {_LOOKUP, _GOTO, *_ENDS} or (action == _LOOKUP and table == _LOCAL_TABLE):
+        return
+    to = Prefix(int.from_bytes(found[_FRA_DST], "big"), dst_len) if _FRA_DST in found and not is_inverted else None
+    suppressed = _number(found.get(_FRA_SUPPRESS), 0xFFFF_FFFF)
+    yield ForeignRule(
+        priority=_number(found.get(fibrule.FRA_PRIORITY)),
+        text=describe_rule(body).text,
+        table=table if action == _LOOKUP else None,
+        to=to,
+        suppressed=suppressed if suppressed != 0xFFFF_FFFF else -1,
+    )
+
+
+def _number(value: bytes | None, default: int = 0) -> int:
+    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else default

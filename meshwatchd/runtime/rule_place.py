@@ -1,0 +1,158 @@
+"""Where rules of ours stand on this node: chosen from what the kernel holds, recorded, and verified by the kernel.
+
+Looked at with every snapshot, so that a rule that another program adds later moves ours, or is told where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from meshwatchd.adapters.netlink.foreign_rules import describe_foreign, routes_of
+from meshwatchd.adapters.netlink.provision import windows_of
+from meshwatchd.adapters.netlink.tables import Table
+from meshwatchd.adapters.storage.window_file import MAX_WINDOWS, WindowFile
+from meshwatchd.core.routes.placement import first_shadow, place
+from meshwatchd.model.decoding import Door
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.plan import Route, Rule
+from meshwatchd.model.route_lookup import RouteQuestion
+from meshwatchd.model.rule_window import Prefix
+from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.snapshot import ForeignObject, Snapshot
+from meshwatchd.runtime.sinks import Warns
+
+MAX_QUESTIONS = 64
+"""Selectors that are put to the kernel, ten microseconds each; all of them stand in one window."""
+
+
+class Tables(Protocol):
+    """What of the mirror is used."""
+
+    routes: Table
+    rules: tuple[bytes, ...]
+
+    def devices(self) -> Mapping[int, str]:
+        """Device names by interface index."""
+        ...
+
+
+class Asks(Protocol):
+    """Puts questions to the kernel."""
+
+    def table(self, question: RouteQuestion) -> int | None:
+        """The table whose route a packet takes, 0 where it goes nowhere; None where the kernel does not say."""
+        ...
+
+
+class RulePlace:
+    """Keeps the window.
+
+    Args:
+        tables: what the kernel holds.
+        kernel: is asked whether it takes the rules that stand.
+        settings: of the daemon.
+        log: what becomes of the window.
+        again: has the kernel looked at once more.
+    """
+
+    def __init__(
+        self, tables: Tables, kernel: Asks, settings: Settings, log: Warns, *, again: Callable[[], object]
+    ) -> None:
+        self._tables, self._kernel, self._settings, self._log = tables, kernel, settings, log
+        self._again = again
+        self._file = WindowFile(Path(settings.daemon.state_dir))
+        loaded = self._file.load()
+        if loaded.problem:
+            log.warning("rules.record_refused", reason=loaded.problem)
+        self._windows = loaded.windows
+        self._seen: object = None
+        self._refusal = self._doubt = ""
+
+    def settle(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the windows of this node; with a collision where ours can be in none, or are not asked."""
+        mesh = snapshot.mesh or self._settings.mesh
+        seen = (self._tables.rules, self._tables.routes.version, mesh)
+        if seen != self._seen or self._doubt or self._refusal:
+            self._seen = seen
+            self._refusal = self._choose(mesh) or self._verified(snapshot)
+        windows = self._windows or windows_of(self._settings.kernel)
+        told = tuple(each for each in snapshot.collisions if each.priority < 0 or windows[0].holds(each.priority))
+        if self._refusal:
+            told += (ForeignObject(what=self._refusal, owner_protocol=0, is_ahead=True),)
+        return msgspec.structs.replace(snapshot, windows=self._windows, collisions=told)
+
+    def _choose(self, mesh: MeshSettings) -> str:
+        """Move the window if it has to be elsewhere; why it can be nowhere."""
+        try:
+            with Door("netlink rule"):
+                foreign, taken = describe_foreign(self._tables.rules, self._settings.kernel.protocol)
+        except DecodeError:
+            return ""
+        entries = self._tables.routes.entries
+        shadow = first_shadow(foreign, self._wanted(mesh), lambda table: routes_of(entries, table))
+        known = tuple(dict.fromkeys((*self._windows, *windows_of(self._settings.kernel))))
+        chosen = place(taken, shadow, candidates=known)
+        if isinstance(chosen, str):
+            return chosen
+        if chosen != known[0]:
+            self._windows = (chosen, *(each for each in known if each != chosen))[:MAX_WINDOWS]
+            reason = f"{shadow.text} is asked before" if shadow is not None else ""
+            self._log.warning("rules.moved", first=chosen.first, reason=reason)
+            if problem := self._file.save(self._windows):
+                self._log.warning("rules.unrecorded", reason=problem)
+        return ""
+
+    def _wanted(self, mesh: MeshSettings) -> Iterator[Prefix]:
+        """What failovers move: addresses of nodes and pods of other locations."""
+        name = self._settings.daemon.node
+        home = next((node.location for node in mesh.node if node.name == name), None)
+        for node in mesh.node if home is not None else ():
+            for text in node.prefixes() if node.location != home else ():
+                if ":" not in text:
+                    network = IPv4Network(text, strict=False)
+                    yield Prefix(int(network.network_address), network.prefixlen)
+
+    def _verified(self, snapshot: Snapshot) -> str:
+        """What keeps the kernel from taking the selectors that stand; told when it holds at a second look.
+
+        The mirror may be a moment behind the kernel, and between two changes of ours nothing is wrong.
+        """
+        found = next(filter(None, (self._ask(rule, route) for rule, route in self._standing(snapshot))), "")
+        is_certain = bool(found) and found in (self._doubt, self._refusal)
+        self._doubt = "" if is_certain else found
+        if self._doubt:
+            self._again()
+        return found if is_certain else ""
+
+    def _standing(self, snapshot: Snapshot) -> list[tuple[Rule, Route]]:
+        """Selectors in the window of the moment, each with a route of its table."""
+        window = (self._windows or windows_of(self._settings.kernel))[0]
+        up = {link.name for link in snapshot.links if link.is_up}
+        routes = {
+            each.table: each for each in snapshot.routes if each.src and each.dst.endswith("/32") and each.dev in up
+        }
+        return [
+            (rule, routes[rule.table])
+            for rule in snapshot.rules
+            if window.holds(rule.priority) and rule.sport and rule.dport and rule.table in routes
+        ][:MAX_QUESTIONS]
+
+    def _ask(self, rule: Rule, route: Route) -> str:
+        assert rule.sport is not None, "a selector has ports"
+        assert rule.dport is not None, "a selector has ports"
+        destination = route.dst.removesuffix("/32")
+        sport, dport = rule.sport[0], rule.dport[0]
+        question = RouteQuestion(source=route.src or "", destination=destination, sport=sport, dport=dport)
+        table = self._kernel.table(question)
+        if table in (None, rule.table):
+            return ""
+        return (
+            f"the kernel does not take rule {rule.render()} for a packet to {destination}, but table {table or 'none'};"
+            f" a failover would move nothing: `ip rule` shows which rule is asked before it; give that one a priority"
+            f" above {rule.priority}"
+        )
