@@ -20,7 +20,7 @@ from meshwatchd.adapters import arp
 from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
 from meshwatchd.adapters.control.bisection import BisectParameters
 from meshwatchd.adapters.control.status_reply import StatusReply
-from meshwatchd.adapters.netlink import compact, fibrule, message, monitor, objects, rule_text, rules
+from meshwatchd.adapters.netlink import compact, fibrule, foreign_rules, message, monitor, objects, rule_text, rules
 from meshwatchd.adapters.packet import delivery, stamps
 from meshwatchd.adapters.sources import (
     cilium_nodes,
@@ -219,6 +219,12 @@ def _neighbour(key: bytes, value: bytes) -> None:
 
 _ROUTE = route_of(Route(dst="10.244.1.0/24", table=7700, dev="mw0", via="10.4.0.1", src="10.4.0.2"), 7).body()
 _LINK_BODY = link_body(3, "flannel.1", kind="vxlan")
+
+
+def _describe_foreign(data: bytes) -> None:
+    foreign_rules.describe_foreign((data,), 117)
+
+
 _RULE = rule_body(Rule(priority=5410, table=7740, sport=(10_000, 29_999), dport=(8620, 8620)))
 _ATTRIBUTE = message.encode_attribute
 _PEER = b"".join(
@@ -434,6 +440,7 @@ DECODERS: dict[str, Decoder] = {
     "netlink rule in words": Decoder(rules.describe_rule, (_RULE,), share=0.2),
     "netlink rule as `ip rule` has it": Decoder(rule_text.read_rule, (_RULE,), share=0.2),
     "netlink rule's owner": Decoder(rules.priority_and_protocol, (_RULE,)),
+    "netlink rules of others": Decoder(_describe_foreign, (_RULE,), share=0.2),
     "tap's device": Decoder(questions.read_device, (_LINK_BODY,)),
     "tap's route": Decoder(questions.read_hop, (_ROUTE,)),
     "tap's queue": Decoder(questions.read_queue, (bytes(20) + _ATTRIBUTE(7, _ATTRIBUTE(3, bytes(20))),)),

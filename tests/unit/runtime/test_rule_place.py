@@ -12,6 +12,7 @@ from meshwatchd.model.route_lookup import RouteQuestion
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
+from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import OVERLAY_MESH
 from meshwatchd.runtime.rule_place import RulePlace
 from tests.support.lab_mesh import declared_mesh, snapshot_of
@@ -34,7 +35,7 @@ class World:
     def __init__(self, folder, *rules, tables=None):
         self.settings = Settings(daemon=DaemonSettings(node="a3", state_dir=str(folder)))
         self.told, self.again, self.questions = [], 0, []
-        self.answer = None
+        self.answer, self.tables = None, {}
         self.hold(*rules, tables=tables or {})
         self.place = RulePlace(self, self, self.settings, self, again=self._look_again)
 
@@ -50,7 +51,7 @@ class World:
     def table(self, question: RouteQuestion):
         """What the kernel would say."""
         self.questions.append(question)
-        return self.answer
+        return self.tables.get((question.sport, question.dport), self.answer)
 
     def warning(self, event, **fields):
         """As a logger."""
@@ -126,6 +127,7 @@ def test_rules_of_ours_stand_before_the_first_that_would_answer_for_them(tmp_pat
     world = World(tmp_path, *rules, tables=tables)
     snapshot = world.settle()
     topology = OVERLAY_MESH.recognise(snapshot, declared_mesh(), NodeName("a3"))
+    assert isinstance(topology, Topology)
     planner = Planner(msgspec.structs.replace(topology, windows=snapshot.windows), world.settings)
 
     assert first == planner.windows[0].first, name
@@ -180,6 +182,7 @@ def test_a_stranger_in_the_configured_window_is_nothing_to_one_elsewhere(tmp_pat
 def _standing(settings):
     """A snapshot with everything of ours in place on a member."""
     topology = OVERLAY_MESH.recognise(snapshot_of("a3"), declared_mesh(), NodeName("a3"))
+    assert isinstance(topology, Topology)
     wanted = Planner(topology, settings).provision()
     found = msgspec.structs.replace(snapshot_of("a3"), mesh=declared_mesh())
     return msgspec.structs.replace(found, rules=wanted.rules, routes=wanted.routes), wanted
@@ -189,13 +192,8 @@ def test_the_kernel_is_asked_with_our_selectors(tmp_path):
     """With the ports and addresses of a probe; while it takes our table, all is well."""
     world = World(tmp_path)
     snapshot, wanted = _standing(world.settings)
-    tables = {(each.sport[0], each.dport[0]): each.table for each in wanted.rules if each.dport and not each.goto}
 
-    def table(question):
-        world.questions.append(question)
-        return tables[question.sport, question.dport]
-
-    world.table = table
+    world.tables = {(each.sport[0], each.dport[0]): each.table for each in wanted.rules if each.dport and not each.goto}
 
     assert () == world.settle(snapshot).collisions
     assert {"192.168.100.13"} == {each.source for each in world.questions}

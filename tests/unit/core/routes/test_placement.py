@@ -93,5 +93,6 @@ def test_where_there_is_no_room_that_is_said_with_the_remedy():
     """Priority 4 leaves three before it."""
     answer = place((4,), rule(4), candidates=[USUAL])
 
+    assert isinstance(answer, str)
     assert "rule 4 is asked before any rule of ours could be" in answer
     assert "give it a priority above 4" in answer
