@@ -13,7 +13,7 @@ from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.status import Status
 
-HURRY_GAP_NS: Final = 5 * SECOND
+HURRY_GAP_NS: Final = 20 * SECOND
 """Verdicts may change several times a second, and a thousand nodes are told at 200 hellos a second."""
 
 
@@ -35,7 +35,8 @@ class NodeReports:
         if gist == self._advertised or now < self._next_ns:
             return False
         is_first, self._advertised = self._advertised is None, gist
-        self._next_ns = now + HURRY_GAP_NS
+        if not is_first:
+            self._next_ns = now + HURRY_GAP_NS
         return not is_first
 
     def own(self) -> NodeReport | None:
