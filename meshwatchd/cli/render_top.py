@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from meshwatchd.adapters.control.explain import name_path
+from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.cli.render_story import render_event
 from meshwatchd.cli.text import is_stale, paint_nothing, render_age, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from meshwatchd.adapters.netlink.provision import BAND
 from meshwatchd.adapters.netlink.rule_text import RuleText, dump_rules
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.rule_window import WIDE
 from meshwatchd.model.settings import Settings
 
 
@@ -25,7 +25,7 @@ def judge_rules(settings: Settings, rules: Iterable[RuleText]) -> Iterator[Check
     """Rules of others among our priorities are errors; those before ours decide first, which is a note."""
     base, protocol = settings.kernel.priority_base, settings.kernel.protocol
     listed = list(rules)
-    inside = [rule for rule in listed if base <= rule.priority < base + BAND and rule.protocol != protocol]
+    inside = [rule for rule in listed if base <= rule.priority < base + WIDE and rule.protocol != protocol]
     for rule in inside:
         yield Check(
             area="rules",
@@ -41,5 +41,5 @@ def judge_rules(settings: Settings, rules: Iterable[RuleText]) -> Iterator[Check
             text=f"a rule of another program decides before ours: {rule.text}",
         )
     if not inside:
-        text = f"no other program uses rule priorities {base} to {base + BAND - 1}"
+        text = f"no other program uses rule priorities {base} to {base + WIDE - 1}"
         yield Check(area="rules", state=CheckState.OK, text=text)
