@@ -30,7 +30,6 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.route_lookup import RouteLookup
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
@@ -138,8 +137,7 @@ class Agent:
             self._devices.is_ours,
             overrun=lambda reason: log.warning("netlink.overrun", reason=reason),
         )
-        self._rule_lookup = RouteLookup(self._mirror)
-        self._rule_place = RulePlace(self._mirror, self._rule_lookup, settings, log, again=self._mirror.is_dirty.set)
+        self._rule_place = RulePlace.open(self._mirror, settings, log)
         self._standing = Standing(self._kernel, self._devices, settings.kernel, time.monotonic_ns, log=log)
         self._desk = OperatorDesk(self._send)
         self._late_discovery = LateDiscovery(settings, self._discover)
@@ -221,7 +219,7 @@ class Agent:
             self._mirror.close()
             self._dumper.close()
             self._lookups.close()
-            self._rule_lookup.close()
+            self._rule_place.close()
             self._kernel.close()
             self._care.close()
             self._link.close()
@@ -353,8 +351,8 @@ class Agent:
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
         mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
-        shown = self._rule_place.settle(msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh))
-        snapshot = self._lookups.add(shown)
+        shown = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh)
+        snapshot = self._lookups.add(self._rule_place.settle(shown))
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
         if before is None or self._own(before) != self._own(snapshot):

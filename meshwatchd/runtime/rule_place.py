@@ -13,7 +13,9 @@ from typing import Protocol
 import msgspec
 
 from meshwatchd.adapters.netlink.foreign_rules import describe_foreign, routes_of
+from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.provision import windows_of
+from meshwatchd.adapters.netlink.route_lookup import RouteLookup
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.storage.window_file import MAX_WINDOWS, WindowFile
 from meshwatchd.core.routes.placement import first_shadow, place
@@ -48,6 +50,10 @@ class Asks(Protocol):
         """The table whose route a packet takes, 0 where it goes nowhere; None where the kernel does not say."""
         ...
 
+    def close(self) -> None:
+        """Ask no more."""
+        ...
+
 
 class RulePlace:
     """Keeps the window.
@@ -72,6 +78,15 @@ class RulePlace:
         self._windows = loaded.windows
         self._seen: object = None
         self._refusal = self._doubt = ""
+
+    @classmethod
+    def open(cls, mirror: Mirror, settings: Settings, log: Warns) -> RulePlace:
+        """One that asks the running kernel, until `close`."""
+        return cls(mirror, RouteLookup(mirror), settings, log, again=mirror.is_dirty.set)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._kernel.close()
 
     def settle(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the windows of this node; with a collision where ours can be in none, or are not asked."""

@@ -7,7 +7,6 @@ import pytest
 
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.route_lookup import RouteLookup
 from meshwatchd.model.settings import DaemonSettings, KernelSettings, MeshSettings, Settings
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.runtime.rule_place import RulePlace
@@ -44,14 +43,13 @@ async def _window(state_dir):
 
     dumper = Dumper()
     mirror = Mirror(dumper, KernelSettings(), MeshSettings(), is_ours)
-    lookup = RouteLookup(mirror)
     settings = Settings(daemon=DaemonSettings(node="a3", state_dir=str(state_dir)))
     try:
         shown = await mirror.snapshot()
-        place = RulePlace(mirror, lookup, settings, make_log("json", level="error"), again=mirror.is_dirty.set)
+        place = RulePlace.open(mirror, settings, make_log("json", level="error"))
         snapshot = place.settle(msgspec.structs.replace(shown, mesh=declared_mesh()))
+        place.close()
     finally:
-        lookup.close()
         dumper.close()
     assert () == snapshot.collisions
     return snapshot.windows[0]

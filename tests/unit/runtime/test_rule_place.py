@@ -53,6 +53,9 @@ class World:
         self.questions.append(question)
         return self.tables.get((question.sport, question.dport), self.answer)
 
+    def close(self):
+        """Nothing is open."""
+
     def warning(self, event, **fields):
         """As a logger."""
         self.told.append((event, fields))
