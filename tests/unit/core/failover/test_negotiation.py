@@ -220,6 +220,7 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
     bench.hear(doubter, None, banner)
+    bench.banners[doubter] = banner
     if age_ns:
         bench.silent = lambda plan: plan.peer == doubter
         bench.run(age_ns)
