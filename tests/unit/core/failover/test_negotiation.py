@@ -219,8 +219,9 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     bench = ready("b2")
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
-    bench.hear(doubter, None, banner)
     bench.banners[doubter] = banner
+    bench.run(12 * MS)  # what is on the way says nothing yet
+    bench.hear(doubter, None, banner)
     if age_ns:
         bench.silent = lambda plan: plan.peer == doubter
         bench.run(age_ns)
