@@ -74,6 +74,7 @@ def with_agent(settings, scenario, log=None, secrets=()):
             agent._kernel.close()
             agent._dumper.close()
             agent._lookups.close()
+            agent._rule_place.close()
             agent._care.close()
             agent.events().close()
             engine.close()
