@@ -169,7 +169,7 @@ class Rates:
         if kind.interval_ns:
             return kind.interval_ns
         if kind.layer is Layer.POD_NETWORK:
-            return self._pods_ns(kind, count)
+            return self._pods_ns(kind)
         timers, is_used = self.timers, _is_used(kind, used)
         if kind.crowd and kind.layer in (Layer.RELAY, Layer.EFFECTIVE) and not (is_used and kind.scouts):
             return self._background_ns(kind, count, is_used=is_used)
@@ -194,12 +194,10 @@ class Rates:
         slower = max(1, self.timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
         return count * kind.crowd * slower * (NODE_NS if is_used else STANDBY_NODE_NS)
 
-    def _pods_ns(self, kind: Kind, count: int) -> int:
-        """Established flows of one node take turns, and nodes where there are many; a SYN is a quarter of a packet."""
-        crowds = max(1, kind.crowd // POD_NETWORK_NODES)
-        if kind.flow is FlowClass.FRESH:
-            return crowds * POD_NETWORK_TCP_NS
-        return crowds * POD_NETWORK_NS * (count if kind.crowd else 1)
+    def _pods_ns(self, kind: Kind) -> int:
+        """As many seconds longer as there are nodes that share them."""
+        turns = max(1, kind.crowd // POD_NETWORK_NODES)
+        return turns * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
 
 
 def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:

@@ -101,7 +101,6 @@ def _with_a_standby_that_fails_after_all():
     for session in group.sessions:
         for _ in range(3):
             group.observe(session, session.expired(session.begin(bench.now), bench.now), bench.now)
-        # As the schedule does for each miss.
         bench.engine.state.schedule.look_closely(session, bench.now)
     assert not group.is_good
     return bench
@@ -220,7 +219,7 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
     bench.banners[doubter] = banner
-    bench.run(12 * MS)  # what is on the way says nothing yet
+    bench.run(12 * MS)
     bench.hear(doubter, None, banner)
     if age_ns:
         bench.silent = lambda plan: plan.peer == doubter
@@ -231,7 +230,6 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     for _ in range(5):
         bench.hear("a1", _proposal())
         bench.run(5 * MS)
-
     assert not bench.conductor.watch.group(bench.conductor.watch.primary).is_suspect, "no miss of its own"
     assert is_granted is bool(bench.spoken(GRANT, since=since))
 

@@ -203,7 +203,7 @@ def test_the_relays_of_a_standby_hear_each_other_more_than_once_a_second():
     assert _interval_ns(kind) < LOST_NS
 
 
-def test_pod_network_sessions_of_a_node_take_turns():
-    """One packet every two seconds whomever it asks; two hundred nodes send as many in all as six do."""
-    assert 3 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=6), count=3)
-    assert 100 * 33 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=200), count=100)
+def test_pod_network_sessions_take_longer_in_large_meshes():
+    """Two hundred nodes: each is asked by all others."""
+    assert POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=6), count=3)
+    assert 33 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=200), count=100)
