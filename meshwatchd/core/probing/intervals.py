@@ -8,11 +8,7 @@ both directions, since the kernel hashes addresses and ports in a fixed order (s
 With R fresh flows a second over such a leg and a flow memory M, a share 1 - exp(-R * M / OUTER_PORTS) of fresh probes
 rides on remembered outer flows and survives the death of all new ones. R = ln(2) * OUTER_PORTS / M makes that half in
 the long run, which the sequential test can bear; RELAY_SHARE of R goes to the sessions of the path in use. What
-only dies with everything is seen by the known flows too, which cost no outer flow.
-
-Locations. A pair of locations costs the WAN the same however many nodes it has. Its scouts (`probing.scouts`) go at
-full pace, and what they watch together is asked once in two intervals of the profile by known flows. All other sessions
-of the pair take turns, which the more nodes have to share the longer they are.
+only dies with everything is seen by the known flows, which cost no outer flow and go at the profile's pace.
 
 Packets. All sessions together send no more than `probe.packets_per_second`. Where they would, those that matter least
 are stretched first.
@@ -25,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import SECOND, TIMERS, ProbeSettings
 from meshwatchd.model.source_ports import split_ports
 
 OUTER_PORTS = 28_232
@@ -43,23 +39,8 @@ STANDBY_PART = 8
 EFFECTIVE_PART = 16
 """Slower still: what follows real traffic is asked after a move, and tells nothing else."""
 
-KNOWN_PART = 2
-"""Scouts' known flows of a path in use are together asked once in so many intervals: fresh ones tell of its death as
-well, twice as often, and the first miss of either calls a burst."""
-
-NODE_NS = 1 * SECOND
-STANDBY_NODE_NS = 4 * SECOND
-"""For each node of two locations, between two background probes of one node over one path: so whatever their number is
-one a second leaves over a path in use and one in four over a standby, of either class."""
-
-RELAY_PART = 4
-"""The two relays of a standby tell each other by its known flows that it works, and that they live."""
-
 SLOW_NS = 1 * SECOND
 """Segments in rest: what they say matters once a path is suspected, and then a burst asks them."""
-
-OVERLAY_NS = 2 * SECOND
-"""The overlay to neighbours is crossed by all that goes to another location besides."""
 
 CONTROL_FACTOR = 2
 """Known flows of segments only have to be known good before a fault; during one the confirm burst asks them."""
@@ -75,9 +56,6 @@ POD_NETWORK_NS, POD_NETWORK_TCP_NS = 2 * SECOND, 10 * SECOND
 """From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
 first miss has all of them watched closely, as those of any segment."""
 
-POD_NETWORK_NODES = 6
-"""Up to so many nodes of two locations each have a turn in these times; in larger meshes it takes longer."""
-
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
 
@@ -90,9 +68,6 @@ class Kind(NamedTuple):
         is_relay: they lead to the far relay of their path.
         is_advisory: they move no traffic.
         is_spare: their path is the last that is taken.
-        crowd: nodes of the two locations together; 0 where sessions are not between locations.
-        scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
-        is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
     """
 
@@ -104,9 +79,6 @@ class Kind(NamedTuple):
     is_advisory: bool = False
     is_spare: bool = False
     interval_ns: int = 0
-    crowd: int = 0
-    scouts: int = 0
-    is_between_relays: bool = False
 
 
 class Rate(NamedTuple):
@@ -148,7 +120,7 @@ class Rates:
         Returns:
             In the order of `demand`.
         """
-        wished = [self._wished_ns(kind, count, used) for kind, count in demand]
+        wished = [self._wished_ns(kind, used) for kind, _ in demand]
         ranks = [_rank(kind, used) for kind, _ in demand]
         loads = [count * SECOND / interval_ns for (_, count), interval_ns in zip(demand, wished, strict=True)]
         budget: float = self._budget
@@ -164,40 +136,25 @@ class Rates:
         """The interval of sessions that are to be known soon, were all of them watched that closely."""
         return int(max(self.timers.watch_ns, sessions * SECOND // self._budget) * self.slowdown)
 
-    def _wished_ns(self, kind: Kind, count: int, used: frozenset[int]) -> int:
+    def _wished_ns(self, kind: Kind, used: frozenset[int]) -> int:
         """The interval without the packet budget."""
         if kind.interval_ns:
             return kind.interval_ns
         if kind.layer is Layer.POD_NETWORK:
-            return self._pods_ns(kind)
+            return POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS
         timers, is_used = self.timers, _is_used(kind, used)
-        if kind.crowd and kind.layer in (Layer.RELAY, Layer.EFFECTIVE) and not (is_used and kind.scouts):
-            return self._background_ns(kind, count, is_used=is_used)
         if kind.is_spare and not is_used:
             return SPARE_NS
         if kind.flow is FlowClass.PINNED:
             if is_used:
-                return timers.interval_ns * max(1, KNOWN_PART * kind.scouts)
-            return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR * RELAY_PART
+                return timers.interval_ns
+            return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR
         if kind.layer is Layer.WIREGUARD and not kind.is_advisory:
-            return max(SLOW_NS, self._fresh_ns)
+            return self._fresh_ns
         if is_used:
-            return max(self._fresh_ns, kind.share * self._flow_gap_ns, timers.interval_ns * kind.scouts // KNOWN_PART)
+            return max(self._fresh_ns, kind.share * self._flow_gap_ns)
         part = EFFECTIVE_PART if kind.layer is Layer.EFFECTIVE or kind.is_advisory else STANDBY_PART
-        slow_ns = OVERLAY_NS if kind.layer is Layer.OVERLAY else SLOW_NS
-        return max(slow_ns, self._fresh_ns, part * kind.share * self._flow_gap_ns)
-
-    def _background_ns(self, kind: Kind, count: int, *, is_used: bool) -> int:
-        """Of sessions that are not between scouts: all nodes of a pair take turns."""
-        if kind.is_between_relays and kind.flow is FlowClass.PINNED and not (is_used or kind.is_spare):
-            return self.timers.watch_ns * RELAY_PART
-        slower = max(1, self.timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
-        return count * kind.crowd * slower * (NODE_NS if is_used else STANDBY_NODE_NS)
-
-    def _pods_ns(self, kind: Kind) -> int:
-        """As many seconds longer as there are nodes that share them."""
-        turns = max(1, kind.crowd // POD_NETWORK_NODES)
-        return turns * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
+        return max(SLOW_NS, self._fresh_ns, part * kind.share * self._flow_gap_ns)
 
 
 def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:

@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
-from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
+from meshwatchd.core.probing.intervals import Kind, Rate, Rates
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
 from meshwatchd.core.probing.timeouts import Waits
@@ -129,11 +129,11 @@ class Schedule:
         self._by_id, waits = {}, {}
         for plan in ordered:
             delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), Waits()))
-            kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
-            source_ports = self._ports(ports, plan, now, kind)
+            source_ports = self._ports(ports, plan, now)
             session = before.get(plan.session) or Session(plan, source_ports, delay, self.timers.silence_ns)
             session.plan = plan
             self._by_id[plan.session] = session
+            kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
             turns.setdefault(kind, []).append(session)
         peers = {plan.peer for plan in ordered}
         for each in waits.values():
@@ -453,13 +453,12 @@ class Schedule:
             coordination=coordination,
         )
 
-    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int, kind: Kind) -> SourcePorts:
+    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
         """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
         if plan.flow is FlowClass.PINNED:
             # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
-            is_slow = plan.layer is not Layer.RELAY or (kind.crowd and not kind.scouts)
-            turn_ns = self.timers.interval_ns * max(1, KNOWN_PART * kind.scouts)
-            return KnownPorts(self._known[:1] if is_slow else self._known, turn_ns)
+            known = self._known if plan.layer is Layer.RELAY else self._known[:1]
+            return KnownPorts(known, self.timers.interval_ns)
         # A canary's socket would keep a port from all others, which share it.
         is_apart = plan.canary is not None
         address = "" if is_apart else plan.source, plan.destination, plan.port

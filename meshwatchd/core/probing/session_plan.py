@@ -10,7 +10,6 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.core.probing.intervals import Kind
-from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
@@ -101,26 +100,16 @@ def _weight(observer: str, member: str) -> bytes:
 
 
 def _kind(planner: Planner, plan: SessionPlan) -> Kind:
-    mesh, local = planner.topology.mesh, planner.local
-    share = crowd = between = 0
-    is_relay = is_between_relays = is_spare = False
+    share, is_relay, is_spare = 0, False, False
     if plan.path != NO_PATH:
         path = planner.path(plan.path)
-        remote = path.other_location(local.location)
+        remote = path.other_location(planner.local.location)
         is_relay = plan.peer == path.relay_in(remote)
-        is_between_relays = is_relay and local.name in path.relays
         is_spare = path.is_spare
-        here, there = scouts(mesh, local.location, remote), scouts(mesh, remote, local.location)
-        crowd = len(mesh.members(local.location)) + len(mesh.members(remote))
-        if local.name in here and plan.peer in there and not plan.is_advisory:
-            between = 2 * len(here) * len(there)
         if plan.layer is not Layer.WIREGUARD:
-            # Outer ports are hashed alike in both directions: what crosses the leg of one scout, theirs and ours.
-            share = len(here) + len(there)
+            share = _share(planner, remote, plan.peer)
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
         share = 2
-    elif plan.layer is Layer.POD_NETWORK:
-        crowd = len(mesh.nodes)
     return Kind(
         plan.layer,
         plan.path,
@@ -130,10 +119,33 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
         interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,
-        crowd=crowd,
-        scouts=between,
-        is_between_relays=is_between_relays,
     )
+
+
+def _share(planner: Planner, there: str, peer: str) -> int:
+    """Fresh sessions of one path that cross the overlay leg of one node, theirs and ours: outer ports are hashed alike.
+
+    The leg of either end counts, whichever is more crowded.
+    """
+    here, most = planner.local.location, big_location(len(planner.topology.mesh.locations))
+    ours, theirs = len(planner.topology.mesh.members(here)), len(planner.topology.mesh.members(there))
+    is_sought = peer in planner.topology.mesh.location(there).relays()
+    return max(
+        _out(planner, there, most) + _in(theirs, ours, most),
+        _out(planner, here, most) + (ours if is_sought else _in(ours, theirs, most)),
+    )
+
+
+def _out(planner: Planner, location: str, most: int) -> int:
+    """How many nodes of a location one node of another probes."""
+    count = len(planner.topology.mesh.members(location))
+    relays = planner.topology.mesh.location(location).relays()
+    return count if count <= most else min(count, min(SUBSET, most) + len(relays))
+
+
+def _in(observers: int, members: int, most: int) -> int:
+    """How many of the observers probe one member of a location, on average."""
+    return observers if members <= most else -(-observers * min(SUBSET, most) // members)
 
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from meshwatchd.core.diagnosis.peer_views import LOST_NS
 from meshwatchd.core.probing.intervals import (
     EFFECTIVE_PART,
     MOST_STRETCH,
@@ -54,7 +53,7 @@ def test_a_leg_of_the_default_mesh_keeps_its_budget():
     ]
     flows = sum(rate.sessions * SECOND / rate.interval_ns for rate in Rates(ProbeSettings()).plan(kinds, USED))
 
-    assert 0.48 < 1 - math.exp(-flows * 900 / OUTER_PORTS) < 0.51
+    assert 0.49 < 1 - math.exp(-flows * 900 / OUTER_PORTS) < 0.51
 
 
 def test_an_engine_without_sessions_may_be_overloaded():
@@ -93,7 +92,7 @@ def test_known_flows_of_the_path_in_use_go_at_the_profiles_pace(profile):
 
     assert timers.interval_ns == _interval_ns(Kind(Layer.RELAY, 0, KNOWN), probe)
     assert timers.watch_ns == _interval_ns(Kind(Layer.RELAY, 1, KNOWN), probe)
-    assert 8 * timers.watch_ns == _interval_ns(Kind(Layer.OVERLAY, 0, KNOWN), probe)
+    assert 2 * timers.watch_ns == _interval_ns(Kind(Layer.OVERLAY, 0, KNOWN), probe)
 
 
 @pytest.mark.parametrize("flow", list(FlowClass))
@@ -115,7 +114,7 @@ def test_what_only_explains_is_slow():
     """Segments each second, what follows traffic and fresh flows of standbys as the outer flows allow."""
     gap_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=60)) / 60
 
-    assert SLOW_NS == _interval_ns(Kind(Layer.UNDERLAY, 9, FRESH)) == _interval_ns(Kind(Layer.WIREGUARD, 0, FRESH))
+    assert SLOW_NS == _interval_ns(Kind(Layer.UNDERLAY, 9, FRESH))
     assert math.isclose(STANDBY_PART * 6 * gap_ns, _interval_ns(Kind(Layer.RELAY, 1, FRESH, share=6)), rel_tol=0.001)
     assert math.isclose(EFFECTIVE_PART * 6 * gap_ns, _interval_ns(Kind(Layer.EFFECTIVE, 0, FRESH, 6)), rel_tol=0.001)
 
@@ -123,7 +122,7 @@ def test_what_only_explains_is_slow():
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_no_fresh_session_is_faster_than_its_ports(profile):
     """A tunnel between leaders has no overlay around it and all ports to itself, and they come round in the memory."""
-    interval_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH), ProbeSettings(profile=profile))
+    interval_ns = _interval_ns(Kind(Layer.WIREGUARD, 0, FRESH), ProbeSettings(profile=profile))
 
     assert interval_ns >= TIMERS[profile].interval_ns
     assert 14_551 * interval_ns >= 15 * MINUTE
@@ -173,37 +172,3 @@ def test_a_close_watch_keeps_the_packet_budget_too():
 
     assert TIMERS_DEFAULT.watch_ns == rates.close_ns(30)
     assert 2 * SECOND == rates.close_ns(4_000)
-
-
-@pytest.mark.parametrize("profile", list(ProbeProfile))
-def test_scouts_see_a_path_in_use_every_second_interval_by_known_flows(profile):
-    """All eight sessions of two scouts a side together, and more often by fresh ones, which cross the overlay."""
-    probe = ProbeSettings(profile=profile)
-    known_ns = _interval_ns(Kind(Layer.RELAY, 0, KNOWN, crowd=6, scouts=8), probe, count=2)
-    fresh_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=4, crowd=6, scouts=8), probe, count=2)
-
-    assert 2 * TIMERS[profile].interval_ns == known_ns / 8
-    assert fresh_ns < known_ns or profile is ProbeProfile.FAST
-    assert fresh_ns >= _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=4), probe)
-
-
-@pytest.mark.parametrize("nodes", [3, 10, 100, 1000])
-@pytest.mark.parametrize(("path", "per_second"), [(0, 1.0), (1, 0.25)])
-def test_background_probes_of_a_pair_of_locations_are_as_many_whatever_its_size(nodes, path, per_second):
-    """Each of all nodes asks the others in turn; one that is asked by nobody else is found in time, and named."""
-    interval_ns = _interval_ns(Kind(Layer.RELAY, path, FRESH, share=4, crowd=2 * nodes), count=nodes)
-
-    assert math.isclose(per_second, 2 * nodes * nodes * SECOND / interval_ns)
-
-
-def test_the_relays_of_a_standby_hear_each_other_more_than_once_a_second():
-    """Nothing can be agreed with a relay that has been silent for so long."""
-    kind = Kind(Layer.RELAY, 1, KNOWN, crowd=200, is_between_relays=True)
-
-    assert _interval_ns(kind) < LOST_NS
-
-
-def test_pod_network_sessions_take_longer_in_large_meshes():
-    """Two hundred nodes: each is asked by all others."""
-    assert POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=6), count=3)
-    assert 33 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=200), count=100)

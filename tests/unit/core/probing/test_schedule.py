@@ -27,8 +27,6 @@ from meshwatchd.model.source_ports import BURST_LEAD, split_ports
 from tests.support.lab_mesh import planner_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
-SCOUT_NS = 16 * TIMERS_DEFAULT.interval_ns
-"""Of each of the eight sessions of known flows between two scouts on either side."""
 START = 10 * SECOND
 
 
@@ -63,13 +61,12 @@ def _gaps(instants):
 
 
 def test_sessions_of_one_leg_are_phased_evenly():
-    """Two sessions beyond the relay at 800 ms watch their leg every 400 ms: within the jitter, as long as it runs."""
+    """Two sessions beyond the relay at 50 ms watch their leg every 25 ms: within the jitter, as long as it runs."""
     schedule = _schedule()
     leg = _used(schedule)
-    _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 25 * SECOND)
+    instants, _ = _instants(schedule, 5 * SECOND)
     together = sorted(at for session in leg for at in instants[session.plan.session])
-    even_ns, jitter_ns = SCOUT_NS // len(leg), SCOUT_NS // 10
+    even_ns, jitter_ns = TIMERS_DEFAULT.interval_ns // len(leg), TIMERS_DEFAULT.interval_ns // 10
 
     assert 2 == len(leg)
     assert all(abs(gap - even_ns) <= jitter_ns + GRID_NS for gap in _gaps(together))
@@ -92,14 +89,14 @@ def test_own_lateness_widens_waits_once_it_is_no_longer_small():
 
 
 def test_jitter_does_not_add_up():
-    """Every probe lies within a tenth before its place on a grid: after 60 s there have been 60 s worth of probes."""
+    """Every probe lies within a tenth before its place on a grid: after 5 s there have been 5 s worth of probes."""
     schedule = _schedule()
-    _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 65 * SECOND)
+    instants, _ = _instants(schedule, 5 * SECOND)
     mine = instants[_used(schedule)[0].plan.session]
-    grid = [mine[0] + turn * SCOUT_NS for turn in range(len(mine))]
+    interval_ns = TIMERS_DEFAULT.interval_ns
+    grid = [mine[0] + turn * interval_ns for turn in range(len(mine))]
 
-    assert all(abs(at - place) <= SCOUT_NS // 10 + GRID_NS for at, place in zip(mine, grid, strict=True))
+    assert all(-interval_ns // 10 - GRID_NS <= at - place <= 0 for at, place in zip(mine, grid, strict=True))
     assert len(set(_gaps(mine))) > 5
 
 
@@ -114,33 +111,30 @@ def test_regular_probes_leave_together():
 
 
 def test_each_kind_of_session_has_its_rate():
-    """What scouts ask on the path in use at full rate, fresh flows as the outer flows allow, the rest slowly."""
+    """Known flows of the path in use at full rate, its fresh ones as the outer flows allow, the rest slowly."""
     schedule = _schedule()
     _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 65 * SECOND)
+    instants, _ = _instants(schedule, 35 * SECOND)
 
     def count(**wanted):
-        return {len(instants.get(s.plan.session, ())) / 60 for s in schedule.select(**wanted)}
+        return {len(instants[s.plan.session]) / 30 for s in schedule.select(**wanted)}
 
     rates: list[tuple[float, dict[str, object]]] = [
-        (1.25, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.PINNED, "peer": "b3"}),
-        (4.36, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH, "peer": "b3"}),
-        (0.17, {"layer": Layer.RELAY, "path": 0, "peer": "b1"}),
-        (0.04, {"layer": Layer.RELAY, "path": 1, "peer": "b3"}),
+        (20, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.PINNED}),
+        (2.9, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH}),
+        (5, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.PINNED}),
+        (0.36, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.FRESH}),
         (1, {"layer": Layer.UNDERLAY}),
-        (0.5, {"layer": Layer.OVERLAY, "flow": FlowClass.FRESH}),
-        (0.62, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
-        (0.03, {"layer": Layer.EFFECTIVE}),
+        (2.5, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
+        (0.18, {"layer": Layer.EFFECTIVE}),
     ]
     for expected, wanted in rates:
-        found = count(**wanted)
-        assert found
-        assert all(abs(each - expected) <= 0.03 + expected / 50 for each in found), (wanted, found)
+        assert all(abs(found - expected) <= 0.1 for found in count(**wanted)), (wanted, count(**wanted))
 
 
-@pytest.mark.parametrize(("name", "before"), [("a1", 12.0), ("a3", 20.0), ("b2", 22.0)])
-def test_nodes_of_a_small_mesh_send_few_packets(name, before):
-    """Three nodes with three: probes a second of a leader, of a member, and of one that relays a standby besides."""
+@pytest.mark.parametrize(("name", "before"), [("a1", 132.5), ("a3", 135.0), ("b3", 135.0)])
+def test_nodes_of_a_small_mesh_send_no_more_than_with_fresh_probes_at_full_rate(name, before):
+    """Three nodes with three: packets a second, against what fresh sessions at the profile's interval cost."""
     rates = _schedule(name=name).rates()
 
     assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) < before
@@ -192,14 +186,14 @@ def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
         for probe in schedule.advance(now, lambda *_: None):
             session = schedule.sessions[probe.session]
             if session.plan.flow is FlowClass.PINNED:
-                is_path = session.plan.layer is Layer.RELAY and (session.plan.path, session.plan.peer) == (0, "b3")
+                is_path = session.plan.layer is Layer.RELAY and session.plan.path == 0
                 ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
             session.answered(probe.seq, MS, now)
     known = set(known_flow_ports(ProbeSettings().port))
-    slow = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.peer == "b1"}
+    segments = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.layer is not Layer.RELAY}
 
-    assert slow
-    assert [{min(known)}] * len(slow) == list(slow.values())
+    assert segments
+    assert [{min(known)}] * len(segments) == list(segments.values())
     assert ports[True]
     assert [known] * len(ports[True]) == list(ports[True].values())
 
@@ -227,10 +221,8 @@ def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     schedule.use_paths([0, 1], START + 10 * SECOND)
     instants, _ = _instants(schedule, 12 * SECOND)
 
-    scouted = [s for s in schedule.select(path=1) if s.plan.peer in ("b2", "b3")]
-    expected = {FlowClass.PINNED: 2, FlowClass.FRESH: 8}
-    assert 4 == len(scouted)
-    assert all(len(instants.get(s.plan.session, ())) >= expected[s.plan.flow] for s in scouted)
+    assert all(len(instants[s.plan.session]) >= 36 for s in schedule.select(path=1, flow=FlowClass.PINNED))
+    assert all(len(instants[s.plan.session]) >= 5 for s in schedule.select(path=1, flow=FlowClass.FRESH))
 
 
 def test_the_deadline_covers_the_ends_of_waits():
@@ -376,20 +368,20 @@ def test_a_burst_ends_where_ports_do():
 
 def test_a_big_mesh_is_stretched_to_the_packet_budget():
     """And says so: the operator sees by how much."""
-    settings = Settings(probe=ProbeSettings(packets_per_second=15))
+    settings = Settings(probe=ProbeSettings(packets_per_second=50))
     schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
     plans = lay_out(planner, has_standby=True)
     schedule.use_paths([0], START)
     schedule.start(plans, START, kinds_of(planner, plans))
     rates = schedule.rates()
 
-    assert math.isclose(15, sum(rate.sessions * SECOND / rate.interval_ns for rate in rates), rel_tol=0.001)
+    assert math.isclose(50, sum(rate.sessions * SECOND / rate.interval_ns for rate in rates), rel_tol=0.001)
     assert 1 < max(rate.stretch for rate in rates)
 
 
 def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
     """They move no traffic: in a big mesh they would take the packets of those who have a path to judge."""
-    for packets_per_second, is_closer in ((15, False), (2_000, True)):
+    for packets_per_second, is_closer in ((50, False), (2_000, True)):
         settings = Settings(probe=ProbeSettings(packets_per_second=packets_per_second))
         schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
         plans = lay_out(planner, has_standby=True)
