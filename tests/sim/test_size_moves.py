@@ -68,7 +68,7 @@ def test_explain_foretells_the_path_that_is_taken():
     """Its rank is not the lowest of those that answer: rank 1 loses large packets, which the policy knows."""
     world = _measured()
     world.faults.append(faults.size_limit("tunnel", "a1", 1300, to="b2"))
-    world.run(6 * SECOND)
+    world.run(SEGMENT_NS + 6 * SECOND)
     (explanation,) = explain(world.nodes["a3"].engine.status(world.now, {}), ())
     assert "if the path in use broke, traffic would move to path b1-a2" in explanation.next
     world.faults.append(faults.tunnel_blocked("a1", "b1"))

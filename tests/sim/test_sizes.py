@@ -240,7 +240,7 @@ def test_dropped_fragments_are_a_warning():
     """Whole packets pass the underlay, two fragments do not."""
     world = _watched()
     world.faults.append(faults.size_limit("underlay", "b1", 1500))
-    world.run(EXACT_NS)
+    world.run(SEGMENT_NS + EXACT_NS)
 
     assert {"b1": "fragments-dropped@b1", "b2": "fragments-dropped@b1"} == {
         name: world.verdict(name) for name in ("b1", "b2")
@@ -253,7 +253,7 @@ def test_fragments_lost_with_whole_packets_accuse_nobody_after_both_pass_again(s
     """A member's eth0 was smaller for a while, and each size that it carried may be the first to be asked for again."""
     world = _watched()
     world.faults += [faults.size_limit("underlay", "b3", 1380), faults.size_limit("overlay", "b3", 1330)]
-    world.run(seconds * SECOND)
+    world.run(SEGMENT_NS + seconds * SECOND)
     assert {"mtu-black-hole@b3"} == set(world.verdicts().values())
     healed = world.now
     world.faults.clear()
