@@ -217,12 +217,8 @@ class Agent:
             loop.remove_writer(self._link)
             await self._state_writer.close()
             self._mirror.close()
-            self._dumper.close()
-            self._lookups.close()
-            self._rule_place.close()
-            self._kernel.close()
-            self._care.close()
-            self._link.close()
+            for each in (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._link):
+                each.close()
             self._sinks.events.close()
 
     async def _work_until_the_end(self) -> None:

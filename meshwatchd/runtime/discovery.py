@@ -146,13 +146,12 @@ class Discovery:
         self._view: LocalView | None = None
         self._status: Status | None = None
         self._snapshot = Snapshot()
-        self._is_seen_anew = self._is_heard_anew = False
+        self._is_seen_anew = self._is_heard_anew = self._is_unsaved = False
         self._woken = asyncio.Event()
         self._answers = Answers()
         self._signatures = Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
-        self._is_unsaved = False
         self._writer = BackgroundWriter(
             functools.partial(mesh_file.save, self._folder), functools.partial(self._remarks.complain, self._node)
         )

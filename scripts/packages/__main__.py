@@ -60,7 +60,7 @@ def build(kind: str, folder: Path, suffix: str = "") -> Path:
         target = folder / f"meshwatchd-image-{version}.tar"
         rootfs.build(tree, recipe)
         annotations = {"org.opencontainers.image.title": "meshwatchd", "org.opencontainers.image.version": version}
-        oci.write_image(target, tree, architecture=architecture, annotations=annotations, process=ENTRY)
+        oci.write_image(target, tree, architecture=architecture, annotations=annotations, process=dict(ENTRY))
         return target
     libc = bundle.build(tree, recipe, version)
     if kind == "sysext":

@@ -60,7 +60,7 @@ def _set_rpath(python: Path, recipe: rootfs.Recipe) -> None:
     tool = recipe.packages.unpack(["patchelf"])["patchelf"] / "usr/bin/patchelf"
     (libraries,) = {path.parent for path in (python.parents[1] / "lib").glob("*-linux-gnu/*.so*")}
     rpath = f"$ORIGIN/../lib/{libraries.name}"
-    command = [tool, "--force-rpath", "--set-rpath", rpath, python]
+    command = [str(tool), "--force-rpath", "--set-rpath", rpath, str(python)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise BuildError(f"patchelf could not prepare the interpreter: {ran.stderr.strip()}")

@@ -142,7 +142,10 @@ def test_what_is_uninstalled_leaves_nothing_but_what_people_wrote(tmp_path):
         "install", "--wheels", str(wheels), "--destdir", str(tmp_path), prefix="/usr", sysconfdir="/etc"
     )
     assert 0 == done.returncode, done.stderr
-    assert "#!/usr/lib/meshwatchd/versions/1-" in (machine.home / "current/bin/meshwatchd").read_text()
+    # Of a folder with a name too long for the kernel's first line, pip makes a script that a shell begins.
+    script = (machine.home / "current/bin/meshwatchd").read_text()
+    assert "/usr/lib/meshwatchd/versions/1-" in "".join(script.splitlines()[:2])
+    assert str(tmp_path) not in script
     assert str(tmp_path) not in (machine.home / "current/pyvenv.cfg").read_text()
 
     assert 0 == machine.uninstall(purge="").returncode

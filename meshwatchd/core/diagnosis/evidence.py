@@ -158,3 +158,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     pod_network: PodNetwork = PodNetwork()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None
+
+    @property
+    def relay_of_missing(self) -> frozenset[NodeName]:
+        """The relay that all missing standbys have in common; empty where they have none."""
+        return frozenset.intersection(*map(frozenset, self.missing_standbys)) if self.missing_standbys else frozenset()

@@ -341,11 +341,8 @@ class Conductor:
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        evidence = self._evidence(now, sizes)
-        found = self._excuse(classify(evidence), now)
-        relays = set(self.watch.primary.relays)
-        if found.fault is FaultCode.STANDBY_DOWN:
-            relays = set.intersection(*map(set, evidence.missing_standbys))
+        found = self._excuse(classify(evidence := self._evidence(now, sizes)), now)
+        relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else self.watch.primary.relays
         verdict = self.context.explain(found, relays)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
@@ -363,23 +360,19 @@ class Conductor:
         why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
         return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)
 
-    def _is_missing(self, path: Path) -> bool:
-        group = self.watch.group(path)
-        return group.is_down or not group.is_proven
-
     def _evidence(self, now: int, sizes: SizeFinding | None = None) -> Evidence:
         others = (path for path in self._watched() if path is not self.mover.active)
         standbys = [path for path in others if not self.context.is_drained(path, now)]
         good = [path for path in standbys if self.watch.group(path).is_good]
         since = self.watch.group(self.mover.active).suspect_since
         is_settled = now - self._started > START_GRACE_NS
+        missing = tuple(path.relays for path in standbys if is_settled and self.watch.group(path).is_missing)
         return self.watch.evidence(
             active=self.mover.active,
             views=self.context.views,
             now=now,
             is_settled=is_settled,
-            # One silent node disturbs a standby and does not make it missing.
-            missing_standbys=tuple(path.relays for path in standbys if is_settled and self._is_missing(path)),
+            missing_standbys=missing,
             has_good_standby=not standbys
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
             sizes=sizes,

@@ -267,6 +267,11 @@ class Group:
         return self._new.is_proven or self._is_absent
 
     @property
+    def is_missing(self) -> bool:
+        """Whether it does not answer, or never has; one silent node is not enough."""
+        return self.is_down or not self.is_proven
+
+    @property
     def is_good(self) -> bool:
         """Proven, not condemned, and not more disturbed than by everyday loss."""
         return self.is_proven and self.good_since != 0

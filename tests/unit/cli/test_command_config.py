@@ -32,7 +32,7 @@ def test_a_setting_is_explained_by_its_key_or_its_last_part(file, capsys, key):
     """With the default where the file says something else; stamp has no port."""
     assert 0 == main(["config", "explain", key, "--config", str(file)])
     out = capsys.readouterr().out
-    assert "probe.port = 20000 (default 18618)\n    UDP port of segment probes;" in out
+    assert "probe.port = 20000 (default 18618)\n    UDP port of segment probes," in out
 
 
 def test_a_section_is_explained_as_a_whole(capsys):

@@ -100,7 +100,7 @@ class RecordEncoder:
             banner = self._banner(event.banner, event.peer_epoch, into)
             return _REPLY.pack(REPLY | flag, since, event.session, event.seq, event.rtt_ns, banner)
         if isinstance(event, ev.RequestReceived):
-            if event.coordination is not None:
+            if event.coordination is not None or event.size_bytes:
                 raise struct.error
             sender = (event.peer, event.layer, event.path, event.flow, event.is_fresh_epoch, event.is_confirm)
             number = self._senders.get(sender)
