@@ -53,6 +53,7 @@ class Devices:
         self._directory = state_dir / "links"
         self._has_kernel_wireguard = settings.implementation is not LinkImplementation.USERSPACE
         self.registry = Registry(state_dir)
+        self._making: set[str] = set()
 
     async def ensure(self, wanted: StandbyLink) -> None:
         """Make the device of that name equal to `wanted`.
@@ -108,7 +109,8 @@ class Devices:
         if link.kind not in {KERNEL_KIND, USERSPACE_KIND}:
             return False
         record = self.registry.find(link.name)
-        if record is not None and record.index == link.index:
+        # A device is seen before what makes it has returned with its index.
+        if link.name in self._making or (record is not None and record.index == link.index):
             return True
         try:
             state = await self.read(link)
@@ -139,6 +141,7 @@ class Devices:
 
     async def _make(self, device: str) -> Link:
         self.registry.put(device)
+        self._making.add(device)
         carrier = None
         try:
             if not await self._make_in_kernel(device):
@@ -151,6 +154,8 @@ class Devices:
                 await process.end(carrier)
             self.registry.forget(device)
             raise
+        finally:
+            self._making.discard(device)
         self.registry.put(device, index=link.index, process=carrier)
         return link
 

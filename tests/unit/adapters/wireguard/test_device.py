@@ -7,6 +7,7 @@ from meshwatchd.adapters.wireguard.device import Devices, _resolve
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import StandbyLink
 from meshwatchd.model.settings import LinkImplementation, StandbySettings
+from meshwatchd.model.snapshot import Link
 from tests.support.fake_kernel import FakeKernel
 
 LINK = StandbyLink(
@@ -110,6 +111,30 @@ class _Refusing(FakeKernel):
 
     async def add_wireguard(self, device: str) -> None:
         raise KernelError(f"add {device}", 1, "not allowed")
+
+
+class _Watched(FakeKernel):
+    """A kernel whose devices are seen as soon as they are there."""
+
+    keeper: Devices
+    seen: bool | None = None
+
+    async def add_wireguard(self, device: str) -> None:
+        self.seen = await self.keeper.is_ours(Link(name=device, index=9, kind="wireguard", is_up=False, mtu_bytes=1420))
+        raise KernelError(f"add {device}", 1, "not allowed")
+
+
+def test_a_device_that_is_being_made_is_ours(tmp_path):
+    """A notification comes before what makes it has returned; an attempt that failed owns nothing."""
+    config = StandbySettings(private_key_file=str(tmp_path / "standby.key"), implementation=LinkImplementation.KERNEL)
+    kernel = _Watched()
+    kernel.keeper = Devices(kernel, config, tmp_path)
+    with pytest.raises(KernelError):
+        asyncio.run(kernel.keeper.ensure(LINK))
+
+    assert kernel.seen
+    link = Link(name="mw0", index=9, kind="wireguard", is_up=False, mtu_bytes=1420)
+    assert not asyncio.run(kernel.keeper.is_ours(link))
 
 
 @pytest.mark.parametrize(
