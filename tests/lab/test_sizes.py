@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 CLOUD, ONPREM = ("b1", "b2", "b3"), ("a1", "a2", "a3")
 VERDICT_NS, EXACT_NS = 3 * SECOND, 10 * SECOND
-SETTLE_S, HEAL_S = 40, 40
+SETTLE_S, HEAL_S = 60, 60
+"""Segments and standbys are looked at twice a minute (core.pmtu.rest_intervals)."""
 OUTER = 50
 """What VXLAN adds: a limit of the network of 1400 bytes leaves 1350 for the overlay."""
 
@@ -155,7 +156,7 @@ def checksum(data):
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
-udp = struct.pack(">HHHH", 18698, 18618, 1430, 0)
+udp = struct.pack(">HHHH", 19128, 18618, 1430, 0)
 told = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1450, 1, 0x4000, 64, 17, 0, victim, target) + udp
 message = struct.pack(">BBHHH", 3, 4, 0, 0, 1000) + told
 message = message[:2] + struct.pack(">H", checksum(message)) + message[4:]
