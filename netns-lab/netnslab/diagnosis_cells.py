@@ -195,10 +195,14 @@ LONG_PATIENCE_S = 50.0
 """Silence of a tunnel is told after three handshakes in vain, or 15 s without data, by counters read now and then."""
 
 
+SELDOM_LOOKED_AT = ("mtu-poisoned", "fragments-dropped", "standby-mtu-smaller")
+"""Sizes of segments and standbys, twice a minute."""
+
+
 def patience_s(fault: str) -> float:
     """How long to wait for a fault's own name."""
-    is_slow = fault in OF_THE_TUNNEL or fault in ("keepalive-missing", "conntrack-invalid", "offload-fault")
-    return LONG_PATIENCE_S if is_slow and fault != "one-way-break" else PATIENCE_S
+    slow = (*OF_THE_TUNNEL, *SELDOM_LOOKED_AT, "keepalive-missing", "conntrack-invalid", "offload-fault")
+    return LONG_PATIENCE_S if fault in slow and fault != "one-way-break" else PATIENCE_S
 
 
 def settle_s(fault: str) -> float:
