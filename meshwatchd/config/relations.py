@@ -26,6 +26,7 @@ from meshwatchd.config.values import (
 )
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
+from meshwatchd.model.rule_window import WIDE
 from meshwatchd.model.settings import SECOND, TIMERS, Canary, CanaryExpect, CanaryKind, Mode, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.stamp import StampMode
@@ -37,9 +38,6 @@ BURST_MOST_NS = SECOND
 
 MOST_RUNTIME_DIR_BYTES = 107 - len("/control.sock")
 """sun_path has 108 bytes with its closing NUL (linux/un.h)."""
-
-BAND = 100
-"""Priorities we take, from the base on."""
 
 FOREIGN_PORTS = {
     4789: "VXLAN",
@@ -187,11 +185,11 @@ def _check_tables(base: int, count: int) -> Iterator[Finding]:
 
 
 def _check_priorities(base: int) -> Iterator[Finding]:
-    if base <= 5270 and base + BAND > 5210:
+    if base <= 5270 and base + WIDE > 5210:
         yield Finding(
             key="kernel.priority_base",
-            problem=f"priorities {base} to {base + BAND - 1} contain 5210 to 5270 of Tailscale",
-            remedy=f"choose {BAND} priorities nobody uses, such as 5400",
+            problem=f"priorities {base} to {base + WIDE - 1} contain 5210 to 5270 of Tailscale",
+            remedy=f"choose {WIDE} priorities nobody uses, such as 5400",
         )
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 WIDE, NARROW = 100, 4
+"""Priorities of a window: of the configured one, and of one between foreign rules."""
 
 
 class RuleWindow(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,9 +36,11 @@ NLM_F_DUMP: Final = 0x300
 NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 
+FRA_DST: Final = 1
 FRA_IIFNAME: Final = 3
 FRA_GOTO: Final = 4
 FRA_PRIORITY: Final = 6
+FRA_FWMARK: Final = 10
 FRA_TABLE: Final = 15
 FRA_PROTOCOL: Final = 21
 FRA_IP_PROTO: Final = 22
@@ -56,7 +58,8 @@ MESSAGE: Final = struct.Struct("=IHHII")
 """struct nlmsghdr: length, type, flags, sequence number, port id."""
 ATTRIBUTE: Final = struct.Struct("=HH")
 """struct nlattr: length with this header, type."""
-_RULE: Final = struct.Struct("=BBBBB2xBI")
+RULE: Final = struct.Struct("=BBBBB2xBI")
+"""struct fib_rule_hdr, as above."""
 _U8: Final = struct.Struct("=B")
 _U32: Final = struct.Struct("=I")
 _PORT_RANGE: Final = struct.Struct("=HH")
@@ -79,7 +82,7 @@ def encode_rule(rule: Rule, protocol: int) -> bytes:
     table = rule.table if rule.table < _SMALL_TABLES else _RT_TABLE_UNSPEC
     action = _FR_ACT_TO_TBL if rule.goto is None else _FR_ACT_GOTO
     parts = [
-        _RULE.pack(socket.AF_INET, 0, 0, 0, table, action, 0),
+        RULE.pack(socket.AF_INET, 0, 0, 0, table, action, 0),
         encode_attribute(FRA_PRIORITY, _U32.pack(rule.priority)),
         encode_attribute(FRA_TABLE, _U32.pack(rule.table)),
         encode_attribute(FRA_PROTOCOL, _U8.pack(protocol)),
@@ -109,10 +112,10 @@ def decode_rule(body: bytes) -> KernelRule | None:
         DecodeError: the bytes are cut short, or a value has the wrong length.
     Source: fib_nl_fill_rule() in net/core/fib_rules.c.
     """
-    if len(body) < _RULE.size:
+    if len(body) < RULE.size:
         raise DecodeError("netlink rule", f"{len(body)} bytes")
-    family, dst_len, src_len, tos, table, action, flags = _RULE.unpack_from(body)
-    found = attributes(body, _RULE.size)
+    family, dst_len, src_len, tos, table, action, flags = RULE.unpack_from(body)
+    found = attributes(body, RULE.size)
     flags &= ~_FIB_RULE_IIF_DETACHED
     if (family, dst_len, src_len, tos, flags & ~_FIB_RULE_UNRESOLVED) != (socket.AF_INET, 0, 0, 0, 0):
         return None
@@ -175,6 +178,11 @@ def _is_udp_or_any(found: dict[int, bytes]) -> bool:
 
 def _number(value: bytes | None, default: int) -> int:
     return default if value is None else int(_U32.unpack(value)[0])
+
+
+def number_or(value: bytes | None, default: int = 0) -> int:
+    """A 32-bit attribute of anybody's rule; the default where it is missing or has another length."""
+    return int(_U32.unpack(value)[0]) if value is not None and len(value) == _U32.size else default
 
 
 def _ports(value: bytes | None) -> tuple[int, int] | None:

@@ -7,7 +7,6 @@ that between pods is not. A rule that is inverted takes all the rest. Source: li
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -18,12 +17,10 @@ from meshwatchd.adapters.netlink.tables import Entries
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.rule_window import ForeignRule, Prefix
 
-_RULE: Final = struct.Struct("=BBBBB2xBI")
-_U32: Final = struct.Struct("=I")
 _LOOKUP, _GOTO = 1, 2
 _ENDS: Final = frozenset((6, 7, 8))
 _INVERT: Final = 0x2
-_FRA_DST, _FRA_MARK, _FRA_SUPPRESS, _FRA_MASK = 1, 10, 14, 16
+_FRA_SUPPRESS, _FRA_MASK = 14, 16
 _SINGLED_OUT: Final = frozenset((12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
 """Tunnel id, outgoing device, VRF, user, protocol, ports, DSCP, flow labels."""
 
@@ -59,25 +56,22 @@ def routes_of(entries: Entries, table: int) -> dict[Prefix, bool]:
 
 
 def _describe(body: bytes) -> Iterator[ForeignRule]:
-    _, dst_len, _, tos, small_table, action, flags = _RULE.unpack_from(body)
-    found = attributes(body, _RULE.size)
+    _, dst_len, _, tos, small_table, action, flags = fibrule.RULE.unpack_from(body)
+    found = attributes(body, fibrule.RULE.size)
     is_inverted = bool(flags & _INVERT)
-    mark = _number(found.get(_FRA_MARK)) & _number(found.get(_FRA_MASK), 0xFFFF_FFFF)
-    table = _number(found.get(fibrule.FRA_TABLE)) or small_table
+    mark = fibrule.number_or(found.get(fibrule.FRA_FWMARK)) & fibrule.number_or(found.get(_FRA_MASK), 0xFFFF_FFFF)
+    table = fibrule.number_or(found.get(fibrule.FRA_TABLE)) or small_table
     if not is_inverted and (tos or mark or found.keys() & _SINGLED_OUT):
         return
     if action not in {_LOOKUP, _GOTO, *_ENDS} or (action == _LOOKUP and table == _LOCAL_TABLE):
         return
-    to = Prefix(int.from_bytes(found[_FRA_DST], "big"), dst_len) if _FRA_DST in found and not is_inverted else None
-    suppressed = _number(found.get(_FRA_SUPPRESS), 0xFFFF_FFFF)
+    destination = None if is_inverted else found.get(fibrule.FRA_DST)
+    to = None if destination is None else Prefix(int.from_bytes(destination, "big"), dst_len)
+    suppressed = fibrule.number_or(found.get(_FRA_SUPPRESS), 0xFFFF_FFFF)
     yield ForeignRule(
-        priority=_number(found.get(fibrule.FRA_PRIORITY)),
+        priority=fibrule.number_or(found.get(fibrule.FRA_PRIORITY)),
         text=describe_rule(body).text,
         table=table if action == _LOOKUP else None,
         to=to,
         suppressed=suppressed if suppressed != 0xFFFF_FFFF else -1,
     )
-
-
-def _number(value: bytes | None, default: int = 0) -> int:
-    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else default

@@ -31,9 +31,6 @@ _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 27, 28, 29
 _PORT: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("=I")
 
-_RULE: Final = struct.Struct("=BBBBB2xBI")
-"""struct fib_rule_hdr: family, lengths of destination and source, TOS, table, action, flags."""
-
 _FRA_DST, _FRA_SRC = 1, 2
 _OTHER_SELECTORS: Final = frozenset((10, 12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
 """Marks, tunnel ids, devices of sockets, VRFs, users, protocols, ports, DSCP and flow labels (linux/fib_rules.h): a
@@ -95,15 +92,15 @@ class RouteLookup:
             answer = self._socket.ask(_request(question, 0))
         except OSError:
             return None
-        return None if answer is None else _number(answer.attributes.get(_RTA_TABLE))
+        return None if answer is None else fibrule.number_or(answer.attributes.get(_RTA_TABLE))
 
     def _answer(self, question: RouteQuestion, answer: Answer | None) -> RouteAnswer:
         if answer is None:
             return RouteAnswer()
         if answer.errno:
             return RouteAnswer(errno=answer.errno, rule=self._decides(question, 0))
-        device = self._tables.devices().get(_number(answer.attributes.get(_RTA_OIF)), "")
-        table = _number(answer.attributes.get(_RTA_TABLE))
+        device = self._tables.devices().get(fibrule.number_or(answer.attributes.get(_RTA_OIF)), "")
+        table = fibrule.number_or(answer.attributes.get(_RTA_TABLE))
         return RouteAnswer(device=device, rule=self._decides(question, table) if table else "")
 
     def _decides(self, question: RouteQuestion, table: int) -> str:
@@ -141,14 +138,14 @@ def _request(question: RouteQuestion, index: int) -> bytes:
 
 def _action(body: bytes) -> tuple[int, int]:
     """What a rule does, and the table it looks up."""
-    _, _, _, _, table, action, _ = _RULE.unpack_from(body)
-    return action, _number(attributes(body, _RULE.size).get(fibrule.FRA_TABLE)) or table
+    _, _, _, _, table, action, _ = fibrule.RULE.unpack_from(body)
+    return action, fibrule.number_or(attributes(body, fibrule.RULE.size).get(fibrule.FRA_TABLE)) or table
 
 
 def selects(body: bytes, question: RouteQuestion) -> bool:
     """Whether a rule takes a packet without mark, of no protocol; what it cannot say of it, it does not take."""
-    family, dst_len, src_len, tos, _, action, flags = _RULE.unpack_from(body)
-    found = attributes(body, _RULE.size)
+    family, dst_len, src_len, tos, _, action, flags = fibrule.RULE.unpack_from(body)
+    found = attributes(body, fibrule.RULE.size)
     marked = found.keys() & _OTHER_SELECTORS
     if family != socket.AF_INET or tos or flags & _FIB_RULE_INVERT or action not in _ACTIONS or marked:
         return False
@@ -170,17 +167,13 @@ def _render(body: bytes) -> str:
 
 def _words(body: bytes) -> Iterator[str]:
     """As `ip rule` has it: "100: from all to 10.244.5.0/24 lookup 900"."""
-    _, dst_len, src_len, _, _, _, _ = _RULE.unpack_from(body)
-    found = attributes(body, _RULE.size)
+    _, dst_len, src_len, _, _, _, _ = fibrule.RULE.unpack_from(body)
+    found = attributes(body, fibrule.RULE.size)
     action, table = _action(body)
-    yield f"{_number(found.get(fibrule.FRA_PRIORITY))}:"
+    yield f"{fibrule.number_or(found.get(fibrule.FRA_PRIORITY))}:"
     yield f"from {IPv4Network((found[_FRA_SRC], src_len), strict=False)}" if _FRA_SRC in found else "from all"
     if _FRA_DST in found:
         yield f"to {IPv4Network((found[_FRA_DST], dst_len), strict=False)}"
     if fibrule.FRA_IIFNAME in found:
         yield f"iif {found[fibrule.FRA_IIFNAME].rstrip(bytes(1)).decode(errors='replace')}"
     yield f"lookup {table}" if action == _LOOKUP else _ACTIONS[action]
-
-
-def _number(value: bytes | None) -> int:
-    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else 0

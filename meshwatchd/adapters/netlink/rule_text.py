@@ -17,15 +17,11 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.message import RTM_GETRULE, attributes
 from meshwatchd.model.decoding import Door
 
-RULE: Final = struct.Struct("=BBBBB2xBI")
-"""struct fib_rule_hdr: family, lengths of destination and source, TOS, table, action, flags."""
-
-_DST, _SRC, _FWMARK, _OIFNAME, _IP_PROTO = 1, 2, 10, 17, 22
+_SRC, _OIFNAME = 2, 17
 _TABLES: Final = {253: "default", 254: "main", 255: "local"}
 _ACTIONS: Final = {2: "goto", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
 _INVERT: Final = 0x2
 _LOOKUP: Final = 1
-_U32: Final = struct.Struct("=I")
 _PORTS: Final = struct.Struct("=HH")
 
 
@@ -52,11 +48,11 @@ def read_rule(body: bytes) -> RuleText:
     Raises:
         DecodeError: the bytes are cut short.
     """
-    *_, table, action, _ = RULE.unpack_from(body)
-    found = attributes(body, RULE.size)
-    table = _number(found.get(fibrule.FRA_TABLE)) or table
+    *_, table, action, _ = fibrule.RULE.unpack_from(body)
+    found = attributes(body, fibrule.RULE.size)
+    table = fibrule.number_or(found.get(fibrule.FRA_TABLE)) or table
     return RuleText(
-        priority=_number(found.get(fibrule.FRA_PRIORITY)),
+        priority=fibrule.number_or(found.get(fibrule.FRA_PRIORITY)),
         table=table if action == _LOOKUP else 0,
         protocol=found.get(fibrule.FRA_PROTOCOL, b"\0")[0],
         text=" ".join(_words(body, found, table)),
@@ -75,7 +71,7 @@ def dump_rules() -> tuple[RuleText, ...]:
     async def dump() -> list[tuple[bytes, tuple[bytes, ...]]]:
         dumper = Dumper()
         try:
-            header = RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0)
+            header = fibrule.RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0)
             return await dumper.dump(RTM_GETRULE, header, "rules", lambda body: (body, ()))
         finally:
             dumper.close()
@@ -84,20 +80,20 @@ def dump_rules() -> tuple[RuleText, ...]:
 
 
 def _words(body: bytes, found: Mapping[int, bytes], table: int) -> Iterator[str]:
-    _, dst_len, src_len, _, _, action, flags = RULE.unpack_from(body)
-    yield f"{_number(found.get(fibrule.FRA_PRIORITY))}:"
+    _, dst_len, src_len, _, _, action, flags = fibrule.RULE.unpack_from(body)
+    yield f"{fibrule.number_or(found.get(fibrule.FRA_PRIORITY))}:"
     if flags & _INVERT:
         yield "not"
     yield f"from {IPv4Network((found[_SRC], src_len), strict=False)}" if _SRC in found else "from all"
-    if _DST in found:
-        yield f"to {IPv4Network((found[_DST], dst_len), strict=False)}"
-    if _number(found.get(_FWMARK)):
-        yield f"fwmark {_number(found[_FWMARK]):#x}"
+    if fibrule.FRA_DST in found:
+        yield f"to {IPv4Network((found[fibrule.FRA_DST], dst_len), strict=False)}"
+    if fibrule.number_or(found.get(fibrule.FRA_FWMARK)):
+        yield f"fwmark {fibrule.number_or(found[fibrule.FRA_FWMARK]):#x}"
     for kind, word in ((fibrule.FRA_IIFNAME, "iif"), (_OIFNAME, "oif")):
         if kind in found:
             yield f"{word} {found[kind].rstrip(bytes(1)).decode(errors='replace')}"
-    if _IP_PROTO in found:
-        yield f"ipproto {found[_IP_PROTO][0]}"
+    if fibrule.FRA_IP_PROTO in found:
+        yield f"ipproto {found[fibrule.FRA_IP_PROTO][0]}"
     for kind, word in ((fibrule.FRA_SPORT_RANGE, "sport"), (fibrule.FRA_DPORT_RANGE, "dport")):
         if kind in found:
             first, last = _PORTS.unpack(found[kind])
@@ -105,10 +101,6 @@ def _words(body: bytes, found: Mapping[int, bytes], table: int) -> Iterator[str]
     if action == _LOOKUP:
         yield f"lookup {_TABLES.get(table, table)}"
     elif fibrule.FRA_GOTO in found:
-        yield f"goto {_number(found[fibrule.FRA_GOTO])}"
+        yield f"goto {fibrule.number_or(found[fibrule.FRA_GOTO])}"
     else:
         yield _ACTIONS.get(action, f"action {action}")
-
-
-def _number(value: bytes | None) -> int:
-    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else 0

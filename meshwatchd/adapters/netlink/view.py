@@ -32,12 +32,10 @@ from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
 from meshwatchd.model.audit import OverlayFigures
-from meshwatchd.model.plan import TABLES
+from meshwatchd.model.plan import FIRST_TABLES, TABLES
+from meshwatchd.model.rule_window import WIDE
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, ForeignObject, Forwarding, Gateway, Link, Neighbour, Snapshot
-
-BAND = 100
-"""Tables and rule priorities reserved for us, from the configured base on."""
 
 MAX_TOLD = MAX_ROUTES
 """Routes, neighbours and FDB entries each."""
@@ -135,7 +133,7 @@ class View:
     def describe_rule(self, body: bytes) -> RuleRecord | None:
         """A rule that is at one of our priorities or has our protocol; None for others."""
         priority, protocol = priority_and_protocol(body)
-        is_near = 0 <= priority - self._settings.priority_base < BAND
+        is_near = 0 <= priority - self._settings.priority_base < WIDE
         return describe_rule(body) if is_near or protocol == self._settings.protocol else None
 
     def describe_marked(self, key: bytes, values: Iterable[bytes]) -> Iterator[RouteRecord]:
@@ -292,7 +290,8 @@ class View:
         )
 
     def _is_in_our_tables(self, key: bytes) -> bool:
-        return compact.family_of(key) == socket.AF_INET and 0 <= table_of(key) - self._settings.table_base < BAND
+        place = table_of(key) - self._settings.table_base
+        return compact.family_of(key) == socket.AF_INET and 0 <= place < FIRST_TABLES
 
     # --- neighbours and FDB ---
 
@@ -338,9 +337,9 @@ class View:
         first = self._settings.priority_base
         for record in rules:
             is_foreign = not self.is_marked(record) or record.rule is None
-            if first <= record.priority < first + BAND and is_foreign:
+            if first <= record.priority < first + WIDE and is_foreign:
                 what = f"{record.text} (protocol {protocol_name(record.protocol)}) uses a priority of ours"
-                remedy = f"remove it or set kernel.priority_base to a free range of {BAND}"
+                remedy = f"remove it or set kernel.priority_base to a free range of {WIDE}"
                 found = f"{what}; {remedy}"
                 yield ForeignObject(what=found, owner_protocol=record.protocol, priority=record.priority)
 
@@ -350,7 +349,7 @@ class View:
         for record in routes:
             if not self.is_marked(record):
                 what = f"{record.text} (protocol {protocol_name(record.protocol)}) is in a table of ours"
-                remedy = f"remove it or set kernel.table_base to a free range of {BAND}"
+                remedy = f"remove it or set kernel.table_base to a free range of {FIRST_TABLES}"
                 yield ForeignObject(what=f"{what}; {remedy}", owner_protocol=record.protocol)
             elif record.route is None or not first <= record.table < first + TABLES:
                 what = f"{record.text} carries protocol {record.protocol} and was not made by meshwatchd"

@@ -1,10 +1,6 @@
-"""Who watches a pair of locations at full pace: a few nodes on each side, chosen by all nodes alike without a word.
+"""Who looks at the sizes of the path in use for its location: a few nodes on each side, chosen by all alike.
 
-    leader      relays the path in use, and decides
-    scouts      MEMBERS nodes besides: the other relays first, then those of the highest random weight
-
-What kills a path or its relay's overlay is met by every node behind it, so a few meet it as soon as all would, and they
-tell the relays at their first miss (`failover.confirm_burst`). More of them would cost the WAN more and find no more.
+What makes a path too small is met by every node behind it: more of them would cost the WAN more and find no more.
 """
 
 from __future__ import annotations
@@ -15,11 +11,11 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.topology import Mesh
 
 MEMBERS = 2
-"""Nodes of a side besides its leader: two machines, so that the death of one leaves one that asks."""
+"""Two machines, so that the death of one leaves one that asks."""
 
 
 def scouts(mesh: Mesh, location: str, remote: str) -> tuple[NodeName, ...]:
-    """The nodes of a location that watch its paths to another one at full pace, those to be asked first in front.
+    """The nodes of a location that look at its paths to another one, the one that does so first in front.
 
     The leader comes last: its probes cross no overlay of its own. It is one only where there are no two others.
     Rendezvous hashing (Thaler and Ravishankar 1998): a node that comes or goes changes the duties of few.
