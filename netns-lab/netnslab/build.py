@@ -180,6 +180,8 @@ def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = (
     )
     here.batch("ip", (*first, *plan.ip))
     here.batch("bridge", plan.bridge)
+    if plan.nft:
+        here.run(["nft", "-f", "-"], input="\n".join(plan.nft), check=True)
     here.space.call(partial(_set_sysctls, plan.sysctls))
     here.space.call(partial(daemon_config.write, plan.files))
     pod.batch("ip", plan.pod)

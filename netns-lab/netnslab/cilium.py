@@ -9,8 +9,8 @@
 cilium_vxlan is a collect-metadata device: it has no peer, no FDB and no address, and each packet says
 itself where it goes. Real Cilium writes that into the packet in eBPF, at the entry from a pod (lxc0) and
 at cilium_host, and redirects it to cilium_vxlan. Here a packet that leaves by cilium_host comes in again
-by cilium_net, two rules select by device what eBPF sees, and lightweight-tunnel routes write the
-destination:
+by cilium_net, netfilter marks at both devices what eBPF sees, two rules select by mark, and
+lightweight-tunnel routes write the destination:
 
     10.244.4.0/24 encap ip id 6 dst 10.2.0.11 via 10.244.4.74 dev cilium_vxlan onlink
 
@@ -61,7 +61,14 @@ LOCAL_PRIORITY = 100
 
 EBPF_PRIORITY = 101
 """After local delivery, before everything that routes by the main table, meshwatchd's overrides included:
-eBPF decides before the stack is asked. What it sends, VXLAN between nodes, is routed by the stack as usual."""
+eBPF decides before the stack is asked. What it sends, VXLAN between nodes, is routed by the stack as usual.
+
+By mark, because no `ip rule` of real Cilium catches all that comes from a pod, and a daemon that saw one here would
+place its own rules before it. The mark ends with the packet: the route of the outer header is looked up without one.
+"""
+
+EBPF_MARKS = {HOST_TABLE: 0x1000_0000, POD_TABLE: 0x2000_0000}
+"""Bits that Cilium's own marks (linux_defaults/mark.go) and Kubernetes' leave alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,7 @@ class Cilium:
                 *_ipcache(topology, node, table=HOST_TABLE, identity=HOST_IDENTITY),
                 *_ipcache(topology, node, table=POD_TABLE, identity=POD_IDENTITY),
             ),
+            nft=_marks(),
             pod=_pod_lines(node),
             sysctls=_sysctls(),
         )
@@ -163,8 +171,23 @@ def _rules() -> Iterator[str]:
     yield f"rule add priority 9 fwmark 0x200/0xf00 lookup {PROXY_TABLE} protocol kernel"
     yield f"rule add priority {LOCAL_PRIORITY} lookup local protocol kernel"
     yield "rule delete priority 0"
-    yield f"rule add priority {EBPF_PRIORITY} iif {NET} lookup {HOST_TABLE} protocol kernel"
-    yield f"rule add priority {EBPF_PRIORITY} iif {POD_LINK} lookup {POD_TABLE} protocol kernel"
+    for table, mark in EBPF_MARKS.items():
+        yield f"rule add priority {EBPF_PRIORITY} fwmark {mark:#x}/{mark:#x} lookup {table} protocol kernel"
+
+
+def _marks() -> tuple[str, ...]:
+    """What eBPF at the two devices gets to see, before the stack routes it."""
+    return (
+        "add table netdev ebpf",
+        *(
+            line
+            for device, table in ((NET, HOST_TABLE), (POD_LINK, POD_TABLE))
+            for line in (
+                f'add chain netdev ebpf {device} {{ type filter hook ingress device "{device}" priority 0; }}',
+                f"add rule netdev ebpf {device} meta mark set meta mark or {EBPF_MARKS[table]:#x}",
+            )
+        ),
+    )
 
 
 def _neighbours(topology: Topology, node: Node) -> Iterator[str]:

@@ -18,6 +18,7 @@ class OverlayPlan:
     Attributes:
         ip: lines for `ip -batch`, in the node's network namespace.
         bridge: lines for `bridge -batch`, run after them.
+        nft: lines for `nft -f`, run after both.
         sysctls: values by path below /proc/sys, written in the node after both.
         pod: lines for `ip -batch` in the pod, whose link the lines of `ip` have made.
         files: what it leaves on the node, by path.
@@ -26,6 +27,7 @@ class OverlayPlan:
     ip: tuple[str, ...]
     pod: tuple[str, ...]
     bridge: tuple[str, ...] = ()
+    nft: tuple[str, ...] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, str] = field(default_factory=dict)
 

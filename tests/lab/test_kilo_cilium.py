@@ -46,6 +46,7 @@ def test_daemons_that_are_told_nothing_find_the_mesh(mesh):
         states = [path["state"] for path in status["pairs"][0]["paths"] if node in path["relays"]]
         assert {"good"} >= set(states), node
         assert {"up"} == {session["state"] for session in status["sessions"]}, node
+    assert [] == mesh.events(0, "rules.moved"), "Cilium's own rules are in nobody's way"
     shown = mesh.lab.node("a2").run(["cat", "/var/lib/meshwatchd/links/mw2.conf"], check=True).stdout
     assert "Endpoint = 198.51.100.22:51832" in shown
 
@@ -67,9 +68,11 @@ def test_each_node_says_how_it_recognised_kilo_over_cilium(mesh):
 def test_a_fault_at_a_leader_is_survived(mesh, make, leader):
     """All move to a path without the leader, flows that begin then get through, and all come home."""
     mesh.settle()
-    with mesh.struck(faults.overlay_black_hole_new_flows(mesh.lab, "b1")) as strike:
-        rank = mesh.wait_switched()
+    fault = make(mesh.lab, leader)
+    deaf = (leader,) if make is faults.leader_dead else ()
+    with mesh.struck(fault) as strike:
+        rank = mesh.wait_switched(deaf=deaf)
         mesh.wait_restored(strike.began_ns)
-        assert "b1" not in mesh.relays(rank)
-        mesh.wait_verdicts("overlay-new-flows", "b1", mesh.nodes)
+        assert leader not in mesh.relays(rank)
+        mesh.wait_verdicts(fault.expected.fault, leader, [node for node in mesh.nodes if node not in deaf])
         assert mesh.connections_live_on()
