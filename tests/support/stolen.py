@@ -10,13 +10,19 @@ from typing import Any
 from meshwatchd.adapters.identity import FILE_NAME, read_binding
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.wire import MeshKeys, MeshSecret, PairKey
+from netnslab.waiting import wait_until
+
+SAVED_S = 30
+"""A daemon writes down what it knows five seconds after its start (`discovery.SAVE_GAP_NS`)."""
 
 
 def stolen_key(lab: Any, node: str, peer: str) -> PairKey:
     """The key with which a node of the lab signs its probes to a peer at this moment."""
 
     def read(path: str) -> str:
-        return str(lab.node(node).run(["cat", path], check=True).stdout)
+        return wait_until(
+            lambda: str(lab.node(node).run(["cat", path]).stdout), timeout_s=SAVED_S, what=f"{path} on {node}"
+        )
 
     keys = MeshKeys(node, [MeshSecret(secret=base64.b64decode(read("/etc/meshwatchd/mesh.key")))])
     with tempfile.TemporaryDirectory() as name:
