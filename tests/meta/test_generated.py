@@ -136,6 +136,8 @@ def test_every_fault_has_a_section_with_symptom_proof_and_cure(code):
 
 
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+NO_SETTINGS = {"stamp.conf", "stamp.refused"}
+"""A file and an event, named as settings are."""
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -146,7 +148,7 @@ def test_documents_name_only_what_exists(path):
     commands = set(re.findall(r"meshwatchctl ([a-z]+)", text)) - set(COMMANDS)
     sample = tomllib.loads((ROOT / "etc/meshwatchd/meshwatchd.toml").read_text(encoding="utf-8"))
     settings = set(re.findall(rf"`((?:{'|'.join(sample)})\.[a-z_]+)", text))
-    unknown = {name for name in settings if name.split(".")[1] not in _keys(name.split(".")[0])}
+    unknown = {name for name in settings - NO_SETTINGS if name.split(".")[1] not in _keys(name.split(".")[0])}
 
     assert ([], set(), set()) == (broken, commands, unknown)
     assert set() == set(re.findall(r"`(meshwatch_\w+)", text)) - _exported()
