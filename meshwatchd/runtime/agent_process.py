@@ -289,8 +289,7 @@ class Agent:
                 self._has_work.set()
             case StatusFrame(status=status):
                 self._status = status
-                self._auditor.note(status)
-                self._care.underlay.note(status)
+                self._care.note(status)
                 if self._discovery is not None:
                     self._discovery.confess(status)
             case PingFrame():

@@ -1,4 +1,4 @@
-"""Everything the agent does about devices that are not ours: audit, repair, and the figures that tell of them."""
+"""Everything the agent does about what is not ours in the kernel: audit, repair, and the figures that tell of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.model.audit import AuditFinding, OverlayFigures
 from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Neighbour, Snapshot
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.auditor import Auditor
+from meshwatchd.runtime.connection_care import ConnectionCare
 from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.runtime.sinks import Log
@@ -50,7 +51,6 @@ class DeviceCare:
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
         lookout: sees WireGuard devices.
-        underlay: takes note of whom verdicts name.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class DeviceCare:
         self.lookout = Lookout(
             settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns, routing=self._routing
         )
-        self.underlay = UnderlayWatch(kernel.lan_neighbours)
+        self._underlay = UnderlayWatch(kernel.lan_neighbours)
+        self._connections = ConnectionCare(settings, self._mesh, log)
         self.auditor = Auditor(
             mesh=settings.mesh,
             node=settings.daemon.node,
@@ -79,9 +80,15 @@ class DeviceCare:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
-            sources=(self.lookout.findings, self.underlay.findings, lambda _view, _now: duplicates()),
+            sources=(self.lookout.findings, self._underlay.findings, lambda _view, _now: duplicates()),
         )
         self.metrics = Metrics(settings.metrics, self._figures, log)
+
+    def note(self, status: Status) -> None:
+        """Take in what the engine says of itself."""
+        self.auditor.note(status)
+        self._underlay.note(status)
+        self._connections.note(status)
 
     def duties(self) -> tuple[Coroutine[object, object, None], ...]:
         """What goes on for as long as the agent lives."""
@@ -89,7 +96,8 @@ class DeviceCare:
             self.auditor.watch(),
             self.auditor.repair(),
             self.lookout.watch(self.auditor.wake),
-            self.underlay.watch(self.auditor.wake),
+            self._underlay.watch(self.auditor.wake),
+            self._connections.watch(),
             self.metrics.serve(),
             self.metrics.write(),
         )
@@ -99,7 +107,9 @@ class DeviceCare:
         self._socket.close()
         self._routing.close()
 
-    def _figures(self) -> tuple[Status | None, OverlayFigures]:
+    def _mesh(self) -> MeshSettings:
         seen = self.auditor.snapshot
-        mesh = seen.mesh if seen is not None and seen.mesh is not None else self._settings.mesh
-        return self._status(), self._kernel.overlay_figures(mesh.overlay_device)
+        return seen.mesh if seen is not None and seen.mesh is not None else self._settings.mesh
+
+    def _figures(self) -> tuple[Status | None, OverlayFigures]:
+        return self._status(), self._kernel.overlay_figures(self._mesh().overlay_device)

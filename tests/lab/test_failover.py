@@ -5,13 +5,15 @@ Order and completeness are asserted, never milliseconds: `make bench-failover` m
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
 from netnslab import faults
-from netnslab.waiting import pause_until
-from tests.support.stage import ARM_NS, stage
+from netnslab.waiting import pause_until, wait_until
+from tests.support.stage import ARM_NS, SECOND, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -40,6 +42,29 @@ class add dev eth0 parent 1: classid 1:2 htb rate 10gbit
 qdisc add dev eth0 parent 1:1 handle 10: tbf rate 8bit burst 10 limit 1
 filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 8472 0xffff flowid 1:1
 """
+
+
+# kube-proxy's first rule for what is forwarded.
+DROP_INVALID = """
+table inet kube_proxy {
+  chain forward { type filter hook forward priority 0; ct state invalid drop; }
+}
+"""
+LISTEN = """
+import socket
+with socket.create_server(("", 5555)) as listener:
+    stream, _ = listener.accept()
+    while taken := stream.recv(65536):
+        print(len(taken), flush=True)
+"""
+STREAM = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 5555)) as stream:
+    for _ in range(3000):
+        stream.sendall(bytes(10_000))
+        time.sleep(0.02)
+"""
+"""Half a megabyte a second: within a second more than the largest window that connection tracking allows."""
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +153,32 @@ def test_a_black_hole_made_by_traffic_control_is_found_too(mesh):
     finally:
         leader.run(["tc", "qdisc", "delete", "dev", "eth0", "root"], check=True)
     mesh.wait_home()
+
+
+def test_a_bulk_connection_outlives_a_failover_and_the_way_back(mesh, tmp_path):
+    """A leader that drops what is INVALID sees a connection begin, not go on elsewhere, and come back."""
+    for node in EVERYBODY:
+        mesh.lab.node(node).run(["nft", "-f", "-"], input=DROP_INVALID, check=True)
+    received = tmp_path / "received"
+    with received.open("w") as sink, ExitStack() as stack:
+        for argv, pod, out in (([LISTEN], "a3", sink), ([STREAM, mesh.lab.topology.nodes["a3"].pod_ip], "b3", None)):
+            process = mesh.lab.pod(pod).popen([sys.executable, "-c", *argv], stdout=out)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            pause_until(time.monotonic_ns() + SECOND)
+
+        def wait_flowing():
+            before = received.stat().st_size
+            wait_until(lambda: received.stat().st_size > before + 20, timeout_s=10, what="the stream to go on")
+
+        wait_flowing()
+        assert 0 == mesh.daemons.control("b1", "failover").returncode
+        mesh.wait_switched()
+        pause_until(time.monotonic_ns() + 3 * SECOND)
+        wait_flowing()
+        assert 0 == mesh.daemons.control("b1", "failback").returncode
+        mesh.wait_home()
+        pause_until(time.monotonic_ns() + SECOND)
+        wait_flowing()
+    for node in EVERYBODY:
+        mesh.lab.node(node).run(["nft", "delete", "table", "inet", "kube_proxy"], check=True)

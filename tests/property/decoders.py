@@ -20,7 +20,17 @@ from meshwatchd.adapters import arp
 from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
 from meshwatchd.adapters.control.bisection import BisectParameters
 from meshwatchd.adapters.control.status_reply import StatusReply
-from meshwatchd.adapters.netlink import compact, fibrule, foreign_rules, message, monitor, objects, rule_text, rules
+from meshwatchd.adapters.netlink import (
+    compact,
+    conntrack,
+    fibrule,
+    foreign_rules,
+    message,
+    monitor,
+    objects,
+    rule_text,
+    rules,
+)
 from meshwatchd.adapters.packet import delivery, stamps
 from meshwatchd.adapters.sources import (
     cilium_nodes,
@@ -60,7 +70,15 @@ from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.seal import sign
 from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
-from tests.support.fake_rtnl import address_body, fdb_body, link_body, neighbour_body, route_of, rule_body
+from tests.support.fake_rtnl import (
+    address_body,
+    connection_body,
+    fdb_body,
+    link_body,
+    neighbour_body,
+    route_of,
+    rule_body,
+)
 from tests.support.hellos import hello as example_hello
 from tests.support.wire_pair import B1_STATE, REFLECTOR, RX_NTP, SECRET, SPEC, TO_A1, TX_NTP, request
 
@@ -425,6 +443,7 @@ DECODERS: dict[str, Decoder] = {
     "netlink datagram": Decoder(
         lambda data: monitor.hand_over(data, lambda _message: None), (message.encode(24, 0, 1, _ROUTE) * 2,)
     ),
+    "netlink conntrack": Decoder(conntrack.decode_connection, (connection_body(),)),
     "netlink acknowledgement": Decoder(message.error_of, (bytes(4),), share=0.2),
     "netlink route": Decoder(_route, (_ROUTE,)),
     "netlink link": Decoder(_packed(objects.pack_link, objects.unpack_link), (_LINK_BODY,)),

@@ -33,6 +33,16 @@ def packed(pack: Callable[[bytes], Packed | None], body: bytes) -> Packed:
     return found
 
 
+def connection_body(*, protocol: int = 6, flags: int = 3, state: int = 3) -> bytes:
+    """A connection from 10.244.6.2 to 10.244.3.2 as conntrack lists it; by default TCP, established, seen to begin."""
+    addresses = encode_attribute(1, packed_ip("10.244.6.2")) + encode_attribute(2, packed_ip("10.244.3.2"))
+    ports = encode_attribute(1, bytes((protocol,))) + encode_attribute(2, struct.pack("!H", 40_000))
+    identity = encode_attribute(1 | 0x8000, addresses) + encode_attribute(2 | 0x8000, ports)
+    tcp = encode_attribute(1, bytes((state,))) + b"".join(encode_attribute(each, bytes((flags, 0))) for each in (4, 5))
+    info = encode_attribute(4 | 0x8000, encode_attribute(1 | 0x8000, tcp))
+    return struct.pack("=BBH", socket.AF_INET, 0, 0) + encode_attribute(1 | 0x8000, identity) + info
+
+
 def packed_ip(text: str) -> bytes:
     """An address as bytes."""
     return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
