@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+import time
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.wireguard.files import write_privately
 from meshwatchd.config.keys import read_private_key
-from meshwatchd.core.membership.identities import Step
+from meshwatchd.core.membership.identities import GRACE_NS, Step
 from meshwatchd.model.identity import PairBinding, PublicIdentity
 from meshwatchd.wire.auth import hkdf_expand, hkdf_extract
 from meshwatchd.wire.hello import rotation_text
@@ -108,7 +109,12 @@ def read_binding(folder: Path, node: str, peer: str) -> tuple[PairBinding, ...]:
         return ()
     own = NodeIdentity(seed)
     return tuple(
-        PairBinding(peer=each.name, shared=own.share(each.identity), signs=each.step is not Step.STRANGE)
+        PairBinding(
+            peer=each.name,
+            shared=own.share(each.identity),
+            signs=each.step is not Step.STRANGE,
+            is_alone=each.step is Step.SIGNS and time.time_ns() - each.since_ns >= GRACE_NS,
+        )
         for each in kept.identities
         if each.name == peer and kept.identity == own.public
     )

@@ -30,7 +30,7 @@ from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
 from meshwatchd.wire import MeshKeys, MeshSecret
-from meshwatchd.wire.tap_request import TapKeys
+from meshwatchd.wire.auth import Purpose
 
 EXIT_FAILURE: Final = 1
 
@@ -65,9 +65,11 @@ def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) 
     leg = find_leg(mesh, node, peer, port=settings.probe.port)
     secrets = [MeshSecret(secret=read_mesh_key(Path(settings.auth.key_file)))]
     random = SystemRandom()
-    with Kernel() as kernel, UdpPeerTaps(TapKeys(secrets), random) as peer_taps:
-        keys = MeshKeys(node, secrets)
-        keys.bind(read_binding(Path(settings.daemon.state_dir), node, peer))
+    keys, tap_keys = MeshKeys(node, secrets), MeshKeys(node, secrets, Purpose.TAPS)
+    tap_keys.admit(leg.via)
+    for each, name in ((keys, peer), (tap_keys, leg.via)):
+        each.bind(read_binding(Path(settings.daemon.state_dir), node, name))
+    with Kernel() as kernel, UdpPeerTaps(tap_keys, random) as peer_taps:
         run = Run(
             leg,
             kernel,

@@ -14,14 +14,15 @@ from typing import Final, Self
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.model.bisection import PeerCounts
 from meshwatchd.model.port_map import tap_port
+from meshwatchd.wire.auth import MeshKeys, PairKey
 from meshwatchd.wire.tap_request import (
     MAX_BYTES,
     TapContent,
-    TapKeys,
     TapKind,
     TapMessage,
     decode,
     encode,
+    find_pair,
 )
 
 PATIENCE_S: Final = 0.3
@@ -34,11 +35,11 @@ class UdpPeerTaps:
     """One exchange with the agent of `leg.via`.
 
     Args:
-        keys: of the exchange.
+        keys: of purpose `auth.Purpose.TAPS`; they know `leg.via`.
         random: draws its nonce.
     """
 
-    def __init__(self, keys: TapKeys, random: Random) -> None:
+    def __init__(self, keys: MeshKeys, random: Random) -> None:
         self._keys = keys
         self._nonce = random.getrandbits(64)
         self._socket: socket.socket | None = None
@@ -74,7 +75,7 @@ class UdpPeerTaps:
         assert self._socket is not None
         assert self._leg is not None
         content = TapContent(sender=self._leg.node, target=self._leg.via, ssid=ssid)
-        question = encode(TapMessage(kind=kind, nonce=self._nonce, content=content), self._keys)
+        question = encode(TapMessage(kind=kind, nonce=self._nonce, content=content), self._keys.sending(self._leg.via))
         end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
             try:
@@ -93,9 +94,11 @@ class UdpPeerTaps:
         while (left_s := until_s - time.monotonic()) > 0:
             self._socket.settimeout(left_s)
             try:
-                told = decode(self._socket.recv(MAX_BYTES + 1), self._keys)
+                datagram = self._socket.recv(MAX_BYTES + 1)
             except TimeoutError:
                 return None
+            pair = find_pair(datagram, self._keys)
+            told = decode(datagram, pair) if isinstance(pair, PairKey) else pair
             if isinstance(told, TapMessage) and (told.kind, told.nonce, told.content.sender, told.content.target) == (
                 wanted,
                 self._nonce,

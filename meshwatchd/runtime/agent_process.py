@@ -51,7 +51,6 @@ from meshwatchd.model.frames import (
     AliveFrame,
     EventFrame,
     FactFrame,
-    KeysFrame,
     OperatorReplyFrame,
     PingFrame,
     ProvisionFrame,
@@ -256,7 +255,7 @@ class Agent:
             changed=self._take_mesh,
             heard=self._auditor.hear,
             standby_key=self._devices.public_key,
-            bind=lambda bindings: self._send_frame(KeysFrame(bindings=tuple(bindings))),
+            bind=lambda bindings: self._send_frame(self._prover.bind(bindings)),
         )
 
     def _take_mesh(self) -> None:

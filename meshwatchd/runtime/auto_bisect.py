@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from meshwatchd.config.load import DEFAULT_PATH
 from meshwatchd.model.bisection import BisectResult
-from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.frames import FactFrame, KeysFrame
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.outputs import Fact, PathBisected, VerdictChanged
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
@@ -64,6 +65,11 @@ class Prover:
             BisectError: it could not be found out.
         """
         return await self._bisections.run(peer)
+
+    def bind(self, bindings: Sequence[PairBinding]) -> KeysFrame:
+        """Sign and believe questions for taps by the keys of these pairs; returns what tells the engine of them."""
+        self._listener.bind(bindings)
+        return KeysFrame(bindings=tuple(bindings))
 
     def duties(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """What goes on for ever."""

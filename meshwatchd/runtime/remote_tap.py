@@ -23,7 +23,8 @@ from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.topology import Node
-from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from meshwatchd.wire.auth import MeshKeys, PairKey
+from meshwatchd.wire.tap_request import TapContent, TapKind, TapMessage, decode, encode, find_pair
 
 LIFE_S: Final = 5.0
 """A run is over by then; one that was forgotten ends."""
@@ -64,7 +65,7 @@ class TapDesk:
         node: str,
         *,
         mesh: Callable[[], MeshSettings],
-        keys: Callable[[], TapKeys | None],
+        keys: Callable[[], MeshKeys | None],
         open_taps: OpenTaps,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,9 +83,10 @@ class TapDesk:
     def take(self, datagram: bytes) -> bytes | None:
         """The answer to a datagram, or None."""
         keys = self._keys() if self._is_affordable() else None
-        if keys is None:
+        pair = find_pair(datagram, keys) if keys is not None else None
+        if not isinstance(pair, PairKey):
             return None
-        message = decode(datagram, keys)
+        message = decode(datagram, pair)
         if not isinstance(message, TapMessage) or message.content.target != self._node:
             return None
         self.read()
@@ -98,7 +100,7 @@ class TapDesk:
         else:
             content = self._collect(message) if message.kind is TapKind.COLLECT else None
             kind = TapKind.COUNTS
-        return None if content is None else encode(TapMessage(kind=kind, nonce=message.nonce, content=content), keys)
+        return None if content is None else encode(TapMessage(kind=kind, nonce=message.nonce, content=content), pair)
 
     def read(self) -> None:
         """Take in what has passed; an exchange whose time is up ends."""

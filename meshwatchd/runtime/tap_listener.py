@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +14,14 @@ from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.adapters.tap.taps import Taps
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.port_map import tap_port
 from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.remote_tap import TapDesk
 from meshwatchd.runtime.sinks import Warns
-from meshwatchd.wire.auth import KeyRole, MeshSecret
-from meshwatchd.wire.tap_request import MAX_BYTES, TapKeys
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, Purpose
+from meshwatchd.wire.tap_request import MAX_BYTES
 
 RETRY_S: Final = 30.0
 TURN_S: Final = 0.2
@@ -45,12 +46,17 @@ class TapListener:
     ) -> None:
         self._port = tap_port(settings.probe.port)
         self._log = log
+        self._keys = KeyFiles(settings.daemon.node, settings.auth, mesh)
         self._desk = desk or TapDesk(
             settings.daemon.node,
             mesh=mesh,
-            keys=KeyFiles(settings.auth).read,
+            keys=self._keys.read,
             open_taps=lambda asker, ssid: open_taps(asker, ssid, mesh().overlay_device, settings.probe.port),
         )
+
+    def bind(self, bindings: Sequence[PairBinding]) -> None:
+        """Take over how questions of some nodes are signed."""
+        self._keys.bind(bindings)
 
     async def serve(self) -> None:
         """Listen for ever; a port that is taken is tried again."""
@@ -86,40 +92,62 @@ class TapListener:
 
 
 class KeyFiles:
-    """The mesh keys as the files have them, read again every few seconds at most.
+    """The keys of tap exchanges: mesh keys as the files have them, read again every few seconds at most.
 
     Args:
+        node: this node's name.
         auth: names the files.
+        mesh: as it is known at the moment; others are strangers.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, auth: AuthSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._auth, self._clock = auth, clock
-        self._keys: TapKeys | None = None
+    def __init__(
+        self,
+        node: str,
+        auth: AuthSettings,
+        mesh: Callable[[], MeshSettings],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._node, self._auth, self._mesh, self._clock = node, auth, mesh, clock
+        self._keys: MeshKeys | None = None
+        self._bindings: dict[str, PairBinding] = {}
         self._until_s = float("-inf")
 
-    def read(self) -> TapKeys | None:
+    def bind(self, bindings: Iterable[PairBinding]) -> None:
+        """Sign and believe by these from here on; peers that are not among them stay as they are."""
+        self._bindings |= {each.peer: each for each in bindings}
+        self._until_s = float("-inf")
+
+    def read(self) -> MeshKeys | None:
         """The keys; None where there are none that can be used."""
         if self._clock() >= self._until_s:
             self._until_s = self._clock() + KEYS_S
             try:
-                self._keys = read_keys(self._auth)
+                self._keys = self._make(read_secrets(self._auth))
             except (ConfigError, ValueError):
                 self._keys = None
         return self._keys
 
+    def _make(self, secrets: Sequence[MeshSecret]) -> MeshKeys:
+        keys = MeshKeys(self._node, secrets, Purpose.TAPS)
+        names = [node.name for node in self._mesh().node if node.name != self._node]
+        for name in names:
+            keys.admit(name)
+        keys.bind(self._bindings[name] for name in names if name in self._bindings)
+        return keys
 
-def read_keys(auth: AuthSettings) -> TapKeys:
-    """The keys of tap exchanges.
+
+def read_secrets(auth: AuthSettings) -> tuple[MeshSecret, ...]:
+    """The mesh keys in the files: one to sign with, and in a rotation one more to believe.
 
     Raises:
-        ConfigError, ValueError: a file cannot be used, or both together cannot.
+        ConfigError: a file cannot be used.
     """
     secrets = [MeshSecret(secret=read_mesh_key(Path(auth.key_file)))]
     if auth.accepted_key_file:
         accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
         secrets.append(MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY))
-    return TapKeys(secrets)
+    return tuple(secrets)
 
 
 def open_taps(asker: Node, ssid: int, overlay_device: str, port: int) -> Taps:

@@ -38,10 +38,9 @@ SECRET_BYTES: Final = 32
 _HASH_BYTES: Final = 32
 _BLOCK_BYTES: Final = 64
 _SALT: Final = b"meshwatchd mesh secret"
-_LABEL_PAIR: Final = b"meshwatchd stamp v1"
-_LABEL_BOUND: Final = b"meshwatchd bound stamp v1"
+_LABEL_PAIR: Final = b"meshwatchd "
+_LABEL_BOUND: Final = b"meshwatchd bound "
 _LABEL_HELLO: Final = b"meshwatchd hello v1"
-_LABEL_TAP: Final = b"meshwatchd tap v1"
 _LABEL_KEY_ID: Final = b"meshwatchd key id v1"
 MAX_SECRETS: Final = 2
 BOUND: Final = 0x80
@@ -112,7 +111,16 @@ def key_id(secret: bytes) -> int:
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_KEY_ID, 1)[0]
 
 
-def derive_key(secret: bytes, *, signer: str, receiver: str, shared: bytes = b"") -> bytes:
+class Purpose(StrEnum):
+    """What a key of a pair signs; a tag made for one verifies as no other."""
+
+    PROBES = "stamp v1"
+    TAPS = "tap v2"
+
+
+def derive_key(
+    secret: bytes, *, signer: str, receiver: str, shared: bytes = b"", purpose: Purpose = Purpose.PROBES
+) -> bytes:
     """The 32-byte key with which `signer` signs what it sends to `receiver`.
 
     Args:
@@ -120,10 +128,11 @@ def derive_key(secret: bytes, *, signer: str, receiver: str, shared: bytes = b""
         signer: name of the node that signs.
         receiver: name of the node that verifies.
         shared: 32 bytes that these two nodes alone can compute; empty for a key that every node can derive.
+        purpose: what it signs.
     """
     names = (*sorted((signer, receiver)), signer)
     # Lengths keep ("ab", "c") and ("a", "bc") apart.
-    label = _LABEL_BOUND if shared else _LABEL_PAIR
+    label = (_LABEL_BOUND if shared else _LABEL_PAIR) + purpose.encode()
     info = label + b"".join(len(raw).to_bytes(2, "big") + raw for raw in map(str.encode, names))
     return hkdf_expand(hkdf_extract(_SALT, secret + shared), info, _HASH_BYTES)
 
@@ -135,11 +144,6 @@ def derive_hello_key(secret: bytes) -> bytes:
     in the signature inside (`wire.hello`).
     """
     return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_HELLO, _HASH_BYTES)
-
-
-def derive_tap_key(secret: bytes) -> bytes:
-    """The 32-byte key of questions for taps: one for the whole mesh. Any node can ask in any name, and sees counts."""
-    return hkdf_expand(hkdf_extract(_SALT, secret), _LABEL_TAP, _HASH_BYTES)
 
 
 class KeyRole(StrEnum):
@@ -183,9 +187,9 @@ class MeshKeys:
     cause each derivation once, no more.
     """
 
-    def __init__(self, own_name: str, secrets: Sequence[MeshSecret]) -> None:
+    def __init__(self, own_name: str, secrets: Sequence[MeshSecret], purpose: Purpose = Purpose.PROBES) -> None:
         """Raises ValueError when the secrets cannot be used together; the text names the remedy."""
-        self._own_name = own_name
+        self._own_name, self._purpose = own_name, purpose
         self._names: dict[int, str] = {}
         self._secrets: dict[int, bytes] = {}
         self._signing_id = 0
@@ -235,8 +239,12 @@ class MeshKeys:
 
     def add_peer(self, peer: str) -> PairKey:
         """Admit a node; returns the key for own probes."""
-        self._names[node_id(peer)] = peer
+        self.admit(peer)
         return self.sending(peer)
+
+    def admit(self, peer: str) -> None:
+        """Believe a node; its keys are derived when they are first needed."""
+        self._names[node_id(peer)] = peer
 
     def remove_peer(self, peer: str) -> None:
         """Forget a node; its packets are refused from here on."""
@@ -282,9 +290,12 @@ class MeshKeys:
             secret_id=secret_id,
             peer=peer,
             peer_id=peer_id,
-            send=MacKey(derive_key(secret, signer=self._own_name, receiver=peer, shared=shared)),
-            receive=MacKey(derive_key(secret, signer=peer, receiver=self._own_name, shared=shared)),
+            send=self._make(secret, signer=self._own_name, receiver=peer, shared=shared),
+            receive=self._make(secret, signer=peer, receiver=self._own_name, shared=shared),
         )
+
+    def _make(self, secret: bytes, *, signer: str, receiver: str, shared: bytes) -> MacKey:
+        return MacKey(derive_key(secret, signer=signer, receiver=receiver, shared=shared, purpose=self._purpose))
 
 
 def check_secrets(secrets: Sequence[MeshSecret]) -> None:

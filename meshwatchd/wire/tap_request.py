@@ -1,4 +1,4 @@
-"""One node asks another to watch for its probes: four small datagrams, signed with a key of the whole mesh.
+"""One node asks another to watch for its probes: four small datagrams, signed as their probes are.
 
     asker                                   asked
       --- BEGIN(nonce, ssid) ----------------->   opens its taps
@@ -11,12 +11,15 @@
     0       4      magic
     4       1      version
     5       1      kind
-    6       1      key id of the secret it is signed with (see `auth`)
+    6       1      key id of what it is signed with (see `auth`)
     7       1      reserved, zero
     8       8      nonce, chosen by the asker, repeated in each datagram of one exchange
-    16      m      sender, target and content in MessagePack
+    16      8      id of the sender (`auth.node_id`)
+    24      m      sender, target and content in MessagePack
     end-16  16     tag over all before (HMAC-SHA-256, truncated)
 
+The key is one of the pair of nodes for this purpose alone, with their own secret where both hold each other's identity:
+then nobody asks in another node's name, or answers for it. An answer is signed with what its question was signed with.
 A BEGIN that is replayed opens no taps again, but for one from before the asked daemon's start, which no packet notices.
 Answers go by the nonce: none is believed that was not asked for.
 """
@@ -24,7 +27,6 @@ Answers go by the nonce: none is believed that was not asked for.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -34,14 +36,14 @@ from meshwatchd.model.bisection import PeerCounts
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.ids import NodeName
-from meshwatchd.wire.auth import TAG_BYTES, KeyRole, MacKey, MeshSecret, check_secrets, derive_tap_key, key_id
+from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, node_id
 
 MAGIC: Final = b"MWTP"
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_BYTES: Final = 1200
 """Crosses every tunnel in one piece."""
 
-_HEADER: Final = struct.Struct("> 4s B B B x Q")
+_HEADER: Final = struct.Struct("> 4s B B B x Q Q")
 LEAST_BYTES: Final = _HEADER.size + TAG_BYTES
 
 
@@ -87,53 +89,42 @@ class TapMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: TapContent
 
 
-class TapKeys:
-    """The keys of these exchanges: one signs, all are believed.
-
-    Args:
-        secrets: one active and at most one receive-only.
-    """
-
-    def __init__(self, secrets: Sequence[MeshSecret]) -> None:
-        """Raises ValueError when the secrets cannot be used together; the text names the remedy."""
-        check_secrets(secrets)
-        self._keys = {key_id(each.secret): MacKey(derive_tap_key(each.secret)) for each in secrets}
-        self.signing_id = next(key_id(each.secret) for each in secrets if each.role is KeyRole.ACTIVE)
-
-    def find(self, number: int) -> MacKey | None:
-        """The key of that id."""
-        return self._keys.get(number)
-
-
 _DOOR: Final = Door("tap request", "a node with our key is of another version: meshwatchctl version on each")
 _DECODER: Final = msgspec.msgpack.Decoder(TapContent)
 
 
-def encode(message: TapMessage, keys: TapKeys) -> bytes:
-    """The datagram."""
-    key = keys.find(keys.signing_id)
-    assert key is not None
-    header = _HEADER.pack(MAGIC, VERSION, message.kind, keys.signing_id, message.nonce)
+def encode(message: TapMessage, pair: PairKey) -> bytes:
+    """The datagram, signed for the node at the other end of the pair."""
+    header = _HEADER.pack(MAGIC, VERSION, message.kind, pair.key_id, message.nonce, node_id(message.content.sender))
     text = header + msgspec.msgpack.encode(message.content)
     assert len(text) + TAG_BYTES <= MAX_BYTES, "five series and two names are some 600 bytes"
-    return text + key.tag(text)
+    return text + pair.send.tag(text)
 
 
-def decode(datagram: bytes, keys: TapKeys) -> TapMessage | TapRejection:
-    """What a datagram says, or why it is none of ours; nothing is believed before the tag."""
+def find_pair(datagram: bytes, keys: MeshKeys) -> PairKey | TapRejection:
+    """The keys that a datagram claims to be signed with, of purpose `auth.Purpose.TAPS`."""
     if not LEAST_BYTES <= len(datagram) <= MAX_BYTES:
         return TapRejection.WRONG_LENGTH
-    magic, version, kind, number, nonce = _HEADER.unpack_from(datagram)
+    magic, version, _kind, number, _nonce, sender_id = _HEADER.unpack_from(datagram)
     if magic != MAGIC or version != VERSION:
         return TapRejection.NOT_OURS
-    key = keys.find(number)
-    if key is None:
-        return TapRejection.UNKNOWN_KEY
-    if not key.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
+    return keys.receiving(sender_id, number) or TapRejection.UNKNOWN_KEY
+
+
+def decode(datagram: bytes, pair: PairKey) -> TapMessage | TapRejection:
+    """What a datagram says, or why it is none of the pair's; nothing is believed before the tag.
+
+    Args:
+        datagram: as it came.
+        pair: as `find_pair` has found it.
+    """
+    if not pair.receive.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
         return TapRejection.BAD_TAG
+    _, _, kind, _, nonce, _ = _HEADER.unpack_from(datagram)
     try:
         with _DOOR:
             content = _DECODER.decode(datagram[_HEADER.size : -TAG_BYTES])
-            return TapMessage(kind=TapKind(kind), nonce=nonce, content=content)
+            message = TapMessage(kind=TapKind(kind), nonce=nonce, content=content)
     except DecodeError:
         return TapRejection.MALFORMED
+    return message if content.sender == pair.peer else TapRejection.MALFORMED

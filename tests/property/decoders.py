@@ -65,7 +65,7 @@ from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.wire import hello, peek, reflect, report_tlv, stamp, standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
-from meshwatchd.wire.auth import TAG_BYTES
+from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.seal import sign
 from tests.support.example_bisection import RESULT
@@ -267,7 +267,9 @@ _UAPI = (
 
 # --- packets ---
 
-_HELLO_KEYS, _TAP_KEYS = hello.HelloKeys([SECRET]), tap.TapKeys([SECRET])
+_HELLO_KEYS = hello.HelloKeys([SECRET])
+_TAPS_AT_A1, _TAPS_AT_B1 = (MeshKeys(node, [SECRET], Purpose.TAPS) for node in ("a1", "b1"))
+_TAPS_OF_B1, _TAPS_OF_A1 = _TAPS_AT_A1.add_peer("b1"), _TAPS_AT_B1.add_peer("a1")
 _STAMPED = hello.Stamp(epoch=1, counter=2)
 _GREETING = hello.Greeting(sender="a1", stamp=_STAMPED, hello=example_hello("a1"), asks=True)
 _REPORT = NodeReport(
@@ -295,9 +297,11 @@ def _hello(data: bytes) -> object:
 
 
 def _tap(data: bytes) -> object:
-    key = _TAP_KEYS.find(_TAP_KEYS.signing_id)
-    assert key is not None
-    return tap.decode(data + key.tag(data), _TAP_KEYS)
+    datagram = data + _TAPS_OF_B1.send.tag(data)
+    pair = tap.find_pair(datagram, _TAPS_AT_B1)
+    if pair is tap.TapRejection.WRONG_LENGTH:
+        return pair
+    return tap.decode(datagram, pair if isinstance(pair, PairKey) else _TAPS_OF_A1)
 
 
 def _probe(data: bytes) -> None:
@@ -472,7 +476,7 @@ DECODERS: dict[str, Decoder] = {
         (_CONTROL,),
     ),
     "hello": Decoder(_hello, tuple(hello.encode(each, _HELLO_KEYS)[:-TAG_BYTES] for each in (_GREETING, _KNOWN))),
-    "tap request": Decoder(_tap, (tap.encode(_TAP, _TAP_KEYS)[:-TAG_BYTES],)),
+    "tap request": Decoder(_tap, (tap.encode(_TAP, _TAPS_OF_B1)[:-TAG_BYTES],)),
     "probe": Decoder(_probe, (request(), request(SPEC, sequence=7)), share=0.5),
     "STAMP": Decoder(
         lambda data: (stamp.decode_sender(data, StampMode.OPEN), stamp.decode_reflector(data, StampMode.OPEN)),

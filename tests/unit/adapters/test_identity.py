@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import stat
+import time
 
 import msgspec
 import pytest
 
 from meshwatchd.adapters.identity import NodeIdentity, is_signed_by, load_identity, read_binding
 from meshwatchd.adapters.storage import mesh_file
-from meshwatchd.core.membership.identities import Step
+from meshwatchd.core.membership.identities import GRACE_NS, Step
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.identity import PublicIdentity
 from meshwatchd.model.ids import NodeName
@@ -95,5 +96,23 @@ def test_another_process_of_the_node_signs_as_the_daemon_does(tmp_path):
 
     mesh_file.save(tmp_path, msgspec.structs.replace(kept, identity=own.public))
     (binding,) = read_binding(tmp_path, "a1", "b1")
-    assert (B1.share(own.public), True) == (binding.shared, binding.signs)
+    assert (B1.share(own.public), True, True) == (binding.shared, binding.signs, binding.is_alone)
     assert not read_binding(tmp_path, "a1", "b2")[0].signs
+
+
+@pytest.mark.parametrize(
+    ("step", "age_ns", "is_alone"),
+    [(Step.SIGNS, GRACE_NS, True), (Step.SIGNS, 0, False), (Step.HOLDS, GRACE_NS, False)],
+)
+def test_another_process_refuses_the_mesh_key_when_the_daemon_does(tmp_path, step, age_ns, is_alone):
+    """A minute after the peer has said that it signs with the pair's key."""
+    own, now_ns = load_identity(tmp_path), time.time_ns()
+    b1 = mesh_file.KeptIdentity(
+        name=NodeName("b1"), identity=B1.public, step=step, since_ns=now_ns - age_ns, heard_ns=now_ns
+    )
+    kept = mesh_file.Kept(
+        version=mesh_file.VERSION, node=NodeName("a1"), saved_ns=0, identity=own.public, identities=(b1,)
+    )
+    assert "" == mesh_file.save(tmp_path, kept)
+
+    assert [is_alone] == [each.is_alone for each in read_binding(tmp_path, "a1", "b1")]

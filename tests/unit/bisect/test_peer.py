@@ -11,12 +11,15 @@ import pytest
 
 from meshwatchd.bisect.peer import PATIENCE_S, UdpPeerTaps
 from meshwatchd.model.bisection import PeerCounts, SeriesName
-from meshwatchd.wire.auth import MeshSecret
-from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey, Purpose
+from meshwatchd.wire.tap_request import TapContent, TapKind, TapMessage, decode, encode, find_pair
 from tests.support.tap_responder import TapResponder
 from tests.unit.bisect.test_probes import way
 
-KEYS = TapKeys([MeshSecret(secret=bytes(range(32)))])
+SECRET = MeshSecret(secret=bytes(range(32)))
+A1, B1 = (MeshKeys(node, [SECRET], Purpose.TAPS) for node in ("a1", "b1"))
+A1.admit("b1")
+B1.admit("a1")
 COUNTS = (PeerCounts(name=SeriesName.KERNEL, at_lower=12),)
 Answer = Callable[[TapMessage], bytes | None]
 
@@ -34,7 +37,9 @@ class Agent(TapResponder):
         self._reply = answer
 
     def _hear(self, data: bytes) -> bytes | None:
-        question = decode(data, KEYS)
+        pair = find_pair(data, B1)
+        assert isinstance(pair, PairKey)
+        question = decode(data, pair)
         assert isinstance(question, TapMessage)
         self.heard.append(question)
         return self._reply(question)
@@ -45,13 +50,14 @@ def good(question: TapMessage, **changes: object) -> bytes:
     kind = TapKind.READY if question.kind is TapKind.BEGIN else TapKind.COUNTS
     content = TapContent(sender=question.content.target, target=question.content.sender, counts=COUNTS)
     return encode(
-        msgspec.structs.replace(TapMessage(kind=kind, nonce=question.nonce, content=content), **changes), KEYS
+        msgspec.structs.replace(TapMessage(kind=kind, nonce=question.nonce, content=content), **changes),
+        B1.sending("a1"),
     )
 
 
 def ask(agent: Agent) -> tuple[PeerCounts, ...]:
     """One exchange."""
-    with UdpPeerTaps(KEYS, Random(1)) as taps:
+    with UdpPeerTaps(A1, Random(1)) as taps:
         taps.begin(way(agent.port), 0xC005)
         return taps.counts()
 
@@ -90,7 +96,7 @@ def test_a_lost_datagram_is_repeated():
         lambda _: b"noise",
         lambda question: good(question, nonce=question.nonce ^ 1),
         lambda question: good(question, kind=TapKind.COLLECT),
-        lambda question: encode(question, KEYS),
+        lambda question: encode(question, A1.sending("b1")),
     ],
 )
 def test_what_is_no_answer_is_waited_out(answer):
@@ -107,7 +113,7 @@ def test_nobody_listens():
     """An ICMP error, at once or with the second datagram."""
     with Agent(good) as agent:
         port = agent.port
-    with UdpPeerTaps(KEYS, Random(1)) as taps:
+    with UdpPeerTaps(A1, Random(1)) as taps:
         taps.begin(way(port), 1)
 
         assert () == taps.counts()
@@ -115,7 +121,7 @@ def test_nobody_listens():
 
 def test_without_an_underlay_nobody_is_asked():
     """Behind a tunnel there is no way around it."""
-    with Agent(good) as agent, UdpPeerTaps(KEYS, Random(1)) as taps:
+    with Agent(good) as agent, UdpPeerTaps(A1, Random(1)) as taps:
         taps.begin(msgspec.structs.replace(way(agent.port), underlay_destination=""), 1)
 
         assert () == taps.counts()
@@ -124,7 +130,7 @@ def test_without_an_underlay_nobody_is_asked():
 
 def test_a_source_address_that_is_gone_is_no_crash():
     """The NIC lost its address: one-sided."""
-    with UdpPeerTaps(KEYS, Random(1)) as taps:
+    with UdpPeerTaps(A1, Random(1)) as taps:
         taps.begin(msgspec.structs.replace(way(9), underlay_source="192.0.2.77"), 1)
 
         assert () == taps.counts()

@@ -6,6 +6,9 @@ import asyncio
 
 import msgspec
 
+from meshwatchd.model.frames import KeysFrame
+from meshwatchd.model.identity import PairBinding
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import DaemonReady, PathBisected, VerdictChanged
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.runtime.auto_bisect import Prover
@@ -60,6 +63,15 @@ def test_verdicts_are_proven_and_other_facts_are_not():
     facts, asked = asyncio.run(scenario())
     assert ["b1", "b2"] == asked
     assert [0, -1] == [fact.pair for fact in facts]
+
+
+def test_keys_of_pairs_are_for_taps_as_well_and_go_on_to_the_engine():
+    """The engine signs probes by them, this process questions for taps."""
+    bindings = (PairBinding(peer=NodeName("b1"), shared=bytes(32), signs=True),)
+    made = prover(Notes(), [])
+
+    assert KeysFrame(bindings=bindings) == made.bind(list(bindings))
+    assert {"b1": bindings[0]} == made._listener._keys._bindings
 
 
 def test_the_mesh_that_was_found_comes_before_the_declared():

@@ -13,13 +13,25 @@ from meshwatchd.model.bisection import PeerCounts, SeriesName
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.runtime.remote_tap import DATAGRAMS_PER_S, LIFE_S, LOOKED_AT_PER_S, TapDesk
-from meshwatchd.wire.auth import MeshSecret
-from meshwatchd.wire.tap_request import TapContent, TapKeys, TapKind, TapMessage, decode, encode
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey, Purpose
+from meshwatchd.wire.tap_request import TapContent, TapKind, TapMessage, decode, encode, find_pair
 from tests.support.lab_mesh import declared_mesh
 from tests.support.tap_responder import TapResponder
 
-KEYS = TapKeys([MeshSecret(secret=bytes(range(32)))])
-STRANGERS = TapKeys([MeshSecret(secret=bytes(32))])
+SECRET = MeshSecret(secret=bytes(range(32)))
+
+
+def keys_of(node: str, secret: MeshSecret = SECRET) -> MeshKeys:
+    """A node's keys for all nodes of the mesh, and for one that is not."""
+    keys = MeshKeys(node, [secret], Purpose.TAPS)
+    for name in (*(each.name for each in declared_mesh().node), "x9"):
+        if name != node:
+            keys.admit(name)
+    return keys
+
+
+KEYS = keys_of("b1")
+STRANGE = MeshSecret(secret=bytes(32))
 
 
 class FakeTaps:
@@ -47,7 +59,7 @@ class FakeTaps:
 class Room:
     """A desk of b1 with a clock and the taps it has opened."""
 
-    def __init__(self, keys: TapKeys | None = KEYS) -> None:
+    def __init__(self, keys: MeshKeys | None = KEYS) -> None:
         self.now_s = 100.0
         self.opened: list[tuple[str, int, FakeTaps]] = []
         self.error: KernelError | None = None
@@ -59,11 +71,18 @@ class Room:
         self.opened.append((asker.name, ssid, FakeTaps()))
         return self.opened[-1][2]
 
-    def ask(self, kind: TapKind, *, nonce: int = 1, sender: str = "b3", target: str = "b1", keys: TapKeys = KEYS):
+    def ask(
+        self, kind: TapKind, *, nonce: int = 1, sender: str = "b3", target: str = "b1", secret: MeshSecret = SECRET
+    ):
         """The decoded answer to a question, or None."""
         content = TapContent(sender=NodeName(sender), target=NodeName(target), ssid=0xC001)
-        answer = self.desk.take(encode(TapMessage(kind=kind, nonce=nonce, content=content), keys))
-        return None if answer is None else decode(answer, KEYS)
+        own = keys_of(sender, secret)
+        answer = self.desk.take(encode(TapMessage(kind=kind, nonce=nonce, content=content), own.sending("b1")))
+        if answer is None:
+            return None
+        pair = find_pair(answer, own)
+        assert isinstance(pair, PairKey)
+        return decode(answer, pair)
 
 
 def test_an_exchange():
@@ -92,7 +111,7 @@ def test_questions_may_come_twice():
 @pytest.mark.parametrize(
     "question",
     [
-        {"keys": STRANGERS},
+        {"secret": STRANGE},
         {"target": "b2"},
         {"sender": "x9"},
     ],
@@ -224,7 +243,7 @@ def test_asker_and_asked_understand_each_other():
         find_leg(declared_mesh(), "b3", "b1", port=1), underlay_source="127.0.0.1", underlay_destination="127.0.0.1"
     )
     room = Room()
-    with TapResponder(room.desk.take) as desk, UdpPeerTaps(KEYS, Random(1)) as taps:
+    with TapResponder(room.desk.take) as desk, UdpPeerTaps(keys_of("b3"), Random(1)) as taps:
         taps.begin(msgspec.structs.replace(leg, underlay_port=desk.port), 0xC009)
         counts = taps.counts()
 

@@ -10,10 +10,13 @@ import msgspec
 import pytest
 
 from meshwatchd.model.errors import KernelError
+from meshwatchd.model.identity import PairBinding
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.port_map import TAP_OFFSET
 from meshwatchd.model.settings import AuthSettings
 from meshwatchd.runtime import tap_listener
-from meshwatchd.runtime.tap_listener import KEYS_S, KeyFiles, TapListener, open_taps, read_keys
+from meshwatchd.runtime.tap_listener import KEYS_S, KeyFiles, TapListener, open_taps, read_secrets
+from meshwatchd.wire.auth import BOUND, KeyRole, MeshSecret, node_id
 from tests.support.lab_mesh import declared_mesh, settings_for
 
 
@@ -127,16 +130,30 @@ def test_keys_are_those_of_the_files(auth, tmp_path):
     second = tmp_path / "second.key"
     second.write_bytes(base64.b64encode(bytes(32)))
     second.chmod(0o600)
-    both = read_keys(msgspec.structs.replace(auth, accepted_key_file=str(second)))
+    both = read_secrets(msgspec.structs.replace(auth, accepted_key_file=str(second)))
 
-    assert both.signing_id == read_keys(auth).signing_id
-    assert both.find(read_keys(AuthSettings(key_file=str(second))).signing_id) is not None
+    assert (MeshSecret(secret=bytes(range(32))), MeshSecret(secret=bytes(32), role=KeyRole.RECEIVE_ONLY)) == both
+    assert both[:1] == read_secrets(auth)
+
+
+def test_a_pair_signs_with_its_own_key_as_soon_as_it_has_one(auth):
+    """At once, not with the next look at the files; who is no node of the mesh stays a stranger."""
+    files = KeyFiles("b1", auth, declared_mesh, clock=lambda: 0.0)
+    before = files.read()
+    assert before is not None
+    files.bind([PairBinding(peer=NodeName(name), shared=b"\7" * 32, signs=True) for name in ("b3", "x9")])
+    after = files.read()
+    assert after is not None
+
+    assert before.sending("b3").key_id ^ BOUND == after.sending("b3").key_id
+    assert before.sending("b2").key_id == after.sending("b2").key_id
+    assert after.receiving(node_id("x9"), after.signing_id) is None
 
 
 def test_keys_are_read_again_after_a_while(auth, tmp_path):
     """A rotation is followed, a file that is gone is no crash, and a flood costs no reading."""
     now_s = [0.0]
-    files = KeyFiles(auth, clock=lambda: now_s[0])
+    files = KeyFiles("b1", auth, declared_mesh, clock=lambda: now_s[0])
     first = files.read()
     assert first is not None
     (tmp_path / "mesh.key").unlink()
