@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.settings import SECOND
 
 JUMP_NS: Final = 60 * SECOND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     """Both clocks, in nanoseconds."""
 
     monotonic_ns: Callable[[], int] = time.monotonic_ns

@@ -306,8 +306,8 @@ class Discovery:
     def _take_new_epoch(self, jump_ns: int) -> None:
         """The wall clock has jumped: this process may have been here before."""
         self._known.renew(next_epoch(self._folder / "hello-epoch")[0])
-        remedy = "if this machine was resumed from a snapshot, run: systemctl restart meshwatchd"
-        self._log.warning("clock.jumped", jump_s=round(jump_ns / SECOND), remedy=remedy)
+        reason = "the clock was set, or this machine was resumed from a snapshot; hellos and probes have another epoch"
+        self._log.warning("clock.jumped", jump_s=round(jump_ns / SECOND), reason=reason)
 
     # --- what is told ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -44,6 +45,7 @@ from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
+from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
 
@@ -82,7 +84,7 @@ class Effects:
         stamp_key: bytes | None = None,
     ) -> None:
         self._node = NodeName(settings.daemon.node)
-        self._epoch = epoch
+        self._epoch, self._jumps = epoch, JumpWatch(Clocks())
         self._inbox, self._counters, self._agent = inbox, counters, agent
         self._base_port = settings.probe.port
         names = [node.name for node in settings.mesh.node]
@@ -201,6 +203,8 @@ class Effects:
     def retry(self) -> None:
         """Try again what could not be opened, and close what was kept open for long enough."""
         now_ns = monotonic_ns()
+        if self._jumps.look():
+            self._renew_epoch()
         self._reflector.listen(self._ports.wanted(now_ns))
         self._glance.refresh(now_ns)
         if self._standard is not None:
@@ -249,6 +253,15 @@ class Effects:
         self._reflector.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}
+
+    def _renew_epoch(self) -> None:
+        """Machine and process were resumed from a snapshot, maybe: peers have seen the next numbers of this epoch.
+
+        It is written nowhere: no disk may keep probes waiting, and peers believe a smaller one after a restart as well.
+        """
+        self._epoch = max(time.time_ns(), self._epoch + 1)
+        self._counters["epochs-renewed"] += 1
+        self._announce()
 
     def _announce(self) -> None:
         """Say what the banner says; in a mesh of many locations in parts, to everybody what concerns it."""

@@ -128,7 +128,7 @@ def test_who_was_removed_from_the_mesh_is_answered_no_more(stage):
 
 
 def test_a_machine_that_was_resumed_speaks_under_another_epoch(stage):
-    """Its peers have heard all that it says from now on; they answer it again, and the log says what else to do."""
+    """Its peers have heard all that it says from now on; they answer it again, and the log says why."""
     stage.start("a1", "b1").play(5 * SECOND)
     a1 = stage.nodes["a1"]
     before = a1.discovery._known.next_stamp(stage.time.now)

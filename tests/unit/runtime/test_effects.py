@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import closing
 
 import msgspec
@@ -21,7 +22,9 @@ from meshwatchd.model.outputs import (
     SetBanner,
 )
 from meshwatchd.model.plan import Provision, Rule, Switch
+from meshwatchd.model.settings import SECOND
 from meshwatchd.model.stamp import StampMode, StampSettings
+from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.wire import KeyRole, MeshSecret
 from meshwatchd.wire.auth import key_id
 from tests.support.engine_node import EngineNode, engine_node, no_agent
@@ -85,6 +88,38 @@ def test_banner_is_on_the_next_probe():
         [heard] = node.peer.events
         assert isinstance(heard, RequestReceived)
         assert banner == heard.banner
+
+
+def test_probes_of_a_machine_that_was_resumed_are_answered():
+    """A snapshot brings back old numbers, of which b1 has seen more. Another epoch is proven, and goes on with them."""
+    ahead_ns = 0
+    clocks = Clocks(monotonic_ns=monotonic_ns, wall_ns=lambda: time.time_ns() + ahead_ns)
+
+    def ask(node: EngineNode, number: int) -> None:
+        node.effects._prober._sequences[0] = number
+        node.effects.carry_out(send(), monotonic_ns())
+        node.effects.flush()
+        pump(node.poller, lambda: bool(node.peer.events) or bool(node.peer.counters["requests-replayed"]))
+
+    with engine_node() as node:
+        node.effects._jumps = JumpWatch(clocks)
+        node.begin(monotonic_ns())
+        guard = node.peer.peers.peer(NodeName("a1")).guard
+        guard.confirm(node.effects._epoch)
+        ask(node, 5000)
+        assert isinstance(node.peer.events.pop(), RequestReceived)
+        node.effects.retry()
+        ask(node, 7)
+        assert 1 == node.peer.counters.pop("requests-replayed"), "the clock goes on, and the epoch stays"
+
+        ahead_ns = 3600 * SECOND
+        node.effects.retry()
+        assert guard.confirm(node.effects._epoch), "b1 has probed a1 meanwhile, and was answered"
+        ask(node, 7)
+        [heard] = node.peer.events
+        assert isinstance(heard, RequestReceived)
+        assert heard.is_fresh_epoch
+        assert 1 == node.effects.counters()["epochs-renewed"]
 
 
 def test_facts_are_stated_and_commands_to_the_agent_are_not():
