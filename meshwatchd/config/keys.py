@@ -15,8 +15,8 @@ from pathlib import Path
 
 from meshwatchd.config.values import KEY_BYTES, decode_key
 from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.ids import SERVICE_USER
 
-USER = "meshwatch"
 """The user that the unit runs the daemon as."""
 KEPT = "MESHWATCH_KEYS"
 """Environment variable: the folder of copies; without it keys are read where the settings say."""
@@ -109,7 +109,7 @@ def keep(path: Path, key: str, folder: Path) -> None:
 def service_user() -> pwd.struct_passwd | None:
     """The daemon's user, where there is one."""
     try:
-        return pwd.getpwnam(USER)
+        return pwd.getpwnam(SERVICE_USER)
     except KeyError:
         return None
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NewType
 
+SERVICE_USER = "meshwatch"
+"""The system's user that the service runs as, where the package has made one."""
+
 NodeName = NewType("NodeName", str)
 LocationName = NewType("LocationName", str)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meshwatchd.adapters import sdnotify
+from meshwatchd.adapters.namespace_lock import NamespaceLock, daemons, names_of
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import (
     LOCK_NAME,
@@ -60,12 +61,39 @@ def run(boot: Boot) -> int:
         reason = f"process {holder} is the meshwatchd of this node"
         say("start.refused", level="error", reason=reason, pid=holder)
         return EXIT_NOT_ALONE
+    names = NamespaceLock(names_of(port=boot.settings.probe.port, protocol=boot.settings.kernel.protocol))
+    if not _is_alone(names):
+        lock.release()
+        return EXIT_NOT_ALONE
     refusals.report = lambda error: say("input.refused", source=error.source, reason=error.reason, remedy=error.remedy)
     try:
         _build(boot).run()
     finally:
+        names.release()
         lock.release()
     return EXIT_OK
+
+
+def _is_alone(names: NamespaceLock) -> bool:
+    """Whether no other daemon, of other directories, has the port or the mark; says who has."""
+    holders = names.acquire()
+    first = daemons(holders)
+    if first is None:
+        for each in holders:
+            say(
+                "start.unguarded",
+                name=each.name,
+                pid=each.pid,
+                uid=each.uid,
+                reason="a process that is no meshwatchd has it",
+            )
+        return True
+    names.release()
+    what, _, value = first.name.removeprefix("meshwatchd/").partition("/")
+    reason = f"process {first.pid} is a meshwatchd of this network namespace with the same {what} = {value}"
+    remedy = f"stop it, or give this one another {what}"
+    say("start.refused", level="error", reason=reason, pid=first.pid, remedy=remedy)
+    return False
 
 
 def _build(boot: Boot) -> Loop:

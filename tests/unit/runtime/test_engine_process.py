@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from meshwatchd.adapters.namespace_lock import NamespaceLock, names_of
 from meshwatchd.adapters.process import InstanceLock
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.runtime.boot import EXIT_NOT_ALONE, Boot
-from meshwatchd.runtime.engine_process import run
+from meshwatchd.runtime.engine_process import _is_alone, run
 from tests.support.netns import Space, namespace
 
 
@@ -34,6 +35,36 @@ def test_second_daemon_names_the_first(tmp_path, capsys):
     assert EXIT_NOT_ALONE == status
     assert os.getpid() == json.loads(capsys.readouterr().err)["pid"]
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [({"port": 18618, "protocol": 118}, "probe.port"), ({"port": 1, "protocol": 117}, "kernel.protocol")],
+)
+def test_a_daemon_of_other_directories_is_found_by_what_both_would_use(tmp_path, capsys, other, what):
+    """Each would take the other's rules for remnants: the second one ends before it touches anything."""
+    settings = Settings(daemon=DaemonSettings(node="a1", runtime_dir=str(tmp_path), state_dir=str(tmp_path / "state")))
+    first = NamespaceLock(names_of(**other))
+    assert () == first.acquire()
+
+    status = run(Boot(config=str(tmp_path / "none.toml"), settings=settings))
+    first.release()
+
+    said = json.loads(capsys.readouterr().err)
+    assert EXIT_NOT_ALONE == status
+    assert (os.getpid(), f"stop it, or give this one another {what}") == (said["pid"], said["remedy"])
+    assert not (tmp_path / "state").exists()
+    assert InstanceLock(tmp_path / "engine.lock").acquire() is None
+
+
+def test_a_name_that_anybody_has_taken_keeps_no_daemon_from_starting(capsys):
+    """Its process does not listen, so nobody knows whose it is."""
+    name = f"meshwatchd/test/{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
+        squatter.bind(f"\0{name}")
+
+        assert _is_alone(NamespaceLock((name,)))
+    assert "start.unguarded" == json.loads(capsys.readouterr().err)["event"]
 
 
 def _config(folder: Path) -> Path:
