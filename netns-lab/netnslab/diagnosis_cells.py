@@ -161,7 +161,8 @@ def companions_of(
     }
     if fault in (*SILENCES, MOVED) and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
-    if fault in SILENCES:
+    if fault in SILENCES or state_faults.FORMS.get(fault) == "one-way-break":
+        # At which end of the break packets still arrive depends on the form.
         found |= {(node, "wireguard-blocked", end) for node, end in places or ()}
     return frozenset(found)
 
@@ -177,7 +178,8 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
         return frozenset((node, victim if node == peer else peer) for node in topology.nodes)
     if fault == MOVED:
         return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
-    if fault not in ON_THE_WAY and (is_flat or fault not in ON_THE_ONLY_WAY):
+    code = state_faults.FORMS.get(fault, fault)
+    if code not in ON_THE_WAY and (is_flat or code not in ON_THE_ONLY_WAY):
         return None
     if is_flat:
         return frozenset(((victim, peer), (peer, victim)))

@@ -15,7 +15,10 @@ from netnslab.ownership import Step
 from netnslab.site import WAN
 from netnslab.state_plans import STATE_PLANS, Change, Scene
 
-AT_LEADERS = ("overlay-device-missing", "overlay-device-down", "forwarding-off")
+AT_LEADERS = (
+    *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "overlay-mismatch"),
+    *("fdb-entry-missing", "fdb-entry-wrong", "forwarding-off"),
+)
 """What the catalogue has at members."""
 
 
@@ -45,6 +48,13 @@ def forwarding_off_by_device(scene: Scene) -> Change:
     )
 
 
+def wireguard_firewall(scene: Scene, *, hooks: tuple[str, ...]) -> Change:
+    """A firewall on the leader that knows nothing of WireGuard; standby links have ports of their own."""
+    ways = {"input": "dport", "output": "sport"}
+    rules = [(hook, drop_rule(f"udp {ways[hook]} {scene.lab.topology.wireguard.port}")) for hook in hooks]
+    return node_filter(scene, "wireguard_firewall", {hook: host_hook(hook) for hook in hooks}, rules)
+
+
 def cable_pulled(scene: Scene) -> Change:
     """No carrier: the leader notices, and nobody else does."""
     port = scene.victim.switch_port
@@ -64,6 +74,9 @@ FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "relay-not-forwarding-policy": forward_policy,
         "forwarding-off-device": forwarding_off_by_device,
         "leader-dead-cable": cable_pulled,
+        "wireguard-blocked-firewall": partial(wireguard_firewall, hooks=("input", "output")),
+        "one-way-break-input": partial(wireguard_firewall, hooks=("input",)),
+        "one-way-break-output": partial(wireguard_firewall, hooks=("output",)),
     }
 )
 """By kind: the code of the verdict, and the form."""

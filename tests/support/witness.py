@@ -108,6 +108,14 @@ def nothing_is_relayed(lab: Lab, victim: str, peer: str) -> None:
     assert reaches(lab, peer, third(lab, peer, victim))
 
 
+def nothing_leaves_the_location(lab: Lab, victim: str, peer: str) -> None:
+    """The tunnel is silent, and the victim's location is whole, and so is the other one."""
+    far = lab.topology.remote_locations(victim)[0].leader
+    assert is_cut(lab, victim, far)
+    assert is_cut(lab, peer, far)
+    assert reaches(lab, peer, victim)
+
+
 def victim_is_cut(lab: Lab, victim: str, peer: str) -> None:
     """The victim's pod reaches nobody, the others each other."""
     assert is_cut(lab, victim, peer)
@@ -412,6 +420,13 @@ WITNESSES: Mapping[str, Witness] = {
     "neighbour-wrong-gateway": pair_is_cut,
     "overlay-device-missing-leader": victim_is_cut,
     "overlay-device-down-leader": victim_is_cut,
+    "overlay-emptied-leader": victim_is_cut,
+    "overlay-mismatch-leader": victim_is_cut,
+    "fdb-entry-missing-leader": pair_is_cut,
+    "fdb-entry-wrong-leader": pair_is_cut,
+    "wireguard-blocked-firewall": nothing_leaves_the_location,
+    "one-way-break-input": nothing_leaves_the_location,
+    "one-way-break-output": nothing_leaves_the_location,
     "overlay-black-hole-input": victim_is_cut,
     "overlay-black-hole-output": victim_is_cut,
     "overlay-black-hole-ingress": victim_is_cut,

@@ -115,6 +115,19 @@ def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
     assert ends | dict.fromkeys(("b1", "b2", "b3"), "a2") == relayed("standby-mtu-smaller")
 
 
+@pytest.mark.parametrize("fault", ["one-way-break-input", "one-way-break-output"])
+def test_a_firewall_of_one_end_is_on_the_way_as_well(fault):
+    """It closes the tunnel's port in one direction: for all others that is a break between two nodes."""
+    nodes = ("a1", "a3", "b1", "b3")
+    places = places_of(fault, victim="b1", peer="b3", topology=load("kilo-flannel"))
+    assert places is not None
+    assert {("a1", "b1"), ("a3", "b1"), ("b1", "a1"), ("b3", "a1")} <= places
+    found = companions_of(fault, victim="b1", peer="b3", culprit="b1", nodes=nodes, places=places)
+
+    assert {("b3", "wireguard-blocked", "a1"), ("a3", "wireguard-blocked", "b1")} <= found
+    assert ("b3", "wireguard-blocked", "b1") not in found
+
+
 @pytest.mark.parametrize(
     ("fault", "name"),
     [("forwarding-off", "kilo-flannel"), ("mtu-black-hole", "flannel-wg"), ("wireguard-blocked", "flannel-wg")],
