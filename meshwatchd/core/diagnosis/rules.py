@@ -368,6 +368,7 @@ TABLE: tuple[Rule, ...] = (
         because=lambda e: (
             f"{', '.join(e.mismatched_nodes)} answers nothing, but its packets arrive here",
             "they are signed with another key than this node's: one of the two has missed a step of a rotation",
+            "nothing proves who sends them: if the node is off, somebody else speaks in its name",
         ),
     ),
     Rule(

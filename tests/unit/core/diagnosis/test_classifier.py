@@ -9,7 +9,7 @@ from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
 from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork
-from meshwatchd.core.diagnosis.rules import TABLE
+from meshwatchd.core.diagnosis.rules import TABLE, is_alone
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
@@ -185,6 +185,16 @@ CATCH_ALLS = {FaultCode.UNDETERMINED, FaultCode.NONE}
 def test_there_is_a_case_for_every_rule():
     """Whoever adds a line adds a case; the order is the table's."""
     assert len(TABLE) == len(CASES)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1].path is DEAD], ids=lambda case: case[0])
+def test_packets_under_an_unknown_key_change_no_verdict_on_a_path(case):
+    """Anybody can send them in a dead leader's name; where this node hears nobody at all it is its own fault anyway."""
+    _, evidence, _ = case
+    plain, forged = (classify(replace(evidence, mismatched_nodes=names)) for names in ((), ("a1", "b1")))
+
+    assert plain.culprit == forged.culprit
+    assert plain.fault is forged.fault or (is_alone(evidence) and forged.fault is FaultCode.KEY_MISMATCH)
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case[0] for case in CASES])
