@@ -13,6 +13,7 @@ MAX_REMEMBERED: Final = 4096
 """Sentences that are remembered so as not to repeat ourselves."""
 
 COMPLAINT_GAP_NS: Final = 600 * SECOND
+MAX_WHO: Final = 64
 SHOWN: Final = 16
 """Of what was refused lately; the log has all of it."""
 
@@ -34,11 +35,18 @@ class Remarks:
     def complain(self, who: str, reason: str, *, event: str = "hello.rejected") -> None:
         """A source or this node itself says what cannot be used; the same is said again after ten minutes."""
         now = self._monotonic_ns()
+        # A sender that is refused for its name has chosen it, and it goes to terminals.
+        who = who if who.isprintable() and len(who) <= MAX_WHO else repr(who[:MAX_WHO])
         text = f"{who}: {reason}"
         if now - self._complained.get(text, now - COMPLAINT_GAP_NS) < COMPLAINT_GAP_NS:
             return
+        self._complained.pop(text, None)
         if len(self._complained) >= MAX_REMEMBERED:
-            self._complained.clear()
+            oldest = next(iter(self._complained))
+            if now - self._complained[oldest] < COMPLAINT_GAP_NS:
+                # Whoever has the mesh key can make up names without end.
+                return
+            del self._complained[oldest]
         self._complained[text] = now
         self._refused = [*self._refused[1 - SHOWN :], (who, reason, now)]
         self._log.warning(event, source=who, reason=reason)

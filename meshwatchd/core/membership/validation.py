@@ -8,6 +8,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import Layer
@@ -21,6 +23,10 @@ MAX_MACS = 8
 """More than any version advertises."""
 MAX_FAULTS = 16
 """More than any version tells."""
+MAX_TEXT = 253
+"""Letters; a name of the DNS has no more, and it is what a hello says at most."""
+MAX_BYTES = 10_000_000
+"""No device carries larger packets."""
 MAX_REPORTED = 32
 """Verdicts, and silent peers, in one report; likewise."""
 
@@ -63,15 +69,45 @@ def _complaints(hello: Hello) -> Iterator[str]:
     macs = hello.view.node_macs
     if len(macs) > MAX_MACS or not all(_MAC.fullmatch(mac) for mac in macs):
         yield f"node_macs are more than {MAX_MACS}, or one is no MAC"
-    for field, limit in (("vtep_port", MAX_PORT), ("vtep_vni", MAX_VNI)):
-        if not 0 <= getattr(hello.view, field) <= limit:
-            yield f"{field} is not from 0 to {limit}"
+    if hello.view.vtep_mac and not _MAC.fullmatch(hello.view.vtep_mac):
+        yield f"vtep_mac {hello.view.vtep_mac[:40]!r} is no MAC"
+    yield from _bad_numbers(hello)
     if len(hello.faults) > MAX_FAULTS or any(not _is_told(each) for each in hello.faults):
         yield f"faults are more than {MAX_FAULTS}, or one is no code at a node"
     if hello.standby_public_key and not _is_key(hello.standby_public_key):
         yield f"standby_public_key is not base64 of {KEY_BYTES} bytes"
     if hello.standby_endpoint and not _HOST.fullmatch(hello.standby_endpoint):
         yield f"standby_endpoint {hello.standby_endpoint[:40]!r} is no host"
+    # Texts of which nothing else is asked end in logs and on terminals.
+    for text in _odd(hello):
+        yield f"a text in it is longer than {MAX_TEXT} letters or not printable: {text[:40]!r}"
+
+
+def _odd(value: object) -> Iterator[str]:
+    """Texts anywhere in a hello that are none for people."""
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT or not value.isprintable():
+            yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _odd(each)
+    elif isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from _odd(getattr(value, field))
+
+
+def _bad_numbers(hello: Hello) -> Iterator[str]:
+    view = hello.view
+    limits = {
+        "vtep_port": (view.vtep_port, MAX_PORT),
+        "vtep_vni": (view.vtep_vni, MAX_VNI),
+        "wireguard_mtu_bytes": (view.wireguard_mtu_bytes, MAX_BYTES),
+        "tunnel_port": (hello.tunnel_port, MAX_PORT),
+        "leads_since_ns": (hello.leads_since_ns, 2**63 - 1),
+    }
+    for field, (number, limit) in limits.items():
+        if not 0 <= number <= limit:
+            yield f"{field} is not from 0 to {limit}"
 
 
 def _bad_names(hello: Hello) -> Iterator[str]:
@@ -82,8 +118,7 @@ def _bad_names(hello: Hello) -> Iterator[str]:
 
 
 def _is_told(told: ToldFault) -> bool:
-    is_name = len(told.culprit) <= MAX_NAME and _NAME.fullmatch(told.culprit)
-    return bool(is_name and _CODE.fullmatch(told.fault))
+    return bool(told.culprit and _is_name(told.culprit) and _is_name(told.peer) and _CODE.fullmatch(told.fault))
 
 
 def _bad_addresses(view: LocalView) -> Iterator[str]:
@@ -109,7 +144,9 @@ def _is_address(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    return not (address.is_unspecified or address.is_loopback or address.is_multicast)
+    # A zone is an index of the sender's, and an IPv4 address in IPv6's clothes is another node's.
+    is_disguised = "%" in text or (address.version == 6 and address.ipv4_mapped is not None)
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or is_disguised)
 
 
 def _is_prefix(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meshwatchd.runtime.rate_limited_log import COMPLAINT_GAP_NS, SHOWN, Remarks
+from meshwatchd.runtime.rate_limited_log import COMPLAINT_GAP_NS, MAX_REMEMBERED, SHOWN, Remarks
 
 
 class Log:
@@ -34,6 +34,29 @@ def test_the_same_complaint_is_made_again_after_ten_minutes():
 
     assert ["b2", "b2", "b3"] == [fields["source"] for _, fields in log.lines]
     assert {"hello.rejected"} == {event for event, _ in log.lines}
+
+
+def test_names_without_end_fill_no_log():
+    """Whoever has the mesh key makes them up; ten minutes later there is room again."""
+    log, now = Log(), [0]
+    remarks = Remarks(log, lambda: now[0])
+    for number in range(MAX_REMEMBERED + 100):
+        remarks.complain(f"x{number}", "it is none of the mesh")
+    assert MAX_REMEMBERED == len(log.lines)
+
+    now[0] = COMPLAINT_GAP_NS
+    remarks.complain("b2", "pod_cidr 'x' is no IPv4 prefix")
+    assert "b2" == log.lines[-1][1]["source"]
+
+
+def test_a_name_that_is_none_for_people_is_quoted():
+    """The sender of what is refused has chosen it, and it ends on terminals."""
+    log = Log()
+    remarks = Remarks(log, lambda: 0)
+    remarks.complain("b2\x1b[2J", "it is none of the mesh")
+    remarks.complain("b" * 300, "it is none of the mesh")
+
+    assert ["'b2\\x1b[2J'", repr("b" * 64)] == [fields["source"] for _, fields in log.lines]
 
 
 def test_what_was_refused_lately_is_shown():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.membership.validation import complaint, is_report
-from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.discovery import DeviceLayer, Finding, ToldFault
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_report import AdvertisedSilence, AdvertisedVerdict, NodeReport
 from tests.support import hellos
@@ -38,6 +38,19 @@ def test_what_nodes_of_the_lab_say_makes_sense():
         ({"node_macs": ("02:4e:00:00:00:01",) * 9}, {}, "node_macs are more than 8, or one is no MAC"),
         ({"vtep_port": 65_536}, {}, "vtep_port is not from 0 to 65535"),
         ({"vtep_vni": -1}, {}, "vtep_vni is not from 0 to 16777215"),
+        ({"vtep_mac": "02:4e:00:00:00:0g"}, {}, "vtep_mac '02:4e:00:00:00:0g' is no MAC"),
+        ({"wireguard_mtu_bytes": -1}, {}, "wireguard_mtu_bytes is not from 0 to"),
+        ({}, {"tunnel_port": 65_536}, "tunnel_port is not from 0 to 65535"),
+        ({}, {"leads_since_ns": 2**63}, "leads_since_ns is not from 0 to"),
+        ({"node_ip6": "fe80::1%eth0"}, {}, "node_ip6 'fe80::1%eth0' is no IPv6 address"),
+        ({"node_ip6": "::ffff:10.2.0.11"}, {}, "node_ip6 '::ffff:10.2.0.11' is no IPv6 address"),
+        ({"overlay_ip": "::ffff:10.2.0.11"}, {}, "overlay_ip '::ffff:10.2.0.11' is no address"),
+        ({}, {"faults": (ToldFault("fdb-entry-missing", B1, NodeName("b 2")),)}, "no code at a node"),
+        ({}, {"version": "1\n\x1b[2JOK  every layer answers"}, "or not printable: '1\\n\\x1b[2JOK"),
+        ({}, {"capabilities": ("taps", "\u202e")}, "or not printable"),
+        ({"public_endpoint": "a" * 254}, {}, "a text in it is longer than 253 letters"),
+        ({"layers": (DeviceLayer(kind="vxlan", device="\x07", mtu_bytes=1),)}, {}, "or not printable"),
+        ({"why": (Finding(source="\x9b", text=""),)}, {}, "or not printable"),
         ({}, {"standby_public_key": "short"}, "standby_public_key is not base64 of 32 bytes"),
         ({}, {"standby_endpoint": "$(reboot)"}, "standby_endpoint '$(reboot)' is no host"),
         ({}, {"home": "../etc"}, "home '../etc' is no name"),
