@@ -205,7 +205,18 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         if name != node
         for told in hello.faults
         if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
+        if not told.peer or _may_clear(told, hello.home, hellos)
     )
+
+
+def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
+    """Whether a word that takes the blame from a node comes from its own location, and puts it on who leads there.
+
+    Anybody else could put it on any node.
+    """
+    leader, cleared = hellos.get(told.culprit), hellos.get(told.peer)
+    is_of_home = leader is not None and cleared is not None and leader.home == cleared.home == home != ""
+    return told.fault in _OF_ONE_PEER and is_of_home and leader is not None and leader.view.is_leader
 
 
 def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeName] = ()) -> Verdict:

@@ -344,6 +344,23 @@ def test_another_fault_or_another_node_is_not_explained(fault, verdict):
 
 
 @pytest.mark.parametrize(
+    ("source", "hearer", "told", "is_believed"),
+    [
+        ("b2", "a2", ToldFault(FaultCode.FDB_ENTRY_MISSING, NodeName("b1"), NodeName("b3")), True),
+        ("a3", "b2", ToldFault(FaultCode.FDB_ENTRY_MISSING, NodeName("b1"), NodeName("b3")), False),
+        ("b2", "a2", ToldFault(FaultCode.FDB_ENTRY_MISSING, NodeName("b3"), NodeName("b1")), False),
+        ("b2", "a2", ToldFault(FaultCode.FDB_ENTRY_MISSING, NodeName("a1"), NodeName("b1")), False),
+        ("b2", "a2", ToldFault(FaultCode.OVERLAY_DEVICE_MISSING, NodeName("b1"), NodeName("b3")), False),
+    ],
+)
+def test_only_its_own_location_takes_the_blame_from_a_node(source, hearer, told, is_believed):
+    """A stolen node could put it on anybody: another location's, a member, another location, another fault."""
+    seen = _verdict(FaultCode.NODE_UNREACHABLE, told.peer)
+
+    assert is_believed is (told.culprit == explain(seen, believe(_mesh(**{source: (told,)}), hearer)).culprit)
+
+
+@pytest.mark.parametrize(
     ("fault", "blamed", "relays", "expected"),
     [
         (FaultCode.CONNTRACK_FULL, "", ("b1", "a1"), FaultCode.CONNTRACK_FULL),
