@@ -48,6 +48,7 @@ from meshwatchd.adapters.tap import marks, questions
 from meshwatchd.adapters.wireguard import genl, glance, registry, uapi
 from meshwatchd.config.load import load
 from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model import events as ev
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.bisection import BisectResult
@@ -292,6 +293,19 @@ _TAP = tap.TapMessage(
 )
 
 
+_EVENTS = (
+    {"event": "verdict.changed", "at_ns": 5, "boot": "y", "pair": 0, "location": "cloud", "severity": "critical"},
+    {"event": "fault.raised", "at_ns": 5, "incident": 1, "fault": "x", "device": "d", "subject": "s"},
+    {"event": "session.changed", "at_ns": 5, "session": 3, "location": "cloud", "state": "down", "path": 1},
+)
+
+
+def _event(data: bytes) -> object:
+    """As an agent that starts: what is decoded goes on to the tracker of incidents."""
+    line = event_store._decode(data)
+    return None if line is None else IncidentTracker().take(line)
+
+
 def _hello(data: bytes) -> object:
     return hello.decode(data + _HELLO_KEYS.signing()[1].tag(data), _HELLO_KEYS)
 
@@ -407,7 +421,7 @@ DECODERS: dict[str, Decoder] = {
     "mesh.json": Decoder(_file(mesh_file.Kept), (_json(_MESH),)),
     "links.json": Decoder(_file(registry._File), (_json(_LINKS),)),
     "overlay-good.json": Decoder(_file(GoodState), (_json(GoodState(boot="x", device="flannel.1", index=3)),)),
-    "events.jsonl": Decoder(event_store._decode, (_json({"event": "x", "at_ns": 5, "boot": "y", "seq": 1}),)),
+    "events.jsonl": Decoder(_event, tuple(map(_json, _EVENTS))),
     "journal": Decoder(_replay, (_journal(),)),
     "checkpoint": Decoder(_split, (_checkpoint(),), (JournalError,)),
     "configuration": Decoder(_configuration, (tomli_w.dumps(_TOML).encode(),), (ConfigError,), share=0.1),

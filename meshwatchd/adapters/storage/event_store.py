@@ -36,11 +36,24 @@ _DOOR = Door(FILE_NAME, "such lines are passed over; a crash cuts off one at mos
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+_Word = str | int | float | None
+
+
 class _Least(msgspec.Struct, frozen=True):
-    """What every reader of events relies on."""
+    """What every reader of events relies on: a name, an instant, and that words tell it apart, no lists.
+
+    Attributes:
+        fault, device, subject, pair: of which incident it is a part (`operators.incidents`).
+        session: which session has changed.
+    """
 
     event: str
     at_ns: int
+    fault: _Word = None
+    device: _Word = None
+    subject: _Word = None
+    pair: _Word = None
+    session: _Word = None
 
 
 class FollowerTooSlowError(MeshwatchError):

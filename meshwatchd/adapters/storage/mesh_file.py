@@ -12,6 +12,7 @@ import msgspec
 
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.core.membership.identities import Step
+from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.identity import PublicIdentity
 from meshwatchd.model.ids import LocationName, NodeName
@@ -100,4 +101,8 @@ def load(folder: Path, node: str) -> Loaded:
     if kept is not None and kept.node != node:
         path = folder / FILE_NAME
         return Loaded(None, f"{path} is of node {kept.node}, and this is {node}; started without it")
+    if kept is not None and kept.own is not None and (wrong := complaint(kept.own)):
+        # What a peer would refuse: a disk that has turned a digit over. Peers' hellos are looked at one by one.
+        problem = f"{folder / FILE_NAME}: {wrong}; what this node last told of itself is not used"
+        return Loaded(msgspec.structs.replace(kept, own=None), problem)
     return Loaded(kept, problem)

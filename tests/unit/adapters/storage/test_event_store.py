@@ -156,7 +156,15 @@ def test_a_disk_that_has_room_again_is_used_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "spoiled", [b"\xff", b"[" * 100_000, b'{"event":"x","at_ns":%s}' % (b"9" * 400), b'{"event":"x","at_ns":"y"}', b"7"]
+    "spoiled",
+    [
+        *(b"\xff", b"[" * 100_000, b'{"event":"x","at_ns":%s}' % (b"9" * 400), b'{"event":"x","at_ns":"y"}', b"7"),
+        *(
+            b'{"event":"fault.raised","at_ns":5,"incident":1,"%s":[]}' % key
+            for key in (b"fault", b"device", b"subject")
+        ),
+        *(b'{"event":"session.changed","at_ns":5,"incident":1,"%s":{}}' % key for key in (b"pair", b"session")),
+    ],
 )
 def test_no_byte_in_the_file_keeps_a_daemon_from_starting(tmp_path, spoiled):
     """Lines that are none are passed over and counted; those around them are kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.storage import mesh_file
@@ -54,6 +55,17 @@ def test_what_makes_no_sense_is_moved_aside(tmp_path, content, words):
     assert "moved aside as mesh.json.bad" in problem
     assert content == (tmp_path / "mesh.json.bad").read_bytes()
     assert (None, "") == mesh_file.load(tmp_path, "a1")
+
+
+@pytest.mark.parametrize("field", ["pod_cidr", "node_ip", "overlay_ip"])
+def test_a_word_of_its_own_that_makes_no_sense_is_not_used(tmp_path, field):
+    """A digit that a disk has turned over would be an address for as long as the node cannot see the right one."""
+    spoiled = msgspec.structs.replace(KEPT, own=hellos.hello("a1", seen={field: "10.244.1.0/84"}))
+    mesh_file.save(tmp_path, spoiled)
+
+    kept, problem = mesh_file.load(tmp_path, "a1")
+    assert msgspec.structs.replace(KEPT, own=None) == kept
+    assert f"{field} '10.244.1.0/84' is no" in problem
 
 
 def test_a_copied_disk_is_noticed(tmp_path):
