@@ -47,6 +47,7 @@ class Damper:
         self._hold_down_ns = settings.hold_down
         self._half_life_ns = settings.half_life
         self._suppress, self._reuse = settings.suppress, settings.reuse
+        self._ceiling = settings.reuse * 2.0**LONGEST_HALF_LIVES
         self._jitter_share = settings.jitter_percent / 100
         self._minute_budget, self._day_budget = settings.actions_per_minute, settings.actions_per_day
         self._level = 0
@@ -66,8 +67,7 @@ class Damper:
 
     def flapped(self, relays: Relays, now: int) -> None:
         """A path was condemned, in use or not."""
-        ceiling = self._reuse * 2.0**LONGEST_HALF_LIVES
-        penalty = min(self.penalty(relays, now) + FLAP_PENALTY, ceiling)
+        penalty = min(self.penalty(relays, now) + FLAP_PENALTY, self._ceiling)
         self._penalties[relays] = (penalty, now)
         if penalty >= self._suppress:
             self._suppressed.add(relays)
@@ -117,12 +117,12 @@ class Damper:
         )
 
     def restore(self, record: PairRecord, now: int) -> None:
-        """Take over what an earlier process knew; what claims to come from the future is as of now."""
+        """Take over what an earlier process knew, as far as one can know it; what is of the future is as of now."""
         self._level, self._level_at = min(max(0, record.level), MAX_DOUBLINGS + 1), min(record.level_at_ns, now)
         self._jitter = min(max(0.0, record.jitter), self._jitter_share)
         self._actions.extend(sorted(min(at, now) for at in record.actions))
         for each in record.penalties:
-            self._penalties[each.relays] = (each.penalty, min(each.at_ns, now))
+            self._penalties[each.relays] = (min(max(0.0, each.penalty), self._ceiling), min(each.at_ns, now))
             if self.penalty(each.relays, now) >= self._suppress:
                 self._suppressed.add(each.relays)
 

@@ -6,6 +6,7 @@ import pytest
 
 from meshwatchd.core.failover.damping import DAY_NS, FLAP_MEMORY_NS, FLAP_PENALTY, MAX_DOUBLINGS, Damper
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.policy_state import PairRecord, PathPenalty
 from meshwatchd.model.settings import MINUTE, SECOND, PolicySettings
 
 NOW = 1_000 * SECOND
@@ -124,6 +125,16 @@ def test_a_restart_forgets_nothing():
     assert pytest.approx(before.penalty(HOME, later)) == after.penalty(HOME, later)
     assert after.is_suppressed(HOME, later)
     assert before.export("cloud", later, is_pinned=True).actions == after.export("cloud", later, is_pinned=True).actions
+
+
+@pytest.mark.parametrize(("kept", "known"), [(1e308, 16 * 750.0), (-1e308, 0.0)])
+def test_a_penalty_that_no_path_can_have_is_the_nearest_that_one_can(kept, known):
+    """A file with odd digits: the engine reports it as a whole number, and frames carry none of any length."""
+    damper = Damper(POLICY)
+    penalty = PathPenalty(relays=HOME, penalty=kept, at_ns=NOW)
+    damper.restore(PairRecord(location="cloud", penalties=(penalty,)), NOW)
+
+    assert known == damper.penalty(HOME, NOW)
 
 
 def test_a_record_from_the_future_is_as_of_now():
