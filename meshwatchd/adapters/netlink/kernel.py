@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
@@ -213,6 +214,9 @@ class Asking:
         if isinstance(error, OSError):
             number = error.errno or errno.EIO
             raise KernelError(self._operation, number, os.strerror(number)) from error
+        # What pyroute2 raises for a value that no message holds: a MAC that is none, a number of too many bits.
+        if isinstance(error, TypeError | ValueError | OverflowError | struct.error):
+            raise KernelError(self._operation, errno.EINVAL, f"no request can hold it: {error}") from error
 
 
 class Tolerating:

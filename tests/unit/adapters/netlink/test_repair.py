@@ -11,9 +11,34 @@ import pytest
 from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
 from meshwatchd.model.errors import KernelError
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
 from tests.support.flannel_node import DEVICE, entries, mac
 
 HELD = entries(2)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        Entries(neighbours=(Neighbour(dev="lo", address="10.42.1.0", lladdr="zz", is_permanent=True),)),
+        Entries(neighbours=(Neighbour(dev="lo", address="zz", lladdr=mac(1), is_permanent=True),)),
+        Entries(forwarding=(Forwarding(dev="lo", lladdr=mac(1), dst="zz"),)),
+        Entries(routes=(DeviceRoute(dst="10.42.1.0/84", dev="lo", table=254, protocol=3),)),
+        Entries(routes=(DeviceRoute(dst="10.42.1.0/24", dev="lo", table=254, protocol=300),)),
+    ],
+)
+def test_what_no_request_can_hold_is_a_refusal(held):
+    """A peer's word or a file has it; the agent tells that the repair failed, and lives."""
+
+    async def carry_out() -> None:
+        kernel = OverlayKernel()
+        try:
+            await kernel.carry_out(RepairPlan(rung=RepairRung.NEIGHBOUR, device="lo", put=held))
+        finally:
+            kernel.close()
+
+    with pytest.raises(KernelError):
+        asyncio.run(carry_out())
 
 
 class Asked:
