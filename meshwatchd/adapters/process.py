@@ -20,6 +20,7 @@ WANTED_FILES: Final = 8192
 LOCK_NAME: Final = "engine.lock"
 AGENT_LOCK_NAME: Final = "agent.lock"
 """In the runtime directory."""
+MAX_EPOCH: Final = 2**63
 GRACE_S: Final = 3.0
 """What a process has to end by itself, and again to end once it was killed."""
 _LOOK_S: Final = 0.02
@@ -247,7 +248,8 @@ def next_epoch(path: Path) -> tuple[int, bool]:
         last = int(path.read_text())
     except (OSError, ValueError):
         last = 0
-    epoch = max(time.time_ns(), last + 1) & 0xFFFF_FFFF_FFFF_FFFF
+    # Beyond the year 2262 is a digit that a disk has turned over: packets have 64 bits for it, and none may be 0.
+    epoch = max(time.time_ns(), last + 1 if last < MAX_EPOCH else 0)
     try:
         _replace(path, f"{epoch}\n")
     except OSError:
