@@ -34,7 +34,7 @@ from meshwatchd.runtime.boot import EXIT_BUG, EXIT_NOT_ALONE, EXIT_OK, Boot, Sha
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.runtime.reload import Reloader, spawn_reader
-from meshwatchd.runtime.share import Share
+from meshwatchd.runtime.share import share_of
 from meshwatchd.runtime.stderr import say
 from meshwatchd.runtime.supervise import spawn_agent
 from meshwatchd.wire.auth import SECRET_BYTES, MeshSecret
@@ -151,7 +151,7 @@ def _build(boot: Boot) -> Loop:
         reload=reloader.start,
         settle=lambda: _settle(counters),
         journal=_journal(settings, counters),
-        share=Share() if len(os.sched_getaffinity(0)) == 1 else None,
+        share=share_of(len(os.sched_getaffinity(0))),
     )
     settle_memory()
     return loop

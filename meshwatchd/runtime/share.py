@@ -18,6 +18,11 @@ LONGEST_NS: Final = 5_000_000
 """One rest; probes leave later by so much, and waits are as long as ever (lateness.STALL_NS is 20 ms)."""
 
 
+def share_of(cpus: int) -> Share | None:
+    """What is left to others where this process may run on so many CPUs; None where they have another one."""
+    return Share() if cpus == 1 else None
+
+
 class Share:
     """Follows one thread's own CPU time.
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from meshwatchd.runtime.main import ENGINE_OPTIONS
 from tests.meta.tree import ROOT, name_of, repository_files
 
 # The patterns are spelled so that they do not match themselves.
@@ -111,3 +112,4 @@ def test_the_daemons_modules_are_run_without_the_current_folder(folder):
     ]
 
     assert [] == offences
+    assert "-P" in ENGINE_OPTIONS

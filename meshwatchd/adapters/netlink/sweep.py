@@ -40,9 +40,14 @@ def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR)
 
 async def _sweep(settings: KernelSettings, *, dry_run: bool, state_dir: Path) -> list[str]:
     async with Kernel(settings.protocol) as kernel:
-        removed = await _sweep_rules(kernel, settings, state_dir, dry_run=dry_run)
-        removed += await _sweep_routes(kernel, settings, dry_run=dry_run)
-        removed += await _sweep_devices(kernel, settings, state_dir, dry_run=dry_run)
+        return await sweep_by(kernel, settings, state_dir, dry_run=dry_run)
+
+
+async def sweep_by(kernel: Kernel, settings: KernelSettings, state_dir: Path, *, dry_run: bool) -> list[str]:
+    """As `sweep`, by an open kernel."""
+    removed = await _sweep_rules(kernel, settings, state_dir, dry_run=dry_run)
+    removed += await _sweep_routes(kernel, settings, dry_run=dry_run)
+    removed += await _sweep_devices(kernel, settings, state_dir, dry_run=dry_run)
     return removed
 
 

@@ -114,7 +114,7 @@ class Devices:
             return True
         try:
             state = await self.read(link)
-            return bool(state.private_key) and state.private_key == find_private_key(self._key_file)
+            return state.private_key == find_private_key(self._key_file)
         except (KernelError, DecodeError, ConfigError):
             return False
 

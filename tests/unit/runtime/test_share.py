@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshwatchd.model.settings import MS, SECOND
-from meshwatchd.runtime.share import LONGEST_NS, Share
+from meshwatchd.runtime.share import LONGEST_NS, Share, share_of
 
 
 class _Cpu:
@@ -49,3 +49,9 @@ def test_who_has_time_to_spare_never_rests():
     for _ in range(1000):
         assert 0 == cpu.work(3 * MS)
         cpu.sleep(MS)
+
+
+def test_only_who_has_one_cpu_leaves_a_share_of_it():
+    """Elsewhere others run beside it."""
+    assert isinstance(share_of(1), Share)
+    assert share_of(2) is None

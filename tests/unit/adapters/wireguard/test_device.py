@@ -3,7 +3,9 @@ import asyncio
 import msgspec
 import pytest
 
+from meshwatchd.adapters.wireguard import process
 from meshwatchd.adapters.wireguard.device import Devices, _resolve
+from meshwatchd.adapters.wireguard.process import ProcessId
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import StandbyLink
 from meshwatchd.model.settings import LinkImplementation, StandbySettings
@@ -104,6 +106,31 @@ def test_an_attempt_that_failed_leaves_no_record(tmp_path):
         asyncio.run(keeper.ensure(LINK))
 
     assert () == Devices(FakeKernel(), config, tmp_path).recorded()
+
+
+def test_a_process_whose_device_cannot_be_found_is_ended(tmp_path, monkeypatch):
+    """Or it would keep the name for ever, on no record."""
+    ended: list[ProcessId] = []
+    carrier = ProcessId(pid=7, start_ticks=9)
+
+    async def start(_device: str) -> ProcessId:
+        return carrier
+
+    async def end(process: ProcessId) -> None:
+        ended.append(process)
+
+    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(process, "end", end)
+    keeper = Devices(
+        FakeKernel(),
+        StandbySettings(private_key_file=str(tmp_path / "standby.key"), implementation=LinkImplementation.USERSPACE),
+        tmp_path,
+    )
+    with pytest.raises(KernelError, match="vanished as soon as it was made"):
+        asyncio.run(keeper.ensure(LINK))
+
+    assert [carrier] == ended
+    assert () == keeper.recorded()
 
 
 class _Refusing(FakeKernel):
