@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
 from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.snapshot import Link
 from meshwatchd.model.underlay import ArpAnswers
+from meshwatchd.runtime import underlay_watch
 from meshwatchd.runtime.underlay_watch import UnderlayWatch, pause_s
 from tests.support import hellos
 from tests.support.bench import ready
@@ -108,3 +111,142 @@ def test_a_mac_that_a_node_advertised_before_is_remembered():
 def test_rounds_become_rare():
     """A dead node stays dead for days: the first rounds follow each other, then there is one a minute."""
     assert [3.0, 3.0, 3.0, 6.0, 12.0, 24.0, 48.0, 60.0, 60.0] == [pause_s(count) for count in range(1, 10)]
+
+
+class Stage:
+    """A watch whose rounds follow each other at once, and what it does.
+
+    Attributes:
+        asked: addresses, round by round.
+        counts: how many rounds there were when it paused.
+        told: how often the audit was told of news.
+        then: called in the round of that number, while the LAN is asked.
+    """
+
+    def __init__(self, monkeypatch, pause: Callable[[int], float] = lambda _count: 0.0):
+        self.asked: list[list[str]] = [[]]
+        self.counts: list[int] = []
+        self.told = 0
+        self.rounds = 0
+        self.done = asyncio.Event()
+        self.then: dict[int, Callable[[], object]] = {}
+        self.watch = UnderlayWatch(lambda: (), asker=self._answer)
+
+        def paused(count: int) -> float:
+            self.counts.append(count)
+            self.asked.append([])
+            if len(self.counts) == self.rounds:
+                self.done.set()
+            return pause(count)
+
+        monkeypatch.setattr(underlay_watch, "pause_s", paused)
+
+    async def _answer(self, _device, _mac, address, _expected):
+        self.asked[-1].append(address)
+        if (then := self.then.pop(len(self.counts), None)) is not None:
+            then()
+        return ArpAnswers(macs=(MAC,), asked=4, heard=4, heard_alone=4)
+
+    def look(self, view=None):
+        """The audit looks; returns the codes of what is found."""
+        return [each.code for each in self.watch.findings(view or _view(), SECOND)]
+
+    def run(self, rounds, culprit="b1"):
+        """So many rounds of a verdict."""
+
+        async def scenario():
+            self.done = asyncio.Event()
+            self.rounds = rounds
+            self.watch.note(_status(culprit))
+            async with asyncio.TaskGroup() as group:
+                duty = group.create_task(self.watch.watch(self._tell))
+                async with asyncio.timeout(20):
+                    await self.done.wait()
+                duty.cancel()
+
+        self.look()
+        asyncio.run(scenario())
+
+    def _tell(self):
+        self.told += 1
+
+
+def test_the_audit_is_told_of_each_round_and_the_last_three_count(monkeypatch):
+    """Frames of a MAC that flaps are lost now and then; what was an hour ago says nothing."""
+    stage = Stage(monkeypatch)
+    stage.run(5)
+
+    assert [1, 2, 3, 4, 5] == stage.counts[:5]
+    assert stage.told >= 5
+    assert {3} == {len(rounds) for rounds in stage.watch._seen(_view()).answers.values()}
+
+
+def test_a_verdict_that_stands_restarts_nothing_and_a_new_name_does(monkeypatch):
+    """The engine reports once a second; rounds become rare all the same."""
+    stage = Stage(monkeypatch)
+    stage.then = {2: lambda: stage.watch.note(_status("b1")), 4: lambda: stage.watch.note(_status("b3"))}
+    stage.run(6)
+
+    assert [1, 2, 3, 4, 1, 2] == stage.counts[:6]
+    assert {"b2", "b1", "b3"} == set(stage.watch._suspects)
+
+
+def test_a_new_name_is_asked_for_at_once(monkeypatch):
+    """Not when the pause of a minute is over."""
+    stage = Stage(monkeypatch, pause=lambda _count: 60.0)
+    stage.then = {0: lambda: asyncio.get_running_loop().call_later(0.05, stage.watch.note, _status("b3"))}
+    stage.run(2)
+
+    assert stage.asked[1]
+
+
+def test_an_answer_that_comes_after_the_verdict_is_not_kept(monkeypatch):
+    """The next outage begins with nothing."""
+    stage = Stage(monkeypatch)
+    stage.then = {0: lambda: stage.watch.note(_status(""))}
+    stage.run(1)
+
+    assert {} == stage.watch._rounds
+
+
+def test_answers_to_another_mac_than_the_advertised_one_are_forgotten(monkeypatch):
+    """A card was replaced while its node was suspected: it did not answer for a MAC that it does not have."""
+    stage = Stage(monkeypatch)
+    heard = {"b1": hellos.hello("b1", seen={"node_macs": (STRANGER,)})}
+    later = View(snapshot=_view().snapshot, mesh=_view().mesh, node="b2", hellos=heard, good=None)
+    stage.then = {2: lambda: stage.look(later)}
+    stage.run(4)
+
+    assert 3 > len(stage.watch._seen(later).answers["10.2.0.11"])
+
+
+def test_a_mac_of_long_ago_is_remembered_however_often_the_audit_looks(monkeypatch):
+    """Of a card that was replaced, in the neighbour tables of others for a while."""
+    stage = Stage(monkeypatch)
+    heard = {"b1": hellos.hello("b1", seen={"node_macs": (STRANGER,)})}
+    stage.look(View(snapshot=_view().snapshot, mesh=_view().mesh, node="b2", hellos=heard, good=None))
+    for _ in range(2 * underlay_watch.MAX_FORMER):
+        stage.look()
+
+    assert [STRANGER, MAC] == list(stage.watch._former["b1"])
+
+
+def test_so_many_are_asked_for_in_a_round_at_most(monkeypatch):
+    """Where a switch is broken all nodes of a LAN are suspected."""
+    stage = Stage(monkeypatch)
+    first = _view().mesh.node[3]
+    names = [NodeName(f"x{number}") for number in range(10)]
+    nodes = tuple(
+        msgspec.structs.replace(first, name=name, node_ip=f"10.2.0.{100 + number}") for number, name in enumerate(names)
+    )
+    mesh = msgspec.structs.replace(_view().mesh, node=(*_view().mesh.node, *nodes))
+    heard = {
+        node.name: hellos.hello("b1", seen={"node": node.name, "node_ip": node.node_ip, "node_macs": (MAC,)})
+        for node in nodes
+    }
+    crowd = View(snapshot=_view().snapshot, mesh=mesh, node="b2", hellos=heard, good=None)
+    stage.watch._suspects = dict.fromkeys(names)
+    stage.then = {0: lambda: stage.look(crowd)}
+    stage.run(2)
+
+    assert underlay_watch.MAX_ASKED == len(stage.asked[1])

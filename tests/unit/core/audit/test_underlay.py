@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.underlay import UnderlayView, audit_underlay, lan_device, questions, suspects_of
+from meshwatchd.core.audit.underlay import UnderlayView, advertised, audit_underlay, lan_device, questions, suspects_of
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
-from meshwatchd.model.snapshot import DeviceRoute, Link, Neighbour, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, Link, Neighbour, Snapshot, Vxlan
 from meshwatchd.model.underlay import ArpAnswers
 from tests.support.bench import ready
 from tests.support.flannel_node import LOCAL, hello, mac, mesh
@@ -267,3 +269,54 @@ def test_only_ethernet_with_neighbours_is_asked():
     for change in ({"lladdr": ""}, {"prefix_lengths": (32,)}, {"is_up": False}):
         seen = Snapshot(links=(msgspec.structs.replace(eth0, **change),))
         assert lan_device(seen, PEER) is None
+
+
+# --- what is compared with what ---
+
+
+def test_an_entry_for_good_is_no_claim_of_the_lan():
+    """It is this node's own mistake, and says nothing about who else answers with that MAC."""
+    answers = {OTHER: _arp(N2, STRANGER)}
+    found = _found(_entry(STRANGER, is_permanent=True), answers=answers, suspects=(*ALL, "n2"))
+
+    assert [*WRONG, (FaultCode.DUPLICATE_ADDRESS, OTHER, "n2", "n2")] == found
+
+
+def test_only_what_a_node_advertises_of_the_address_that_the_mesh_knows_counts():
+    """Its tunnel's address has other devices, and a version that does not advertise MACs has none."""
+    one, elsewhere, silent = (
+        hello(number, mac(number), node_macs=macs, **more)
+        for number, macs, more in ((1, (N1,), {}), (2, (N2,), {"node_ip": "10.8.0.3"}), (2, (), {}))
+    )
+
+    assert {"n1": (N1,)} == advertised(mesh(3), {"n1": one, "n2": elsewhere})
+    assert {"n1": (N1,)} == advertised(mesh(3), {"n1": one, "n2": silent})
+
+
+@pytest.mark.parametrize("change", [{"vxlan": Vxlan(vni=1, port=8472)}, {"prefix_lengths": (31,)}])
+def test_a_tunnel_and_a_network_without_neighbours_are_no_lan(change):
+    """flannel.1 has a MAC as well, and clouds give their machines /32."""
+    link = msgspec.structs.replace(_snapshot().links[0], **change)
+
+    assert lan_device(Snapshot(links=(link,)), OWN) is None
+
+
+def test_this_node_asks_for_its_own_address_once_whichever_of_the_devices_addresses_it_is():
+    """Its own hello is among those that are heard; another address of the device may be VRRP's."""
+    link = _snapshot().links[0]
+    turned = msgspec.structs.replace(link, addresses=("192.168.50.200", OWN), prefix_lengths=(24, 24))
+    view = _view(seen=msgspec.structs.replace(_snapshot(), links=(turned,)))
+    view = dataclasses.replace(view, hellos={**view.hellos, LOCAL: hello(0, mac(0), node_macs=(_nic(0),))})
+
+    assert [OWN, PEER, OTHER] == [each.address for each in questions(view)]
+
+
+@pytest.mark.parametrize("change", [{"is_up": False}, {"lladdr": ""}])
+def test_a_gateway_behind_a_device_that_asks_nobody_is_not_asked_for(change):
+    """A tunnel's device has no MAC to ask with, and one that is down sends nothing."""
+    link = msgspec.structs.replace(_snapshot().links[0], name="ppp0", **change)
+    way = DeviceRoute(dst="0.0.0.0/0", dev="ppp0", table=254, protocol=3, via=GATEWAY)
+    entry = Neighbour(dev="ppp0", address=GATEWAY, lladdr=ROUTER, is_permanent=True)
+    view = _view(entry, seen=Snapshot(links=(link,), default_routes=(way,)))
+
+    assert GATEWAY not in [each.address for each in questions(view)]
