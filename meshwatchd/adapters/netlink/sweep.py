@@ -73,12 +73,13 @@ async def _sweep_routes(kernel: Kernel, settings: KernelSettings, *, dry_run: bo
 
 
 async def _sweep_devices(kernel: Kernel, settings: KernelSettings, state_dir: Path, *, dry_run: bool) -> list[str]:
-    """Devices with our prefix that are recorded in links.json by their index, or have our private key."""
+    """Devices that are recorded in links.json by their index, and those with our prefix that have our private key."""
     standby = msgspec.structs.replace(StandbySettings(), private_key_file=str(state_dir / KEY_FILE))
     devices = Devices(kernel, standby, state_dir)
-    removed = []
+    removed, recorded = [], devices.recorded()
     for link in await kernel.links():
-        if link.name.startswith(settings.device_prefix) and await devices.is_ours(link):
+        is_called_ours = link.name in recorded or link.name.startswith(settings.device_prefix)
+        if is_called_ours and await devices.is_ours(link):
             removed.append(f"device {link.name}")
             if not dry_run:
                 devices.adopt(link)

@@ -95,3 +95,13 @@ def test_a_device_is_removed_by_its_index_and_never_by_its_name(tmp_path, offset
 
     swept(kernel, tmp_path)
     assert is_removed is (made not in kernel.present)
+
+
+def test_a_device_of_an_earlier_prefix_is_told_of_as_well(tmp_path):
+    """kernel.device_prefix was changed after it was made; somebody else's device beside it is not looked at."""
+    kernel = Kernel("old0", "wg0")
+    Registry(tmp_path).put("old0", index=device(kernel, "old0"))
+
+    assert ["device old0"] == swept(kernel, tmp_path, dry_run=True)
+    assert ["device old0"] == swept(kernel, tmp_path)
+    assert ["wg0"] == [link.name for link in kernel.present.values()]
