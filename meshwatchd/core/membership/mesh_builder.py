@@ -7,14 +7,16 @@ what the operator has written under [mesh] replaces whatever it names
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from ipaddress import IPv4Address
 
 import msgspec
 
 from meshwatchd.core.membership.location import Hellos
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.prefixes import Claim, judge
+from meshwatchd.model.prefixes import Claim, Contradiction, covers, judge, span
 from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.topology import Location, Node, can_link
 
@@ -173,14 +175,15 @@ def _without_doubles(
 def _without_contradictions(
     nodes: dict[NodeName, Node], said: Said, declared: MeshSettings, problems: list[str]
 ) -> dict[NodeName, Node]:
-    """Drop nodes whose pods would be where others are; addresses of nodes and the operator's word are believed."""
+    """Drop nodes whose pods would be where others are; addresses of nodes and the operator's word are believed.
+
+    But for a lone address among the pods of a node about which all is as usual: else any node could have another one,
+    and the location that it leads, left out by a word on itself.
+    """
     pinned = {node.name for node in declared.node}
-    addresses = (
-        Claim(name, f"{address}/32")
-        for name, node in nodes.items()
-        for address in (node.node_ip, node.overlay_ip)
-        if ":" not in address
-    )
+    among_pods = tuple(_among_pods(nodes, said, pinned))
+    nodes = {name: node for name, node in nodes.items() if name not in {each.claim.who for each in among_pods}}
+    addresses = (claim for name, node in nodes.items() for claim in _addresses_of(node, said.hellos.get(name)))
     pins = (Claim(name, node.pod_cidr) for name, node in nodes.items() if name in pinned)
     claims = (
         Claim(
@@ -192,14 +195,56 @@ def _without_contradictions(
         for name, node in nodes.items()
         if name not in pinned
     )
-    _, contradictions = judge([*addresses, *pins], claims)
+    contradictions = (*among_pods, *judge([*addresses, *pins], claims).contradictions)
     problems += (
-        f"{each.render()}; {each.claim.who} is left out: correct there what names its pods (meshwatchctl topology"
-        " --why), or add it to discovery.forbid"
+        f"{each.render()}; {each.claim.who} is left out: correct there what names its pods and addresses"
+        " (meshwatchctl topology --why), or add it to discovery.forbid"
         for each in contradictions
     )
     offenders = {each.claim.who for each in contradictions}
     return {name: node for name, node in nodes.items() if name not in offenders}
+
+
+def _addresses_of(node: Node, hello: Hello | None) -> Iterator[Claim]:
+    """The IPv4 addresses of a node, and the one outside at which its standby links are reached."""
+    endpoint = node.standby_endpoint or (hello.standby_endpoint if hello is not None else "")
+    for address in dict.fromkeys((node.node_ip, node.overlay_ip, endpoint)):
+        if _is_ipv4(address):
+            yield Claim(node.name, f"{address}/32")
+
+
+def _among_pods(nodes: Mapping[NodeName, Node], said: Said, pinned: Collection[NodeName]) -> Iterator[Contradiction]:
+    """Addresses of one node alone that are among the pods of another one about which all is as usual."""
+    pods = {span(node.pod_cidr): node for node in nodes.values()}
+    widths = Counter(last - first for first, last in pods)
+    usual = max(widths, key=lambda width: (widths[width], -width), default=0)
+    found: dict[NodeName, list[Claim]] = {}
+    for name, node in nodes.items():
+        for claim in _addresses_of(node, said.hellos.get(name)):
+            first, _ = span(claim.prefix)
+            begin = first & ~usual
+            owner = pods.get((begin, begin + usual))
+            if owner is not None and owner.name != name:
+                found.setdefault(owner.name, []).append(claim)
+    for name, claims in found.items():
+        if len({claim.who for claim in claims}) == 1 and claims[0].who not in pinned and _is_usual(nodes[name], said):
+            yield Contradiction(claims[0], Claim(name, nodes[name].pod_cidr))
+
+
+def _is_usual(node: Node, said: Said) -> bool:
+    """Whether a node is alive, its kernel shows its pods, and its own overlay address is one among them."""
+    hello = said.hellos.get(node.name)
+    is_shown = hello is not None and hello.view.is_pod_cidr_in_kernel and node.name in said.alive
+    return is_shown and _is_ipv4(node.overlay_ip) and covers(node.pod_cidr, node.overlay_ip)
+
+
+def _is_ipv4(text: str) -> bool:
+    """Endpoints may be names, and some nodes have IPv6 addresses alone."""
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _locations(

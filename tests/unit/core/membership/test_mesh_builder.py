@@ -185,6 +185,67 @@ def test_a_prefix_with_another_nodes_address_in_it_is_refused():
     )
 
 
+@pytest.mark.parametrize(
+    ("seen", "more"),
+    [
+        ({"node_ip": "10.244.1.7"}, {}),
+        ({"overlay_ip": "10.244.1.7"}, {}),
+        ({"node_ip": "10.244.1.7", "overlay_ip": "10.244.1.8"}, {"standby_endpoint": "10.244.1.9"}),
+        ({}, {"standby_endpoint": "10.244.1.7"}),
+    ],
+)
+def test_a_node_puts_nobody_out_by_what_it_says_of_its_own_addresses(seen, more):
+    """Nor the location that a1 leads: b3 says that it is among the pods of a1, whose kernel shows them."""
+    found = _assemble(_changed("b3", seen, **more))
+    assert found.mesh is not None
+
+    assert ["a1", "a2", "a3", "b1", "b2"] == [node.name for node in found.mesh.node]
+    assert "which overlaps 10.244.1.0/24 of a1; b3 is left out" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"pod_cidr": "203.0.113.0/24", "overlay_ip": "203.0.113.200"},
+        {"pod_cidr": "203.0.113.1/32", "overlay_ip": "203.0.113.1"},
+        {"pod_cidr": "192.168.100.11/32", "overlay_ip": "10.244.6.0"},
+        {"pod_cidr": "192.168.100.10/31", "overlay_ip": "192.168.100.10"},
+    ],
+)
+def test_pods_that_hold_where_others_are_reached_are_refused(seen):
+    """By a failover the standby links' own packets would go into them, and never arrive; or a1's would go to b3."""
+    found = _assemble(_changed("b3", seen))
+    assert found.mesh is not None
+
+    assert ["a1", "a2", "a3", "b1", "b2"] == [node.name for node in found.mesh.node]
+    assert "b3 is left out" in found.problems[0]
+
+
+@pytest.mark.parametrize("change", [{"is_pod_cidr_in_kernel": False}, {"overlay_ip": "10.2.0.12"}])
+def test_pods_that_no_kernel_shows_give_way_to_a_lone_address(change):
+    """Only an agent or a file says that b2 has them, or its overlay address is elsewhere: b3 lives where it says."""
+    told = _changed("b2", change) | {"b3": hellos.hello("b3", seen={"node_ip": "10.244.5.7"})}
+    found = _assemble(told)
+    assert found.mesh is not None
+
+    assert ["a1", "a2", "a3", "b1", "b3"] == [node.name for node in found.mesh.node]
+
+
+def test_an_address_that_the_operator_has_pinned_is_no_lone_one():
+    """It is believed, and the pods around it are not."""
+    pin = msgspec.structs.replace(_node(declared_mesh(), "b3"), node_ip="10.244.5.7", location=LocationName("site-b1"))
+    found = _assemble(mesh=MeshSettings(node=(pin,)))
+    assert found.mesh is not None
+
+    assert ["a1", "a2", "a3", "b1", "b3"] == [node.name for node in found.mesh.node]
+
+
+def test_an_endpoint_by_name_or_nonsense_is_no_address():
+    """It is resolved where a link is made."""
+    for endpoint in ("relay.example", "999.1.1.1", ""):
+        assert () == _assemble(_changed("b2", standby_endpoint=endpoint, mode="observe")).problems
+
+
 @pytest.mark.parametrize(("is_shown", "stays"), [(True, "b3"), (False, "a3")])
 def test_of_two_that_claim_one_prefix_a_kernel_decides(is_shown, stays):
     """a3 has the better name, and only an agent that says so."""
