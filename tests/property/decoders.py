@@ -69,6 +69,7 @@ from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.seal import sign
+from tests.property.wireguard_samples import UAPI, WIREGUARD
 from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
 from tests.support.fake_rtnl import (
@@ -84,8 +85,6 @@ from tests.support.hellos import hello as example_hello
 from tests.support.wire_pair import B1_STATE, REFLECTOR, RX_NTP, SECRET, SPEC, TO_A1, TX_NTP, request
 
 PATH = Path("/etc/example")
-KEY = bytes(range(32)).hex()
-"""Of WireGuard, as UAPI has it."""
 
 
 class Decoder(NamedTuple):
@@ -246,25 +245,6 @@ def _describe_foreign(data: bytes) -> None:
 
 _RULE = rule_body(Rule(priority=5410, table=7740, sport=(10_000, 29_999), dport=(8620, 8620)))
 _ATTRIBUTE = message.encode_attribute
-_PEER = b"".join(
-    _ATTRIBUTE(kind, value)
-    for kind, value in (
-        (1, bytes(range(32))),
-        (4, b"\2\0\xca\x6c\xcb\0\x71\x0b" + bytes(8)),
-        (5, b"\x0a\0"),
-        (6, bytes(8) + b"\5" + bytes(7)),
-        (7, b"\7" + bytes(7)),
-        (8, b"\7" + bytes(7)),
-        (9, _ATTRIBUTE(0, _ATTRIBUTE(1, b"\2\0") + _ATTRIBUTE(2, bytes(4)) + _ATTRIBUTE(3, b"\x18"))),
-    )
-)
-_WIREGUARD = (
-    b"\0\1\0\0" + _ATTRIBUTE(3, bytes(range(32))) + _ATTRIBUTE(6, b"\6\0") + _ATTRIBUTE(8, _ATTRIBUTE(0, _PEER))
-)
-_UAPI = (
-    f"private_key={KEY}\nlisten_port=51830\npublic_key={KEY}\nendpoint=203.0.113.11:51830\nallowed_ip=10.2.0.0/16\n"
-    "last_handshake_time_sec=1700000000\nlast_handshake_time_nsec=5\nrx_bytes=92\ntx_bytes=148\nerrno=0\n\n"
-).encode()
 
 # --- packets ---
 
@@ -454,10 +434,10 @@ DECODERS: dict[str, Decoder] = {
         (_QUICK,),
         share=0.3,
     ),
-    "UAPI": Decoder(_text(uapi.parse), (_UAPI,), share=0.02),
-    "UAPI at a glance": Decoder(_text(glance.parse), (_UAPI,)),
-    "WireGuard": Decoder(lambda data: msgspec.msgpack.encode(genl.decode([data])), (_WIREGUARD,)),
-    "WireGuard at a glance": Decoder(lambda data: msgspec.msgpack.encode(glance.decode([data])), (_WIREGUARD,)),
+    "UAPI": Decoder(_text(uapi.parse), (UAPI,), share=0.02),
+    "UAPI at a glance": Decoder(_text(glance.parse), (UAPI,)),
+    "WireGuard": Decoder(lambda data: msgspec.msgpack.encode(genl.decode([data])), (WIREGUARD,)),
+    "WireGuard at a glance": Decoder(lambda data: msgspec.msgpack.encode(glance.decode([data])), (WIREGUARD,)),
     "netlink datagram": Decoder(
         lambda data: monitor.hand_over(data, lambda _message: None), (message.encode(24, 0, 1, _ROUTE) * 2,)
     ),
