@@ -17,7 +17,6 @@ from meshwatchd.config.values import KEY_BYTES, decode_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.ids import SERVICE_USER
 
-"""The user that the unit runs the daemon as."""
 KEPT = "MESHWATCH_KEYS"
 """Environment variable: the folder of copies; without it keys are read where the settings say."""
 _KEPT_FOLDER_MODE, _KEPT_MODE = 0o711, 0o400

@@ -12,7 +12,7 @@ from typing import Final
 
 from meshwatchd.adapters.netlink import conntrack
 from meshwatchd.core.failover.idle_relays import Pair, idle_pairs, relayed_prefixes
-from meshwatchd.model.errors import KernelError
+from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.status import Status
@@ -65,13 +65,17 @@ class ConnectionCare:
 
     async def _look_after(self, pairs: list[Pair]) -> None:
         self._due = frozenset()
-        for pair in pairs if self._is_tracking() else ():
-            near, far = relayed_prefixes(self._mesh(), self._node, pair)
-            try:
-                count = await asyncio.to_thread(self._relax, near, far)
-            except KernelError as error:
-                remedy = "where a rule drops ctstate INVALID, set net.netfilter.nf_conntrack_tcp_be_liberal to 1"
-                self._log.warning("connections.unrelaxed", location=pair[1], error=str(error), remedy=remedy)
-            else:
-                if count:
-                    self._log.info("connections.relaxed", location=pair[1], connections=count)
+        if not pairs or not self._is_tracking():
+            return
+        # The near end is this node's location in all of them; the kernel lists its connections once.
+        ends = [relayed_prefixes(self._mesh(), self._node, pair) for pair in pairs]
+        near, far = ends[0][0], tuple(prefix for _, beyond in ends for prefix in beyond)
+        location = ", ".join(pair[1] for pair in pairs)
+        try:
+            count = await asyncio.to_thread(self._relax, near, far)
+        except (KernelError, DecodeError) as error:
+            remedy = "where a rule drops ctstate INVALID, set net.netfilter.nf_conntrack_tcp_be_liberal to 1"
+            self._log.warning("connections.unrelaxed", location=location, error=str(error), remedy=remedy)
+        else:
+            if count:
+                self._log.info("connections.relaxed", location=location, connections=count)

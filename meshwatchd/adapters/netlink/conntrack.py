@@ -23,6 +23,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from meshwatchd.adapters.netlink.fibrule import NLM_F_ACK
 from meshwatchd.adapters.netlink.message import (
     NLM_F_DUMP,
     NLM_F_REQUEST,
@@ -37,10 +38,10 @@ from meshwatchd.adapters.netlink.message import (
 )
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.rule_window import Prefix
 
 _NETLINK_NETFILTER: Final = 12
 _CT_NEW, _CT_GET = 0x100, 0x101
-_NLM_F_ACK: Final = 4
 _NESTED: Final = 0x8000
 _HEADER: Final = struct.Struct("=BBH")
 """struct nfgenmsg: family, version 0, resource id 0."""
@@ -122,6 +123,7 @@ def relax(near: Iterable[str], far: Iterable[str]) -> int:
 
     Raises:
         KernelError: connections cannot be listed, or one cannot be changed.
+        DecodeError: what the kernel says is cut short.
     """
     ends = _Ends(near), _Ends(far)
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
@@ -140,12 +142,12 @@ class _Ends:
 
     def __init__(self, prefixes: Iterable[str]) -> None:
         networks = [IPv4Network(each, strict=False) for each in prefixes]
-        self._networks = {(int(each.network_address), each.prefixlen) for each in networks}
-        self._lengths = sorted({length for _, length in self._networks})
+        self._prefixes = {Prefix(int(each.network_address), each.prefixlen) for each in networks}
+        self._lengths = sorted({each.length for each in self._prefixes})
 
     def holds(self, address: bytes) -> bool:
-        number = int.from_bytes(address, "big")
-        return any((number >> (32 - each) << (32 - each), each) in self._networks for each in self._lengths)
+        alone = Prefix(int.from_bytes(address, "big"), 32)
+        return any(alone.within(each) in self._prefixes for each in self._lengths)
 
 
 def _is_between(connection: Connection, near: _Ends, far: _Ends) -> bool:
@@ -182,7 +184,7 @@ def _answers(kernel: socket.socket) -> Iterator[Message]:
 
 def _ask(kernel: socket.socket, number: int, connection: Connection) -> bool:
     """Change one connection; False if it has ended meanwhile."""
-    kernel.send(encode(_CT_NEW, NLM_F_REQUEST | _NLM_F_ACK, number, encode_relaxation(connection)))
+    kernel.send(encode(_CT_NEW, NLM_F_REQUEST | NLM_F_ACK, number, encode_relaxation(connection)))
     try:
         for _ in _answers(kernel):
             pass

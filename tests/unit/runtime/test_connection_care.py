@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from meshwatchd.model.errors import KernelError
+from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.settings import DaemonSettings, Mode, Settings
 from meshwatchd.runtime.connection_care import ConnectionCare
 from tests.support.example_status import HEALTHY
@@ -88,6 +88,26 @@ def test_a_daemon_that_starts_while_traffic_is_away_looks_once():
     assert 1 == len(kernel.asked)
 
 
+def test_the_kernel_lists_its_connections_once_for_all_locations():
+    """A relay of many pairs that starts has all of them to look after, and a table of a hundred thousand entries."""
+    kernel = Kernel(1)
+    care, log = _care(kernel.relax)
+    status = _status(active=1)
+    (pair,) = status.pairs
+
+    async def story():
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(care.watch())
+            care.note(replace(status, pairs=(pair, replace(pair, pair=1, remote_location="edge"))))
+            await asyncio.sleep(0.04)
+            watching.cancel()
+
+    asyncio.run(story())
+
+    assert 1 == len(kernel.asked)
+    assert [("connections.relaxed", {"location": "edge, onprem", "connections": 1})] == log.said
+
+
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
 def test_nothing_is_changed_where_nothing_may_be(mode):
     """The mode says so."""
@@ -109,11 +129,14 @@ def test_nothing_is_asked_where_nothing_is_tracked():
     assert [] == kernel.asked
 
 
-def test_a_kernel_that_refuses_is_reported_with_the_remedy():
+@pytest.mark.parametrize(
+    "error", [KernelError("conntrack", 22, "Invalid argument"), DecodeError("netlink message", "length 3 at byte 0")]
+)
+def test_a_kernel_that_refuses_is_reported_with_the_remedy(error):
     """And watching goes on."""
 
     def refuse(_near, _far):
-        raise KernelError("conntrack", 22, "Invalid argument")
+        raise error
 
     care, log = _care(refuse)
 
