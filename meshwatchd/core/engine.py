@@ -25,6 +25,7 @@ from meshwatchd.core.mesh.topology_builder import Recogniser
 from meshwatchd.core.operators.move_requests import answer
 from meshwatchd.core.operators.status import build_status
 from meshwatchd.core.probing.overload import Stalls
+from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Outcome, Session, SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -204,7 +205,7 @@ class Engine:
         else:
             self.state.sizes.wait(now)
         # The word of who has fallen silent may be out of date.
-        for peer in [each for each in self.state.findings.misfits if self.state.views.is_lost(each, now)]:
+        for peer in [each for each in self.state.findings.misfits if self.state.views.is_outdated(each, now)]:
             self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
         due = [conductor for conductor in self.state.conductors.values() if conductor.deadline() <= now]
         first: dict[Session, SessionState] = {}
@@ -241,7 +242,10 @@ class Engine:
         if outcome is Outcome.HIT:
             self.state.schedule.answered(session)
         if before is SessionState.DOWN:
-            self.state.schedule.look_closely(session, now)
+            # What revives one session of a path may have revived all.
+            path = session.plan.path
+            for revived in (session, *(() if path == NO_PATH else self.state.schedule.select(path=path))):
+                self.state.schedule.look_closely(revived, now)
         is_word = session.plan.layer is not Layer.SELF and session.plan.canary is None
         outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
         if session.state is not before:

@@ -21,12 +21,14 @@ class ActivePath(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         relays: a fingerprint of the relays that the ranks stand for (`core.mesh.mesh_diff.relays_print`), 0 for none:
             ranks and pairs are positions in lists of which two nodes may have different versions for a moment.
+        is_alarmed: the node has seen that something is wrong with the pair (`core.failover.attention`).
     """
 
     pair: int
     rank: int
     generation: int
     relays: int = 0
+    is_alarmed: bool = False
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):

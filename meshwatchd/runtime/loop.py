@@ -38,6 +38,10 @@ MAX_REST_NS: Final = 1_000_000
 REST_SHARE: Final = 16
 """A wake-up costs more than a packet: packets that come within this time of each other share one. The timer is never
 kept waiting by it: what is due in between is waited for instead."""
+QUIET_GAP_NS: Final = 5_000_000
+MOST_GAP_NS: Final = 100_000_000
+"""Whose turns are further apart than that on average does not rest between them: the rest would be a wake-up of its
+own, and hardly ever does a second packet come within it."""
 LINGER_NS: Final = 400_000
 BUSY_EVENTS: Final = 3
 """Probes of many sessions leave together and arrive one behind the other. Whoever has lately been given so many events
@@ -111,6 +115,8 @@ class Loop:
         self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
         self._rested_ns = 0
+        # A moving mean of the time from one turn to the next.
+        self._gap_ns = 0.0
         # Events handled in this turn, and a moving mean of it.
         self._handled, self._load = 0, 0.0
         # Outputs carried out in this turn, and turns in a row for what is due at one instant.
@@ -152,7 +158,8 @@ class Loop:
 
     def _rest(self) -> None:
         """Keep turns apart; who has been idle for longer reacts at once."""
-        self._sleep_until(self._rested_ns + self._rest_ns)
+        if self._gap_ns < QUIET_GAP_NS:
+            self._sleep_until(self._rested_ns + self._rest_ns)
 
     def _sleep_until(self, instant_ns: int) -> None:
         """Unless the timer is due before."""
@@ -163,7 +170,8 @@ class Loop:
     def _turn(self) -> None:
         self._rest()
         ready = self._poller.wait()
-        self._rested_ns = monotonic_ns()
+        before_ns, self._rested_ns = self._rested_ns, monotonic_ns()
+        self._gap_ns += (min(self._rested_ns - before_ns, MOST_GAP_NS) - self._gap_ns) / 8
         if self._load >= BUSY_EVENTS and not self._timer.is_due_by(self._rested_ns):
             self._sleep_until(self._rested_ns + LINGER_NS)
             ready = self._poller.wait()

@@ -20,7 +20,8 @@ Type 252, mesh, 96 bytes:
     40      4      bitmap "known": bit i = entry i exists; not known and not heard is no statement
     44      1      count of gossip entries, 0..8
     45      1      0, or one more than the place of the six pairs that bitmaps and entries are about (core.windows)
-    46      2      reserved
+    46      1      bit i = the sender has seen that something is wrong with the pair of gossip entry i
+    47      1      reserved
     48      48     8 gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
                    (1, 0 = none), generation (3)
 
@@ -87,6 +88,7 @@ MESH: Final = struct.Struct(">I BBH Q BBH Q 8s II 52s")
 MESH_BYTES: Final = MESH.size
 _GOSSIP_ENTRY: Final = struct.Struct(">BBI")
 _GOSSIP_HEAD_BYTES: Final = 4
+_ALARMS_PLACE: Final = 2
 GOSSIP_BLOCK_BYTES: Final = _GOSSIP_HEAD_BYTES + MAX_GOSSIP * _GOSSIP_ENTRY.size
 """Count, reserved bytes and entry area together."""
 
@@ -126,6 +128,7 @@ class GossipEntry(msgspec.Struct, frozen=True, gc=False):
     pair: int
     rank: int
     generation: int
+    is_alarmed: bool = False
 
 
 class MeshFields(msgspec.Struct, frozen=True, gc=False):
@@ -185,7 +188,8 @@ def encode_gossip(entries: tuple[GossipEntry, ...], window: int = 0) -> bytes:
     """The 52 bytes from the count to the end of the mesh TLV; at most 8 entries, `window` below 256."""
     assert len(entries) <= MAX_GOSSIP
     area = b"".join(_GOSSIP_ENTRY.pack(entry.pair, entry.rank, entry.generation) for entry in entries)
-    return (bytes((len(entries), window, 0, 0)) + area).ljust(GOSSIP_BLOCK_BYTES, b"\0")
+    alarms = sum(entry.is_alarmed << place for place, entry in enumerate(entries))
+    return (bytes((len(entries), window, alarms, 0)) + area).ljust(GOSSIP_BLOCK_BYTES, b"\0")
 
 
 # Gossip changes when a path is switched, which is rare, and is read from each packet, which is often.
@@ -194,7 +198,11 @@ def decode_gossip(block: bytes) -> tuple[GossipEntry, ...]:
     """Read the 52 bytes that `encode_gossip` wrote; there is no ninth entry, whatever the count says."""
     count = min(block[0], MAX_GOSSIP)
     area = block[_GOSSIP_HEAD_BYTES : _GOSSIP_HEAD_BYTES + count * _GOSSIP_ENTRY.size]
-    return tuple(GossipEntry(*fields) for fields in _GOSSIP_ENTRY.iter_unpack(area))
+    alarms = block[_ALARMS_PLACE]
+    return tuple(
+        GossipEntry(pair, rank, generation, bool(alarms >> place & 1))
+        for place, (pair, rank, generation) in enumerate(_GOSSIP_ENTRY.iter_unpack(area))
+    )
 
 
 EMPTY_GOSSIP: Final = encode_gossip(())

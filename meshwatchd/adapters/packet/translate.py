@@ -80,7 +80,10 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
     The wire's bitmap "heard" is the banner's view: bit set = that leg is good. Paths beyond the eighth are
     not sent.
     """
-    entries = tuple(GossipEntry(path.pair, path.rank, _fold(path.generation, path.relays)) for path in banner.active)
+    entries = tuple(
+        GossipEntry(path.pair, path.rank, _fold(path.generation, path.relays), path.is_alarmed)
+        for path in banner.active
+    )
     return OwnState(
         node_id=wire.node_id(node),
         epoch=epoch,
@@ -129,6 +132,7 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], flags_and_w
             rank=entry.rank,
             generation=entry.generation % _ROOM,
             relays=entry.generation // _ROOM,
+            is_alarmed=entry.is_alarmed,
         )
         for entry in gossip
     )

@@ -66,6 +66,9 @@ KEY_REPEAT_NS = MINUTE
 LOST_NS = 1 * SECOND
 """Several probes of the slowest kind, in each of which a live daemon would have spoken."""
 
+OUTDATED_NS = 1 * MINUTE
+"""At rest two nodes of different locations may not speak to each other for a quarter of that."""
+
 DRAIN_MEMORY_NS = 60 * MINUTE
 """A drained node that is silent is being worked on; after so long its silence is worth a look all the same."""
 
@@ -98,6 +101,10 @@ class PeerViews:
     def is_lost(self, peer: str, now: int) -> bool:
         """Whether a peer's daemon has not been heard for so long that nothing can be agreed with it."""
         return now - self._latest.get(peer, (None, 0))[1] >= LOST_NS
+
+    def is_outdated(self, peer: str, now: int) -> bool:
+        """Whether what a peer said of itself last is too old to go on being believed."""
+        return now - self._latest.get(peer, (None, 0))[1] >= OUTDATED_NS
 
     def was_heard(self, peer: str, *, since: int) -> bool:
         """Whether a peer has been heard since an instant."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
+from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import Suspicion
 from meshwatchd.core.failover.negotiation import Agreement
 from meshwatchd.core.failover.pair_context import PairContext
@@ -57,7 +58,6 @@ ADVICE_DELAY_NS = 1 * SECOND
 ADVICE_PAUSE_NS = 60 * SECOND
 """Advice is repeated no more often than this while it stays the same."""
 
-
 BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
 
@@ -73,6 +73,7 @@ class Conductor:
         self.watch = context.watch
         self.mover = context.mover
         self.verdicts = context.verdicts
+        self.attention = Attention()
         self.is_ready = False
         self.next_review = now
         self.suspicion = Suspicion(context)
@@ -111,6 +112,7 @@ class Conductor:
             rank=self.mover.active.rank if self.parting is None else BETWEEN_PATHS,
             generation=self.mover.generation,
             relays=self.watch.relays_print,
+            is_alarmed=self.attention.is_alarmed,
         )
 
     @property
@@ -125,13 +127,7 @@ class Conductor:
         return self.next_review
 
     def change(self, watch: PairWatch, planner: Planner, now: int, *, is_enforcing: bool) -> Switch:
-        """Go on with the same pair in another mesh.
-
-        Args:
-            watch: reads the sessions of that mesh.
-            planner: of that mesh.
-            now: nanoseconds.
-            is_enforcing: as in `PairContext`.
+        """Go on with the same pair in another mesh, of which `watch` and `planner` are.
 
         Returns:
             What the path in use needs on this node from here on: a leader that a path bypasses has no policy rule, and
@@ -205,10 +201,8 @@ class Conductor:
 
     def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
         """The kernel refused a change."""
-        if self.parting is None:
-            yield from self.execution.refused(generation, error, now)
-        else:
-            yield from self.parting.refused(error, now)
+        left = self.parting
+        yield from self.execution.refused(generation, error, now) if left is None else left.refused(error, now)
 
     def _settle(self, now: int) -> None:
         if self.parting is not None and self.parting.is_over:
@@ -230,9 +224,9 @@ class Conductor:
         Returns:
             Whether it is a reason for a review.
         """
-        is_news = False
-        if outcome is not Outcome.HIT:
+        if is_news := outcome is not Outcome.HIT:
             self._disturbed_at = now
+            is_news = outcome is Outcome.MISS and self.attention.missed(session, now)
         for group in self._groups[session.plan.session]:
             suspect_since, down_since = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
@@ -250,6 +244,7 @@ class Conductor:
         self.next_review = now + (REST_REVIEW_NS if self._is_at_rest(now) else REVIEW_NS)
         self._reviewed_at = now
         yield from self.suspicion.review(now)
+        self.attention.review(self.watch, now, is_steady=self._is_steady(now))
         if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
@@ -272,13 +267,20 @@ class Conductor:
         """Whether nothing has spoken against anything for a while; what a device or an order changes is no miss."""
         since = max(self._disturbed_at, self.context.sizes.settled_at)
         is_named = self.verdicts.current.fault is not FaultCode.NONE or self.suspicion.has_doubters
+        return now - since > REST_AFTER_NS and not is_named and self._is_steady(now) and self._is_content(now)
+
+    def _is_steady(self, now: int) -> bool:
+        """Whether traffic is where it belongs and nobody is about to move it."""
         is_moving = self.mover.state is not MoveState.IDLE or self.parting is not None or self._undo is not None
-        return now - since > REST_AFTER_NS and not (is_named or is_moving) and self._is_content(now)
+        active = self.mover.active
+        return not is_moving and active is self.watch.primary and not self.context.is_drained(active, now)
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
         if self.parting is not None or not self.is_same_pair(active.relays):
             return
+        if active.is_alarmed:
+            self.attention.hear(now)
         yield from self.agreement.compare(peer, active.generation, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
@@ -361,8 +363,9 @@ class Conductor:
         return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)
 
     def _evidence(self, now: int, sizes: SizeFinding | None = None) -> Evidence:
-        others = (path for path in self._watched() if path is not self.mover.active)
-        standbys = [path for path in others if not self.context.is_drained(path, now)]
+        others = (path for path in self.watch.paths if path is not self.mover.active)
+        watched = (path for path in others if self.watch.group(path).sessions)
+        standbys = [path for path in watched if not self.context.is_drained(path, now)]
         good = [path for path in standbys if self.watch.group(path).is_good]
         since = self.watch.group(self.mover.active).suspect_since
         is_settled = now - self._started > START_GRACE_NS
@@ -377,9 +380,6 @@ class Conductor:
             or any(not since or self.watch.group(path).verified_since(since) for path in good),
             sizes=sizes,
         )
-
-    def _watched(self) -> list[Path]:
-        return [path for path in self.watch.paths if self.watch.group(path).sessions]
 
     def _get_ready(self, now: int) -> Iterator[Output]:
         if self.is_ready:

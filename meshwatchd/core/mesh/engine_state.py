@@ -23,8 +23,11 @@ from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.topology import Topology
+
+CALL_PAUSE_NS = 200 * MS
+"""Neighbours are called once for all pairs that something speaks against at one time."""
 
 
 class EngineState:
@@ -39,7 +42,8 @@ class EngineState:
         topology: the mesh of the moment, None while there is none.
         conductors: a controller for each pair of locations, by the pair's index.
         by_path: the controllers that look at a path's sessions; for segments, which are on no path, all of them.
-        in_use: numbers of the paths that carry traffic, as the schedule was told of them last.
+        in_use, awake: numbers of the paths that carry traffic, and pairs that are looked at by everybody, as the
+            schedule was told of them last.
         shared_pairs: for peers of other locations the one pair that they and this node both have.
         readings: what peers advertised last in each window, and what of it this node understands; void with its pairs.
         is_told: whether the banner that goes with probes is known to be up to date.
@@ -62,9 +66,11 @@ class EngineState:
         self.load = Load()
         self.by_path: dict[int, tuple[Conductor, ...]] = {}
         self.in_use: tuple[int, ...] = ()
+        self.awake: tuple[int, ...] = ()
         self.shared_pairs: Mapping[NodeName, int] = {}
         self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
         self.is_told = True
+        self._called_at = -CALL_PAUSE_NS
 
     def take_over(self, topology: Topology, conductors: dict[int, Conductor]) -> None:
         """Put another mesh and its pairs in force."""
@@ -78,7 +84,7 @@ class EngineState:
             NO_PATH: tuple(conductors.values()),
             **{path.number: (conductors[path.pair],) for path in topology.local_paths()},
         }
-        self.in_use = ()
+        self.in_use = self.awake = ()
         self.shared_pairs, self.readings = shared_pairs(topology), {}
 
     def is_shared(self, peer: NodeName, pair: int) -> bool:
@@ -86,13 +92,32 @@ class EngineState:
         return self.shared_pairs.get(peer, pair) == pair
 
     def use_paths(self, now: int) -> None:
-        """Probe the paths that carry traffic as what they are."""
-        in_use = tuple([conductor.mover.active.number for conductor in self.conductors.values()])
-        if in_use != self.in_use:
-            self.in_use = in_use
-            primary = [conductor.watch.primary.number for conductor in self.conductors.values()]
-            self.schedule.use_paths([*in_use, *primary], now)
-            self.sizes.use_paths(in_use, now)
+        """Probe the paths that carry traffic as what they are, and those of pairs in doubt as closely as can be."""
+        pairs = self.conductors.values()
+        in_use = tuple([conductor.mover.active.number for conductor in pairs])
+        awake = tuple([number for number, each in self.conductors.items() if each.attention.is_awake(now)])
+        if (in_use, awake) != (self.in_use, self.awake):
+            is_moved, woken = in_use != self.in_use, [number for number in awake if number not in self.awake]
+            self.in_use, self.awake = in_use, awake
+            primary = [conductor.watch.primary.number for conductor in pairs]
+            looked_at = [path.number for pair in awake for path in self.conductors[pair].watch.paths]
+            self.schedule.use_paths([*in_use, *primary], now, awake=[*looked_at, NO_PATH] if awake else ())
+            for number in woken:
+                self._wake(self.conductors[number], now)
+            if is_moved:
+                self.sizes.use_paths(in_use, now)
+
+    def _wake(self, conductor: Conductor, now: int) -> None:
+        """What was asked once in a while is to be known before it is needed, and neighbours may have seen nothing."""
+        for path in conductor.watch.paths:
+            if path is not conductor.mover.active:
+                for session in self.schedule.select(path=path.number):
+                    self.schedule.look_closely(session, now)
+        if conductor.attention.is_alarmed and now - self._called_at >= CALL_PAUSE_NS:
+            self._called_at = now
+            near = self.schedule.select(layer=Layer.UNDERLAY)
+            granted = self.allowance.take(len(near), now, Use.REPEAT)
+            self.schedule.confirm(near[:granted], now, rounds=1)
 
     def note_topology_change(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
         """The mesh's own agent changes something on this node: every node that hears of it keeps still."""

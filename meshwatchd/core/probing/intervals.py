@@ -8,7 +8,12 @@ both directions, since the kernel hashes addresses and ports in a fixed order (s
 With R fresh flows a second over such a leg and a flow memory M, a share 1 - exp(-R * M / OUTER_PORTS) of fresh probes
 rides on remembered outer flows and survives the death of all new ones. R = ln(2) * OUTER_PORTS / M makes that half in
 the long run, which the sequential test can bear; RELAY_SHARE of R goes to the sessions of the path in use. What
-only dies with everything is seen by the known flows, which cost no outer flow and go at the profile's pace.
+only dies with everything is seen by the known flows too, which cost no outer flow.
+
+Rest. While nothing speaks against a pair of locations it costs the WAN the same however many nodes it has. Its scouts
+(`probing.scouts`) watch the path in use for all others, who take turns in the background, which the more nodes have to
+share the longer they are. Once anything speaks against the pair (`failover.attention`) every node asks at full pace:
+what is known at rest only has to be enough to notice.
 
 Packets. All sessions together send no more than `probe.packets_per_second`. Where they would, those that matter least
 are stretched first.
@@ -17,11 +22,11 @@ are stretched first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeSettings
+from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile, ProbeSettings
 from meshwatchd.model.source_ports import split_ports
 
 OUTER_PORTS = 28_232
@@ -39,8 +44,23 @@ STANDBY_PART = 8
 EFFECTIVE_PART = 16
 """Slower still: what follows real traffic is asked after a move, and tells nothing else."""
 
+KNOWN_PART = 8
+"""Fresh flows of a path in use are asked once in an interval by all its scouts together, known ones once in so many:
+fresh ones tell of its death as well, and the first miss of either calls a burst."""
+
+NODE_NS = 1 * SECOND
+STANDBY_NODE_NS = 4 * SECOND
+"""For each node of two locations, between two background probes of one node over one path: so whatever their number is
+one a second leaves over a path in use, and one in four of known flows or over a standby."""
+
+RELAY_PART = 10
+"""The two relays of a standby tell each other by its known flows that it works, and segments go as slowly."""
+
+SEGMENT_NS = 2 * SECOND
+"""Fresh flows of segments at rest: what goes to another location crosses most of them besides."""
+
 SLOW_NS = 1 * SECOND
-"""Segments in rest: what they say matters once a path is suspected, and then a burst asks them."""
+"""Segments: what they say matters once a path is suspected, and then a burst asks them."""
 
 CONTROL_FACTOR = 2
 """Known flows of segments only have to be known good before a fault; during one the confirm burst asks them."""
@@ -52,9 +72,12 @@ SPARE_NS = 5 * SECOND
 """Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
 has other leaders."""
 
-POD_NETWORK_NS, POD_NETWORK_TCP_NS = 2 * SECOND, 10 * SECOND
+POD_NETWORK_NS, POD_NETWORK_TCP_NS = 3 * SECOND, 10 * SECOND
 """From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
 first miss has all of them watched closely, as those of any segment."""
+
+POD_NETWORK_NODES = 6
+"""Up to so many nodes of two locations each have a turn in these times; in larger meshes it takes longer."""
 
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
@@ -65,9 +88,13 @@ class Kind(NamedTuple):
 
     Attributes:
         share: fresh sessions whose probes cross one overlay leg, both ways; 0 without an overlay in between.
+        rest_share: the same of scouts alone.
         is_relay: they lead to the far relay of their path.
         is_advisory: they move no traffic.
         is_spare: their path is the last that is taken.
+        crowd: nodes of the two locations together; 0 where sessions are not between locations.
+        scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
+        is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
     """
 
@@ -75,10 +102,14 @@ class Kind(NamedTuple):
     path: int
     flow: FlowClass
     share: int = 0
+    rest_share: int = 0
     is_relay: bool = False
     is_advisory: bool = False
     is_spare: bool = False
     interval_ns: int = 0
+    crowd: int = 0
+    scouts: int = 0
+    is_between_relays: bool = False
 
 
 class Rate(NamedTuple):
@@ -110,17 +141,18 @@ class Rates:
         flows_per_second = -math.log(1 - REMEMBERED) * OUTER_PORTS * SECOND / probe.flow_memory
         self._flow_gap_ns = int(SECOND / (RELAY_SHARE * flows_per_second))
 
-    def plan(self, demand: Sequence[tuple[Kind, int]], used: frozenset[int]) -> list[Rate]:
+    def plan(self, demand: Sequence[tuple[Kind, int]], used: frozenset[int], awake: Container[int] = ()) -> list[Rate]:
         """The rate of each kind.
 
         Args:
             demand: kinds, and how many sessions are of each.
             used: paths that carry traffic, or are meant to again.
+            awake: paths of pairs that something speaks against.
 
         Returns:
             In the order of `demand`.
         """
-        wished = [self._wished_ns(kind, used) for kind, _ in demand]
+        wished = [self._wished_ns(kind, count, used, awake) for kind, count in demand]
         ranks = [_rank(kind, used) for kind, _ in demand]
         loads = [count * SECOND / interval_ns for (_, count), interval_ns in zip(demand, wished, strict=True)]
         budget: float = self._budget
@@ -136,13 +168,23 @@ class Rates:
         """The interval of sessions that are to be known soon, were all of them watched that closely."""
         return int(max(self.timers.watch_ns, sessions * SECOND // self._budget) * self.slowdown)
 
-    def _wished_ns(self, kind: Kind, used: frozenset[int]) -> int:
+    def _wished_ns(self, kind: Kind, count: int, used: frozenset[int], awake: Container[int]) -> int:
         """The interval without the packet budget."""
         if kind.interval_ns:
             return kind.interval_ns
         if kind.layer is Layer.POD_NETWORK:
-            return POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS
-        timers, is_used = self.timers, _is_used(kind, used)
+            return self._pods_ns(kind)
+        is_used = _is_used(kind, used)
+        if kind.path in awake:
+            return self._awake_ns(kind, is_used=is_used)
+        if is_used and kind.scouts:
+            return self._scout_ns(kind)
+        rest_ns = self._background_ns(kind, count, is_used=is_used) if kind.crowd else self._segment_ns(kind)
+        return max(rest_ns, self._awake_ns(kind, is_used=is_used))
+
+    def _awake_ns(self, kind: Kind, *, is_used: bool) -> int:
+        """Of sessions whose pair is looked at by everybody."""
+        timers = self.timers
         if kind.is_spare and not is_used:
             return SPARE_NS
         if kind.flow is FlowClass.PINNED:
@@ -155,6 +197,34 @@ class Rates:
             return max(self._fresh_ns, kind.share * self._flow_gap_ns)
         part = EFFECTIVE_PART if kind.layer is Layer.EFFECTIVE or kind.is_advisory else STANDBY_PART
         return max(SLOW_NS, self._fresh_ns, part * kind.share * self._flow_gap_ns)
+
+    def _scout_ns(self, kind: Kind) -> int:
+        """Of sessions between scouts over the path in use."""
+        interval_ns = self.timers.interval_ns
+        if kind.flow is FlowClass.PINNED:
+            return interval_ns * KNOWN_PART * kind.scouts
+        return max(self._fresh_ns, kind.rest_share * self._flow_gap_ns, interval_ns * kind.scouts)
+
+    def _segment_ns(self, kind: Kind) -> int:
+        """Of sessions inside of the location."""
+        if kind.flow is FlowClass.PINNED:
+            return self.timers.watch_ns * CONTROL_FACTOR * RELAY_PART
+        return SEGMENT_NS
+
+    def _background_ns(self, kind: Kind, count: int, *, is_used: bool) -> int:
+        """Of sessions that are not between scouts: all nodes of a pair take turns."""
+        if kind.layer is Layer.WIREGUARD:
+            return self._segment_ns(kind)
+        if kind.is_between_relays and kind.flow is FlowClass.PINNED and not (is_used or kind.is_spare):
+            return self.timers.watch_ns * RELAY_PART
+        slower = max(1, self.timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
+        is_seldom = not is_used or kind.flow is FlowClass.PINNED
+        return count * kind.crowd * slower * (STANDBY_NODE_NS if is_seldom else NODE_NS)
+
+    def _pods_ns(self, kind: Kind) -> int:
+        """As many seconds longer as there are nodes that share them."""
+        turns = max(1, kind.crowd // POD_NETWORK_NODES)
+        return turns * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
 
 
 def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:

@@ -13,6 +13,10 @@ GIVEN_UP_NS = 60 * SECOND
 """What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
 outer flows of its leg, and a fault of new flows would go unseen."""
 
+UNWELL_NS = 3 * SECOND
+"""The slowest pace of what is not known good: links come up late, and what was repaired is to be known before it is
+needed. Sessions in health may rest for a minute."""
+
 
 class Turn:
     """Sessions of one kind, asked one after the other.
@@ -69,8 +73,11 @@ class Turn:
         """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
         if any(is_watched(session, now) for session in self.sessions):
             self.close_left = len(self.sessions)
-        else:
+        elif all(session.is_good for session in self.sessions):
             self.pace(self.rest_ns)
+        else:
+            self.close_left = len(self.sessions)
+            self.pace(min(self.rest_ns, UNWELL_NS))
 
     def next(self) -> Session:
         """Whose turn it is."""

@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
-from meshwatchd.core.probing.intervals import Kind, Rate, Rates
+from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
 from meshwatchd.core.probing.timeouts import Waits
@@ -92,6 +92,7 @@ class Schedule:
         self._waits: dict[SessionId, Waits] = {}
         self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
+        self._awake: frozenset[int] = frozenset()
         self._widening_ns = 0
         self._grid_ns, self._grid_jitter_ns = GRID_NS, 0
 
@@ -129,11 +130,11 @@ class Schedule:
         self._by_id, waits = {}, {}
         for plan in ordered:
             delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), Waits()))
-            source_ports = self._ports(ports, plan, now)
+            kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
+            source_ports = self._ports(ports, plan, now, kind)
             session = before.get(plan.session) or Session(plan, source_ports, delay, self.timers.silence_ns)
             session.plan = plan
             self._by_id[plan.session] = session
-            kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
             turns.setdefault(kind, []).append(session)
         peers = {plan.peer for plan in ordered}
         for each in waits.values():
@@ -216,17 +217,18 @@ class Schedule:
             else:
                 turn.pace(turn.interval_ns)
 
-    def use_paths(self, paths: Iterable[int], now: int) -> None:
-        """Probe these paths as what traffic depends on; the others are only watched."""
-        used = frozenset(paths)
-        if used == self._used:
+    def use_paths(self, paths: Iterable[int], now: int, *, awake: Iterable[int] = ()) -> None:
+        """Probe these paths as what traffic depends on, and those that are awake as what something speaks against."""
+        used, up = frozenset(paths), frozenset(awake)
+        if (used, up) == (self._used, self._awake):
             return
-        self._used = used
+        self._used, self._awake = used, up
         self._keep_pace(now)
+        self._lay_grid()
 
     def rates(self) -> list[Rate]:
         """How often each kind of session is probed once it is known good."""
-        return self._rates.plan([(turn.kind, len(turn.sessions)) for turn in self._turns], self._used)
+        return self._rates.plan([(turn.kind, len(turn.sessions)) for turn in self._turns], self._used, self._awake)
 
     def widen(self, late_ns: int) -> None:
         """Add this process's own lateness to every wait from here on, unless it is small beside them.
@@ -453,12 +455,13 @@ class Schedule:
             coordination=coordination,
         )
 
-    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int) -> SourcePorts:
+    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int, kind: Kind) -> SourcePorts:
         """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
         if plan.flow is FlowClass.PINNED:
             # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
-            known = self._known if plan.layer is Layer.RELAY else self._known[:1]
-            return KnownPorts(known, self.timers.interval_ns)
+            is_slow = plan.layer is not Layer.RELAY or (kind.crowd and not kind.scouts)
+            turn_ns = self.timers.interval_ns * max(1, KNOWN_PART * kind.scouts)
+            return KnownPorts(self._known[:1] if is_slow else self._known, turn_ns)
         # A canary's socket would keep a port from all others, which share it.
         is_apart = plan.canary is not None
         address = "" if is_apart else plan.source, plan.destination, plan.port
@@ -481,4 +484,4 @@ def _leg(plan: SessionPlan) -> tuple[int, ...]:
 
 def _place(kind: Kind) -> Kind:
     """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
-    return kind._replace(share=0)
+    return kind._replace(share=0, rest_share=0)

@@ -1,6 +1,7 @@
-"""Who looks at the sizes of the path in use for its location: a few nodes on each side, chosen by all alike.
+"""Who watches a pair of locations while nothing is wrong: a few nodes on each side, chosen by all alike.
 
-What makes a path too small is met by every node behind it: more of them would cost the WAN more and find no more.
+What kills the path in use, the overlay of its relay or large packets is met by every node behind it: more of them would
+cost the WAN more and find no more.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.core.probing.intervals import Kind
+from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
 from meshwatchd.model.ids import FlowClass, Layer, SessionId
@@ -100,25 +101,39 @@ def _weight(observer: str, member: str) -> bytes:
 
 
 def _kind(planner: Planner, plan: SessionPlan) -> Kind:
-    share, is_relay, is_spare = 0, False, False
+    mesh, local = planner.topology.mesh, planner.local
+    share = rest_share = crowd = between = 0
+    is_relay = is_between_relays = is_spare = False
     if plan.path != NO_PATH:
         path = planner.path(plan.path)
-        remote = path.other_location(planner.local.location)
+        remote = path.other_location(local.location)
         is_relay = plan.peer == path.relay_in(remote)
+        is_between_relays = is_relay and local.name in path.relays
         is_spare = path.is_spare
+        here, there = scouts(mesh, local.location, remote), scouts(mesh, remote, local.location)
+        crowd = len(mesh.members(local.location)) + len(mesh.members(remote))
+        if local.name in here and plan.peer in there and not plan.is_advisory:
+            between = 2 * len(here) * len(there)
         if plan.layer is not Layer.WIREGUARD:
-            share = _share(planner, remote, plan.peer)
+            # Outer ports are hashed alike in both directions: what crosses the leg of one scout, theirs and ours.
+            share, rest_share = _share(planner, remote, plan.peer), len(here) + len(there)
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
-        share = 2
+        share = rest_share = 2
+    elif plan.layer is Layer.POD_NETWORK:
+        crowd = len(mesh.nodes)
     return Kind(
         plan.layer,
         plan.path,
         plan.flow,
         share if plan.flow is FlowClass.FRESH else 0,
+        rest_share if plan.flow is FlowClass.FRESH else 0,
         is_relay,
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
         interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,
+        crowd=crowd,
+        scouts=between,
+        is_between_relays=is_between_relays,
     )
 
 

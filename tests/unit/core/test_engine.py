@@ -327,7 +327,8 @@ def test_the_path_in_use_is_probed_at_full_rate():
     bench = ready("b3")
     bench.run(2 * SECOND)
     bench.hear("b2", message(ev.CoordinationKind.NOTICE, rank=1, target="b3"))
-    bench.run(SECOND)
+    # A pair that wakes has its standbys watched closely at first.
+    bench.run(4 * SECOND)
     since = bench.now
     bench.run(4 * SECOND)
     counts: dict[tuple[str, int], int] = {}

@@ -23,6 +23,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
 from meshwatchd.runtime.lateness import STALL_NS
+from meshwatchd.runtime.loop import QUIET_GAP_NS
 from meshwatchd.runtime.share import Share
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.packet_node import send
@@ -300,3 +301,21 @@ def test_facts_and_status_wait_for_an_agent():
             node.agent.send_status(node.core.status(now_ns, {}))
 
         assert 2 == node.counters["link-status-superseded"]
+
+
+def test_who_has_little_to_do_does_not_rest_between_turns():
+    """The rest keeps packets of a busy node together; where they come one by one it would be one more wake-up each."""
+    with engine_node() as node:
+        loop = node.loop
+
+        def shortest_rest_ns(gap_ns: int) -> int:
+            rests = []
+            for _ in range(20):
+                loop._gap_ns, loop._rested_ns = gap_ns, monotonic_ns()
+                loop._rest()
+                rests.append(monotonic_ns() - loop._rested_ns)
+            return min(rests)
+
+        assert loop._rest_ns > 0
+        assert shortest_rest_ns(0) >= loop._rest_ns
+        assert shortest_rest_ns(QUIET_GAP_NS) < loop._rest_ns // 2

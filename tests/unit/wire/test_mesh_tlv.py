@@ -80,7 +80,7 @@ def test_what_is_no_message_is_refused(value):
 @pytest.mark.parametrize("count", range(MAX_GOSSIP + 1))
 def test_gossip_survives_at_every_count(count):
     """Up to eight entries in a fixed area."""
-    entries = tuple(GossipEntry(pair, pair % 8, 2**32 - 1 - pair) for pair in range(count))
+    entries = tuple(GossipEntry(pair, pair % 8, 2**32 - 1 - pair, pair % 3 == 0) for pair in range(count))
 
     block = encode_gossip(entries)
 

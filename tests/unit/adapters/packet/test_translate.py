@@ -54,7 +54,9 @@ def test_words_of_a_later_version_are_not_guessed():
 
 def test_banner_survives_the_wire():
     """View and active paths arrive as they were sent."""
-    banner = Banner(view_up=5, view_known=7, active=(ActivePath(pair=1, rank=2, generation=3, relays=77),))
+    banner = Banner(
+        view_up=5, view_known=7, active=(ActivePath(pair=1, rank=2, generation=3, relays=77, is_alarmed=True),)
+    )
     own = own_state(banner, node=NodeName("a1"), epoch=9)
     packet = ProbeTemplate(wire_pair.SPEC, key=wire_pair.TO_B1, own=own).seal(1, 1)
 

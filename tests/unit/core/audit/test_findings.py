@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.findings import LINGER_NS, FindingBook
-from meshwatchd.core.diagnosis.peer_views import LOST_NS
+from meshwatchd.core.diagnosis.peer_views import OUTDATED_NS
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised, RepairAdvised, RepairStarted, RepairVerified
 from meshwatchd.model.events import AgentLost, Banner, FindingsReported, PeerFault, RepairDone, RequestReceived
@@ -350,7 +350,7 @@ def test_the_word_of_a_node_that_has_fallen_silent_does_not_count():
     bench.engine.handle(word, bench.now)
     assert ["b9"] == list(bench.engine.state.findings.misfits)
 
-    bench.run(LOST_NS - MS)
+    bench.run(OUTDATED_NS - MS)
     assert bench.engine.state.findings.misfits
     bench.run(100 * MS)
     assert not bench.engine.state.findings.misfits

@@ -217,17 +217,17 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     bench = ready("b2")
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
+    bench.banners[doubter] = banner
+    bench.run(12 * MS)
     bench.hear(doubter, None, banner)
-    if age_ns:
-        bench.silent = lambda plan: plan.peer == doubter
-        bench.run(age_ns)
+    bench.silent = lambda plan: age_ns > 0 and plan.peer == doubter
+    bench.run(age_ns)
     if is_silent:
         bench.silent = lambda plan: primary_is_silent(plan) or (age_ns > 0 and plan.peer == doubter)
     since = bench.now
     for _ in range(5):
         bench.hear("a1", _proposal())
         bench.run(5 * MS)
-
     assert not bench.conductor.watch.group(bench.conductor.watch.primary).is_suspect, "no miss of its own"
     assert is_granted is bool(bench.spoken(GRANT, since=since))
 

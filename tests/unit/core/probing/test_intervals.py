@@ -25,10 +25,12 @@ from meshwatchd.model.settings import MINUTE, MS, SECOND, TIMERS, ProbeProfile, 
 FRESH, KNOWN = FlowClass.FRESH, FlowClass.PINNED
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
 USED = frozenset({0})
+AWAKE = range(0x10000)
+"""Every path, and the segments: what pairs are asked that something speaks against."""
 
 
-def _interval_ns(kind, probe=None, *, count=1):
-    (rate,) = Rates(probe or ProbeSettings()).plan([(kind, count)], USED)
+def _interval_ns(kind, probe=None, *, count=1, awake=AWAKE):
+    (rate,) = Rates(probe or ProbeSettings()).plan([(kind, count)], USED, awake)
     return rate.interval_ns
 
 
@@ -51,7 +53,7 @@ def test_a_leg_of_the_default_mesh_keeps_its_budget():
         (Kind(Layer.EFFECTIVE, 0, FRESH, share=6), 6),
         (Kind(Layer.OVERLAY, 9, FRESH, share=2), 2),
     ]
-    flows = sum(rate.sessions * SECOND / rate.interval_ns for rate in Rates(ProbeSettings()).plan(kinds, USED))
+    flows = sum(rate.sessions * SECOND / rate.interval_ns for rate in Rates(ProbeSettings()).plan(kinds, USED, AWAKE))
 
     assert 0.49 < 1 - math.exp(-flows * 900 / OUTER_PORTS) < 0.51
 
@@ -68,18 +70,18 @@ def test_an_engine_without_sessions_may_be_overloaded():
 def test_rounding_does_not_exceed_the_packet_budget(count):
     """An interval that is cut to whole nanoseconds sends a little more than is there."""
     kinds = [(Kind(Layer.RELAY, 0, KNOWN), count), (Kind(Layer.POD_NETWORK, 9, KNOWN, is_advisory=True), count + 1)]
-    rates = Rates(ProbeSettings(packets_per_second=2000)).plan(kinds, USED)
+    rates = Rates(ProbeSettings(packets_per_second=2000)).plan(kinds, USED, AWAKE)
 
     assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) <= 2000
 
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_pod_network_is_probed_seldom(profile):
-    """Whatever the profile: a packet every two seconds, a SYN every ten; the first to give where packets are short."""
+    """Whatever the profile: a packet every three seconds, a SYN every ten; they give first where packets are short."""
     probe = ProbeSettings(profile=profile)
     known, syn = (Kind(Layer.POD_NETWORK, 0xFFFF, flow, is_advisory=True) for flow in (KNOWN, FRESH))
 
-    assert (2 * SECOND, 10 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS)
+    assert (3 * SECOND, 10 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS)
     assert POD_NETWORK_NS == _interval_ns(known, probe)
     assert POD_NETWORK_TCP_NS == _interval_ns(syn, probe)
     assert POD_NETWORK_TCP_NS < _interval_ns(syn, ProbeSettings(packets_per_second=10), count=1000)
@@ -103,7 +105,7 @@ def test_the_link_between_the_leaders_is_probed_slowly_until_traffic_is_on_it(fl
     spare = Kind(Layer.RELAY, 4, flow, share=6 if flow is FRESH else 0, is_spare=True)
     plain = Kind(Layer.RELAY, 4, flow, share=6 if flow is FRESH else 0)
     idle, used = (
-        [Rates(probe).plan([(kind, 1)], paths)[0] for kind in (spare, plain)] for paths in (USED, frozenset({4}))
+        [Rates(probe).plan([(kind, 1)], paths, AWAKE)[0] for kind in (spare, plain)] for paths in (USED, frozenset({4}))
     )
 
     assert SPARE_NS == idle[0].interval_ns > idle[1].interval_ns
@@ -157,7 +159,7 @@ def test_a_hundred_remote_nodes_keep_the_packet_budget():
         *[(Kind(Layer.RELAY, path, flow, 200), 100) for path in (1, 2, 3) for flow in FlowClass],
         (Kind(Layer.UNDERLAY, 9, FRESH), 99),
     ]
-    rates = Rates(ProbeSettings()).plan(kinds, USED)
+    rates = Rates(ProbeSettings()).plan(kinds, USED, AWAKE)
     total = sum(rate.sessions * SECOND / rate.interval_ns for rate in rates)
 
     assert total <= 2_000.001
@@ -172,3 +174,60 @@ def test_a_close_watch_keeps_the_packet_budget_too():
 
     assert TIMERS_DEFAULT.watch_ns == rates.close_ns(30)
     assert 2 * SECOND == rates.close_ns(4_000)
+
+
+def _at_rest_ns(kind, probe=None, *, count=1):
+    return _interval_ns(kind, probe, count=count, awake=())
+
+
+@pytest.mark.parametrize("profile", list(ProbeProfile))
+def test_scouts_at_rest_ask_once_in_an_interval(profile):
+    """All eight sessions of two scouts a side together, by fresh flows, which cross the overlay; by known ones less."""
+    probe, interval_ns = ProbeSettings(profile=profile), TIMERS[profile].interval_ns
+    known_ns = _at_rest_ns(Kind(Layer.RELAY, 0, KNOWN, crowd=6, scouts=8), probe, count=2)
+    fresh_ns = _at_rest_ns(Kind(Layer.RELAY, 0, FRESH, share=6, rest_share=4, crowd=6, scouts=8), probe, count=2)
+    budget_ns = _interval_ns(Kind(Layer.RELAY, 0, FRESH, share=4), probe)
+
+    assert 8 * interval_ns == known_ns / 8
+    assert max(interval_ns, budget_ns / 8) == fresh_ns / 8
+
+
+@pytest.mark.parametrize("nodes", [3, 10, 100, 1000])
+@pytest.mark.parametrize(
+    ("path", "flow", "per_second"), [(0, FRESH, 1.0), (0, KNOWN, 0.25), (1, FRESH, 0.25), (1, KNOWN, 0.25)]
+)
+def test_background_probes_of_a_pair_of_locations_are_as_many_whatever_its_size(nodes, path, flow, per_second):
+    """Each of all nodes asks the others in turn; one that is asked by nobody else is found in time, and named."""
+    interval_ns = _at_rest_ns(Kind(Layer.RELAY, path, flow, share=4, crowd=2 * nodes), count=nodes)
+
+    assert math.isclose(per_second, 2 * nodes * nodes * SECOND / interval_ns)
+
+
+def test_the_relays_of_a_standby_ask_each_other_every_few_intervals():
+    """However many nodes there are: the next path is known to work, and its relays to live."""
+    kind = Kind(Layer.RELAY, 1, KNOWN, crowd=200, is_between_relays=True)
+
+    assert 10 * TIMERS_DEFAULT.watch_ns == _at_rest_ns(kind)
+
+
+@pytest.mark.parametrize("flow", list(FlowClass))
+@pytest.mark.parametrize("layer", [Layer.UNDERLAY, Layer.OVERLAY, Layer.WIREGUARD, Layer.IPIP])
+def test_a_segment_is_asked_less_often_at_rest(layer, flow):
+    """What it says matters once a path is suspected; then it is asked as it always was."""
+    kind = Kind(layer, 0, flow, share=2 if flow is FRESH else 0)
+
+    assert _interval_ns(kind) <= _at_rest_ns(kind) <= 4 * SECOND
+
+
+def test_a_pair_that_is_awake_is_asked_by_everybody():
+    """Beside it another one rests."""
+    kinds = [(Kind(Layer.RELAY, path, KNOWN, crowd=6), 3) for path in (0, 8)]
+    awake, resting = Rates(ProbeSettings()).plan(kinds, frozenset({0, 8}), {0})
+
+    assert TIMERS_DEFAULT.interval_ns == awake.interval_ns < resting.interval_ns
+
+
+def test_pod_network_sessions_take_longer_in_large_meshes():
+    """Two hundred nodes: each is asked by all others."""
+    assert POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=6), count=3)
+    assert 33 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=200), count=100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from meshwatchd.core.probing.intervals import Kind
-from meshwatchd.core.probing.round_robin import CLOSE_ROUNDS, GIVEN_UP_NS, Turn, is_watched
+from meshwatchd.core.probing.round_robin import CLOSE_ROUNDS, GIVEN_UP_NS, UNWELL_NS, Turn, is_watched
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.model.ids import FlowClass, Layer
@@ -73,3 +73,19 @@ def test_rest_waits_for_those_that_are_under_suspicion():
 
     turn.rest(NOW + GIVEN_UP_NS + 1)
     assert 300 * MS == turn.step_ns
+
+
+def test_what_is_not_known_good_is_asked_every_few_seconds():
+    """A standby link that came up late, or was repaired, is to be known before it is needed; in health it may rest."""
+    turn = _turn()
+    turn.rest_ns = 72 * SECOND
+    turn.watch_closely(90 * MS)
+    turn.rest(NOW)
+    assert UNWELL_NS == turn.interval_ns
+
+    for session in turn.sessions:
+        for seq in range(1, 4):
+            session.begin(NOW)
+            session.answered(seq, MS, NOW)
+    turn.rest(NOW)
+    assert 72 * SECOND == turn.interval_ns

@@ -27,6 +27,8 @@ from meshwatchd.model.source_ports import BURST_LEAD, split_ports
 from tests.support.lab_mesh import planner_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
+SCOUT_NS = 8 * TIMERS_DEFAULT.interval_ns
+"""Of each of the eight sessions of fresh flows between two scouts on either side."""
 START = 10 * SECOND
 
 
@@ -61,12 +63,13 @@ def _gaps(instants):
 
 
 def test_sessions_of_one_leg_are_phased_evenly():
-    """Two sessions beyond the relay at 50 ms watch their leg every 25 ms: within the jitter, as long as it runs."""
+    """Two sessions beyond the relay at 400 ms watch their leg every 200 ms: within the jitter, as long as it runs."""
     schedule = _schedule()
-    leg = _used(schedule)
-    instants, _ = _instants(schedule, 5 * SECOND)
+    leg = _used(schedule, FlowClass.FRESH)
+    _instants(schedule, 5 * SECOND)
+    instants, _ = _instants(schedule, 25 * SECOND)
     together = sorted(at for session in leg for at in instants[session.plan.session])
-    even_ns, jitter_ns = TIMERS_DEFAULT.interval_ns // len(leg), TIMERS_DEFAULT.interval_ns // 10
+    even_ns, jitter_ns = SCOUT_NS // len(leg), SCOUT_NS // 10
 
     assert 2 == len(leg)
     assert all(abs(gap - even_ns) <= jitter_ns + GRID_NS for gap in _gaps(together))
@@ -89,14 +92,14 @@ def test_own_lateness_widens_waits_once_it_is_no_longer_small():
 
 
 def test_jitter_does_not_add_up():
-    """Every probe lies within a tenth before its place on a grid: after 5 s there have been 5 s worth of probes."""
+    """Every probe lies within a tenth before its place on a grid: after 60 s there have been 60 s worth of probes."""
     schedule = _schedule()
-    instants, _ = _instants(schedule, 5 * SECOND)
-    mine = instants[_used(schedule)[0].plan.session]
-    interval_ns = TIMERS_DEFAULT.interval_ns
-    grid = [mine[0] + turn * interval_ns for turn in range(len(mine))]
+    _instants(schedule, 5 * SECOND)
+    instants, _ = _instants(schedule, 65 * SECOND)
+    mine = instants[_used(schedule, FlowClass.FRESH)[0].plan.session]
+    grid = [mine[0] + turn * SCOUT_NS for turn in range(len(mine))]
 
-    assert all(-interval_ns // 10 - GRID_NS <= at - place <= 0 for at, place in zip(mine, grid, strict=True))
+    assert all(abs(at - place) <= SCOUT_NS // 10 + GRID_NS for at, place in zip(mine, grid, strict=True))
     assert len(set(_gaps(mine))) > 5
 
 
@@ -111,30 +114,33 @@ def test_regular_probes_leave_together():
 
 
 def test_each_kind_of_session_has_its_rate():
-    """Known flows of the path in use at full rate, its fresh ones as the outer flows allow, the rest slowly."""
+    """What scouts ask on the path in use at full rate, fresh flows as the outer flows allow, the rest slowly."""
     schedule = _schedule()
     _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 35 * SECOND)
+    instants, _ = _instants(schedule, 65 * SECOND)
 
     def count(**wanted):
-        return {len(instants[s.plan.session]) / 30 for s in schedule.select(**wanted)}
+        return {len(instants.get(s.plan.session, ())) / 60 for s in schedule.select(**wanted)}
 
     rates: list[tuple[float, dict[str, object]]] = [
-        (20, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.PINNED}),
-        (2.9, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH}),
-        (5, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.PINNED}),
-        (0.36, {"layer": Layer.RELAY, "path": 1, "flow": FlowClass.FRESH}),
-        (1, {"layer": Layer.UNDERLAY}),
-        (2.5, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
-        (0.18, {"layer": Layer.EFFECTIVE}),
+        (0.31, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.PINNED, "peer": "b3"}),
+        (2.5, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH, "peer": "b3"}),
+        (0.17, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH, "peer": "b1"}),
+        (0.04, {"layer": Layer.RELAY, "path": 1, "peer": "b3"}),
+        (0.5, {"layer": Layer.UNDERLAY}),
+        (0.5, {"layer": Layer.OVERLAY, "flow": FlowClass.FRESH}),
+        (0.25, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
+        (0.03, {"layer": Layer.EFFECTIVE}),
     ]
     for expected, wanted in rates:
-        assert all(abs(found - expected) <= 0.1 for found in count(**wanted)), (wanted, count(**wanted))
+        found = count(**wanted)
+        assert found
+        assert all(abs(each - expected) <= 0.03 + expected / 50 for each in found), (wanted, found)
 
 
-@pytest.mark.parametrize(("name", "before"), [("a1", 132.5), ("a3", 135.0), ("b3", 135.0)])
-def test_nodes_of_a_small_mesh_send_no_more_than_with_fresh_probes_at_full_rate(name, before):
-    """Three nodes with three: packets a second, against what fresh sessions at the profile's interval cost."""
+@pytest.mark.parametrize(("name", "before"), [("a1", 12.0), ("a3", 20.0), ("b2", 22.0)])
+def test_nodes_of_a_small_mesh_send_few_packets(name, before):
+    """Three nodes with three: probes a second of a leader, of a member, and of one that relays a standby besides."""
     rates = _schedule(name=name).rates()
 
     assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) < before
@@ -160,7 +166,7 @@ def test_what_missed_an_answer_is_watched_closely():
 
     assert [session] == missed
     assert 8 <= len(close[session.plan.session]) <= 11
-    assert 9 <= len(rest[session.plan.session]) <= 11
+    assert 4 <= len(rest[session.plan.session]) <= 6
 
 
 def test_who_is_suspected_is_not_left_to_rest():
@@ -186,14 +192,14 @@ def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
         for probe in schedule.advance(now, lambda *_: None):
             session = schedule.sessions[probe.session]
             if session.plan.flow is FlowClass.PINNED:
-                is_path = session.plan.layer is Layer.RELAY and session.plan.path == 0
+                is_path = session.plan.layer is Layer.RELAY and (session.plan.path, session.plan.peer) == (0, "b3")
                 ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
             session.answered(probe.seq, MS, now)
     known = set(known_flow_ports(ProbeSettings().port))
-    segments = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.layer is not Layer.RELAY}
+    slow = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.peer == "b1"}
 
-    assert segments
-    assert [{min(known)}] * len(segments) == list(segments.values())
+    assert slow
+    assert [{min(known)}] * len(slow) == list(slow.values())
     assert ports[True]
     assert [known] * len(ports[True]) == list(ports[True].values())
 
@@ -210,7 +216,7 @@ def test_what_has_been_silent_for_a_minute_is_left_to_rest_until_it_answers():
     close, _ = _instants(schedule, 32 * SECOND)
 
     assert [session] == missed
-    assert 9 <= len(rest[session.plan.session]) <= 11
+    assert 4 <= len(rest[session.plan.session]) <= 6
     assert 8 <= len(close[session.plan.session]) <= 11
 
 
@@ -221,8 +227,25 @@ def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     schedule.use_paths([0, 1], START + 10 * SECOND)
     instants, _ = _instants(schedule, 12 * SECOND)
 
-    assert all(len(instants[s.plan.session]) >= 36 for s in schedule.select(path=1, flow=FlowClass.PINNED))
-    assert all(len(instants[s.plan.session]) >= 5 for s in schedule.select(path=1, flow=FlowClass.FRESH))
+    scouted = [s for s in schedule.select(path=1) if s.plan.peer in ("b2", "b3")]
+    expected = {FlowClass.PINNED: 0, FlowClass.FRESH: 4}
+    assert 4 == len(scouted)
+    assert all(len(instants.get(s.plan.session, ())) >= expected[s.plan.flow] for s in scouted)
+
+
+def test_a_pair_that_is_awake_is_asked_by_everybody_at_full_rate():
+    """Also by who is no scout of it, and over all its paths; when it rests again everything goes slowly."""
+    schedule = _schedule()
+    _instants(schedule, 10 * SECOND)
+    before = sum(rate.sessions * SECOND / rate.interval_ns for rate in schedule.rates())
+    schedule.use_paths([0], START + 10 * SECOND, awake=range(5))
+    instants, _ = _instants(schedule, 12 * SECOND)
+    known = {s.plan.peer: len(instants[s.plan.session]) for s in schedule.select(path=0, flow=FlowClass.PINNED)}
+    schedule.use_paths([0], START + 12 * SECOND)
+
+    assert {"b1", "b2", "b3"} == set(known)
+    assert all(39 <= count <= 41 for count in known.values())
+    assert before == sum(rate.sessions * SECOND / rate.interval_ns for rate in schedule.rates())
 
 
 def test_the_deadline_covers_the_ends_of_waits():
@@ -368,20 +391,20 @@ def test_a_burst_ends_where_ports_do():
 
 def test_a_big_mesh_is_stretched_to_the_packet_budget():
     """And says so: the operator sees by how much."""
-    settings = Settings(probe=ProbeSettings(packets_per_second=50))
+    settings = Settings(probe=ProbeSettings(packets_per_second=10))
     schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
     plans = lay_out(planner, has_standby=True)
     schedule.use_paths([0], START)
     schedule.start(plans, START, kinds_of(planner, plans))
     rates = schedule.rates()
 
-    assert math.isclose(50, sum(rate.sessions * SECOND / rate.interval_ns for rate in rates), rel_tol=0.001)
+    assert math.isclose(10, sum(rate.sessions * SECOND / rate.interval_ns for rate in rates), rel_tol=0.001)
     assert 1 < max(rate.stretch for rate in rates)
 
 
 def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
     """They move no traffic: in a big mesh they would take the packets of those who have a path to judge."""
-    for packets_per_second, is_closer in ((50, False), (2_000, True)):
+    for packets_per_second, is_closer in ((10, False), (2_000, True)):
         settings = Settings(probe=ProbeSettings(packets_per_second=packets_per_second))
         schedule, planner = Schedule(settings, random.Random(1), "a3"), planner_of("a3")
         plans = lay_out(planner, has_standby=True)

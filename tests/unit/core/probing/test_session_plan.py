@@ -243,14 +243,15 @@ def test_where_the_overlay_stands_on_the_tunnel_only_tcp_is_new():
 
 
 def test_the_schedule_is_told_how_crowded_a_leg_is():
-    """Three nodes with three, both ways, share the outer flows of a leg; the underlay has none around it."""
+    """Three nodes with three, both ways, share the outer flows of a leg; at rest two scouts with two."""
     planner = planner_of("a3")
     plans = lay_out(planner, has_standby=True)
     kinds = kinds_of(planner, plans)
-    shares = {plan.layer: kinds[plan.session].share for plan in plans if plan.flow is FlowClass.FRESH}
+    fresh = [(plan.layer, kinds[plan.session]) for plan in plans if plan.flow is FlowClass.FRESH]
+    shares = {layer: (kind.share, kind.rest_share) for layer, kind in fresh}
 
-    alone = dict.fromkeys((Layer.UNDERLAY, Layer.SELF, Layer.POD_NETWORK), 0)
-    assert {Layer.RELAY: 6, Layer.EFFECTIVE: 6, Layer.OVERLAY: 2, **alone} == shares
+    alone = dict.fromkeys((Layer.UNDERLAY, Layer.SELF, Layer.POD_NETWORK), (0, 0))
+    assert {Layer.RELAY: (6, 4), Layer.EFFECTIVE: (6, 4), Layer.OVERLAY: (2, 2), **alone} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
     assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
 
