@@ -86,7 +86,7 @@ def test_a_dead_standby_link_is_a_warning():
     world = healthy_world(seed=3)
     world.run(OLD_ENOUGH_NS)
     world.faults.append(faults.tunnel_blocked("a1", "b2"))
-    world.run(6 * SECOND)
+    world.run(8 * SECOND)
 
     assert [] == world.switches
     assert {("standby-down", "")} == world.accusations(), world.story()

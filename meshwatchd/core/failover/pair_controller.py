@@ -376,8 +376,7 @@ class Conductor:
             now=now,
             is_settled=is_settled,
             missing_standbys=missing,
-            has_good_standby=not standbys
-            or any(not since or self.watch.group(path).verified_since(since) for path in good),
+            has_good_standby=not standbys or any(self.watch.group(path).may_carry(since) for path in good),
             sizes=sizes,
         )
 

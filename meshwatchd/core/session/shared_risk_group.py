@@ -343,6 +343,16 @@ class Group:
             are_steady = are_steady and session.streak(instant) >= STREAK
         return hits > 0 and (are_steady or misses * 8 <= hits + misses)
 
+    def may_carry(self, instant: int) -> bool:
+        """Whether no live session has missed a probe sent since an instant, or they answer all the same.
+
+        At rest a standby is asked seldom: what was not asked since another path is in doubt is not known to be down.
+        """
+        if not instant or self.verified_since(instant):
+            return True
+        live = (each for each in self.sessions if each.is_proven and each.plan.session not in self._new.alone)
+        return not any(session.since(instant)[1] for session in live)
+
     def _hold_off_ns(self, now: int) -> int:
         is_trusted = bool(self.sessions) and self.sessions[0].delay.is_trusted(now)
         if self.is_selective:
