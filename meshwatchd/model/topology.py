@@ -24,6 +24,7 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from ipaddress import ip_address, ip_network
 
 import msgspec
 
@@ -72,6 +73,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def prefixes(self) -> tuple[str, ...]:
         """The prefixes that other locations route to this node: its pods and itself."""
         return (*filter(None, (self.pod_cidr,)), f"{self.node_ip}/32")
+
+    def has_pod_address(self) -> bool:
+        """Whether the overlay address is among the pods': flannel.1's and cilium_host's are."""
+        try:
+            return ip_address(self.overlay_ip) in ip_network(self.pod_cidr, strict=False)
+        except ValueError:
+            return False
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,6 +5,7 @@ Order and completeness are asserted, never milliseconds: `make bench-failover` m
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import ExitStack
@@ -43,6 +44,13 @@ qdisc add dev eth0 parent 1:1 handle 10: tbf rate 8bit burst 10 limit 1
 filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 8472 0xffff flowid 1:1
 """
 
+
+# A firewall that knows the mesh's nodes and not its pods.
+DROP_PODS = """
+table inet by_hand {{
+  chain forward {{ type filter hook forward priority 0; iifname {device} ip daddr 10.244.0.0/16 drop; }}
+}}
+"""
 
 # kube-proxy's first rule for what is forwarded.
 DROP_INVALID = """
@@ -153,6 +161,28 @@ def test_a_black_hole_made_by_traffic_control_is_found_too(mesh):
     finally:
         leader.run(["tc", "qdisc", "delete", "dev", "eth0", "root"], check=True)
     mesh.wait_home()
+
+
+def test_a_standby_that_drops_what_pods_send_is_passed_over(mesh):
+    """b2 forwards packets of nodes from one of its links, and none of pods: traffic moves to its other one."""
+    chosen = min(path["rank"] for path in mesh.pair("b3")["paths"] if "b2" in path["relays"])
+    relay = mesh.lab.node("b2")
+    way = json.loads(relay.run(["ip", "-json", "route", "show", "table", str(7700 + chosen)], check=True).stdout)[0]
+    relay.run(["nft", "-f", "-"], input=DROP_PODS.format(device=way["dev"]), check=True)
+    try:
+
+        def states():
+            return [path["state"] for path in mesh.pair("b3")["paths"]]
+
+        wait_until(lambda: "down" == states()[chosen], timeout_s=60, what="the standby to be down", poll_s=0.5)
+        fault = faults.overlay_black_hole(mesh.lab, "b1")
+        with mesh.struck(fault) as strike:
+            rank = mesh.wait_switched()
+            mesh.wait_restored(strike.began_ns)
+            assert chosen != rank
+            assert "b2" in mesh.relays(rank)
+    finally:
+        relay.run(["nft", "delete", "table", "inet", "by_hand"], check=True)
 
 
 def test_a_bulk_connection_outlives_a_failover_and_the_way_back(mesh, tmp_path):

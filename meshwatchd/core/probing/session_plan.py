@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address, ip_network
 from types import MappingProxyType
 
 import msgspec
@@ -172,9 +171,10 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
             continue
         port = planner.probe_port(path)
         for node in _reached(planner, path):
-            source, destination = _ends(planner, node)
             for flow in FlowClass:
-                yield node, Layer.RELAY, path.number, flow, source, destination, port
+                is_between_pods = not path.is_primary and flow is FlowClass.FRESH
+                ends = _ends(planner, node, is_between_pods=is_between_pods)
+                yield node, Layer.RELAY, path.number, flow, *ends, port
     for path in planner.paths:
         if path.is_primary:
             port = routed_port(planner.settings.probe.port)
@@ -182,9 +182,17 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
                 yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, *_ends(planner, node), port
 
 
-def _ends(planner: Planner, node: Node) -> tuple[str, str]:
-    """Between which addresses a path is probed: what pods' packets cross on the way, the probes cross as well."""
+def _ends(planner: Planner, node: Node, *, is_between_pods: bool = False) -> tuple[str, str]:
+    """Between which addresses a path is probed: what pods' packets cross on the way, the probes cross as well.
+
+    A standby has to prove that it carries both, before traffic moves there: its relays may forward packets of nodes and
+    drop those of pods. So its fresh probes go between addresses among the pods and its established flows between nodes.
+    Where eBPF wraps what pods send (IPIP to the leader), only packets of nodes ever reach a table of ours.
+    """
     local = planner.topology.local
+    is_wrapped = bool(planner.settings.mesh.ipip_device)
+    if is_between_pods and not is_wrapped and local.has_pod_address() and node.has_pod_address():
+        return local.overlay_ip, node.overlay_ip
     if planner.topology.is_overlay_direct:
         return local.overlay_ip, node.overlay_ip
     return local.node_ip, node.node_ip
@@ -283,10 +291,10 @@ def _pod_network_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]
     only the SYN is new.
     """
     local, topology = planner.topology.local, planner.topology
-    if not _has_pod_address(local):
+    if not local.has_pod_address():
         return
     port = planner.settings.probe.port
-    peers = [node for node in _watched_everywhere(planner) if _has_pod_address(node)]
+    peers = [node for node in _watched_everywhere(planner) if node.has_pod_address()]
     beyond = [] if topology.is_overlay_direct else [node for node in peers if node.location != local.location]
     asked: list[tuple[Node, Canary | None]] = [(node, None) for node in beyond]
     asked += [(node, _syn(node, port)) for node in peers]
@@ -309,14 +317,6 @@ def _watched_everywhere(planner: Planner) -> Iterator[Node]:
     for location in mesh.locations:
         chosen = watched(mesh, local.name, location.name)
         yield from (node for node in mesh.members(location.name) if node.name in chosen)
-
-
-def _has_pod_address(node: Node) -> bool:
-    """Whether a node's overlay address is among its pods': flannel.1's and cilium_host's are."""
-    try:
-        return ip_address(node.overlay_ip) in ip_network(node.pod_cidr, strict=False)
-    except ValueError:
-        return False
 
 
 def _syn(node: Node, port: int) -> Canary:

@@ -241,12 +241,15 @@ class Planner:
         return min(first, reserved.start), max(last, reserved.stop)
 
     def _probe_routes(self, path: Path) -> tuple[Route, ...]:
-        """The path's routes to nodes only: probes go from node to node, and pods are left alone by the selectors."""
-        return tuple(
-            msgspec.structs.replace(route, table=self._probe_table(path))
-            for route in self.routes(path)
-            if route.dst.endswith("/32")
-        )
+        """The path's ways to what is probed: nodes, and the one address among each node's pods that is the host's."""
+        table, ways = self._probe_table(path), {route.dst: route for route in self.routes(path)}
+        nodes = [way for prefix, way in ways.items() if prefix.endswith("/32")]
+        hosts = [
+            msgspec.structs.replace(ways[node.pod_cidr], dst=f"{node.overlay_ip}/32")
+            for node in self.reached_over(path)
+            if node.pod_cidr in ways and node.has_pod_address()
+        ]
+        return tuple(msgspec.structs.replace(route, table=table) for route in (*nodes, *hosts))
 
 
 def _led(topology: Topology) -> tuple[dict[NodeName, tuple[str, ...]], tuple[str, ...]]:

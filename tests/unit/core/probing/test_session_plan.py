@@ -100,6 +100,16 @@ def test_effective_probes_go_to_every_remote_node():
     assert ["b1", "b2", "b3"] == _peers("a3", layer=Layer.EFFECTIVE)
 
 
+@pytest.mark.parametrize(("path", "ends"), [(0, ("10.2.0.13", "192.168.100.13")), (3, ("10.244.6.0", "10.244.3.0"))])
+def test_a_standby_proves_that_it_carries_what_pods_send(path, ends):
+    """A relay that forwards packets of nodes and drops those of pods is no standby."""
+    (fresh,) = _plans("b3", layer=Layer.RELAY, path=path, peer="a3", flow=FlowClass.FRESH)
+    (established,) = _plans("b3", layer=Layer.RELAY, path=path, peer="a3", flow=FlowClass.PINNED)
+
+    assert ends == (fresh.source, fresh.destination)
+    assert ("10.2.0.13", "192.168.100.13") == (established.source, established.destination)
+
+
 def test_without_standbys_only_the_meshs_own_path_is_probed():
     """In observe mode links and selectors do not exist; probes of path 1 would go over path 0 and lie."""
     assert {0} == {plan.path for plan in _plans("a3", has_standby=False, layer=Layer.RELAY)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model import plan
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.plan import Route, Rule, Switch
 from meshwatchd.model.topology import Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
@@ -108,13 +109,25 @@ def test_probes_of_a_path_are_selected_in_both_directions(name, number):
 
 
 @pytest.mark.parametrize(("name", "number"), CASES)
-def test_probe_tables_hold_the_routes_to_nodes(name, number):
-    """7740 + p: the same ways as traffic takes, for node addresses only."""
+def test_probe_tables_hold_the_routes_to_what_is_probed(name, number):
+    """7740 + p: the same ways as traffic takes, to nodes and to flannel.1's address among each one's pods."""
     planner = planner_of(name)
     found = [route for route in planner.provision().routes if route.table == 7740 + number]
-    expected = [r for r in _expected_routes(name, number, table=7740 + number) if r.dst.endswith("/32")]
+    ways = _expected_routes(name, number, table=7740 + number)
+    hosts = [msgspec.structs.replace(r, dst=r.dst.replace("/24", "/32")) for r in ways if r.dst.endswith("/24")]
 
-    assert expected == found
+    assert [*(r for r in ways if r.dst.endswith("/32")), *hosts] == found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_probe_of_a_standby_falls_through_to_the_main_table(name):
+    """What its table does not lead to would take the path in use, and praise it in the standby's name."""
+    planner = planner_of(name)
+    ways = {(route.table, route.dst) for route in planner.provision().routes}
+    asked = [plan for plan in lay_out(planner, has_standby=True) if plan.layer is Layer.RELAY and plan.path]
+
+    assert asked
+    assert [] == [plan for plan in asked if (7740 + plan.path, f"{plan.destination}/32") not in ways]
 
 
 @pytest.mark.parametrize(
