@@ -14,52 +14,46 @@ from meshwatchd.adapters.control.operator_requests import (
     OrderParameters,
 )
 from meshwatchd.adapters.control.varlink import REPLIES
+from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_operation
 from meshwatchd.model.decoding import decode_json
-from meshwatchd.model.units import parse_duration
 
 EXIT_REFUSED = 1
 
-_dry_run = click.option("--dry-run", "is_dry_run", is_flag=True, help="Show the operations and change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the operations and change nothing.")
 
 
 @click.command("failover")
 @click.argument("location", required=False)
 @click.option("--rank", type=click.IntRange(1, 7), help="The standby path wanted; the best one by default.")
-@click.option("--confirm-within", metavar="DURATION", help="Undo it unless `confirm` comes within, as in 30s.")
+@click.option(
+    "--confirm-within",
+    "confirm_within_ns",
+    type=Duration(),
+    metavar="DURATION",
+    help="Undo it unless `confirm` comes within, as in 30s.",
+)
 @_dry_run
 @click.pass_obj
-def failover(
-    terminal: Terminal, *, location: str | None, rank: int | None, confirm_within: str | None, is_dry_run: bool
-) -> int:
+def failover(terminal: Terminal, /, **asked: object) -> int:
     """Move the traffic to LOCATION (the only one by default) to a standby path, on both sides.
 
     Exit status: 0 accepted, 1 refused.
     """
-    parameters = FailoverParameters(
-        location=location, rank=rank, dry_run=is_dry_run, confirm_within_ns=_parse(confirm_within)
-    )
-    return operate(terminal, "Failover", parameters)
+    return operate(terminal, "Failover", msgspec.convert(asked, FailoverParameters))
 
 
 @click.command("failback")
 @click.argument("location", required=False)
 @_dry_run
 @click.pass_obj
-def failback(terminal: Terminal, *, location: str | None, is_dry_run: bool) -> int:
+def failback(terminal: Terminal, /, **asked: object) -> int:
     """Move the traffic to LOCATION (the only one by default) back to the mesh's own path, on both sides.
 
     Exit status: 0 accepted, 1 refused.
     """
-    return operate(terminal, "Failback", FailbackParameters(location=location, dry_run=is_dry_run))
-
-
-def _parse(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--confirm-within") from None
+    return operate(terminal, "Failback", msgspec.convert(asked, FailbackParameters))
 
 
 def operate(
