@@ -18,7 +18,6 @@ import tomli_w
 
 from meshwatchd.adapters import arp
 from meshwatchd.adapters.control import interface, methods, operator_requests, varlink
-from meshwatchd.adapters.control.bisection import BisectParameters
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.netlink import (
     compact,
@@ -123,14 +122,6 @@ def _json(value: object) -> bytes:
 
 # --- control socket, HTTP, frames, files ---
 
-_PARAMETERS: dict[str, type[msgspec.Struct]] = {
-    "Failover": operator_requests.FailoverParameters,
-    "Events": interface.EventsParameters,
-    "Pause": operator_requests.OrderParameters,
-    "Bisect": BisectParameters,
-    "Mtu": interface.MtuParameters,
-}
-
 
 def _asking(method: str, **parameters: object) -> bytes:
     return varlink.encode_call(f"{interface.CONTROL}.{method}", parameters)[:-1]
@@ -140,13 +131,11 @@ def _call(data: bytes) -> None:
     """A call is decoded as what it is, and its parameters as those of its method."""
     for part in varlink.Splitter(varlink.MAX_MESSAGE_BYTES).feed(data + b"\0"):
         call = varlink.decode_call(part)
-        if call.method in methods._VERBS:
-            msgspec.msgpack.encode(methods._request(methods._VERBS[call.method], call))
-        else:
-            kind: type[msgspec.Struct] = _PARAMETERS.get(
-                call.method.rpartition(".")[2], interface.DescriptionParameters
-            )
-            msgspec.msgpack.encode(methods._decode(call, kind))
+        name = call.method.rpartition(".")[2]
+        method = interface.METHODS.get(name)
+        parameters = methods._decode(call, interface.DescriptionParameters if method is None else method.takes)
+        if isinstance(parameters, operator_requests.FailoverParameters | operator_requests.OrderParameters):
+            msgspec.msgpack.encode(methods._request(ev.OperatorVerb(name.lower()), parameters))
 
 
 _METRICS = Metrics(MetricsSettings(), lambda: (None, OverlayFigures()), structlog.get_logger())

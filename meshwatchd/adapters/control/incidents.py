@@ -1,4 +1,4 @@
-"""What can be asked about incidents: parameters, reply, and their part of the interface's description."""
+"""What can be asked about incidents: parameters and reply."""
 
 from __future__ import annotations
 
@@ -57,32 +57,3 @@ class IncidentsReply(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     incidents: tuple[Incident, ...]
-
-
-INCIDENTS = """\
-
-type Step (time: string, text: string)
-
-# A time in which one thing was wrong, as this node saw it. Instants are UTC. outage_ns: null where no traffic was lost.
-type Incident (
-  number: int,
-  observer: string,
-  location: string,
-  fault: string,
-  severity: string,
-  layer: string,
-  culprit: string,
-  direction: string,
-  began: string,
-  ended: string,
-  is_over: bool,
-  duration_ns: int,
-  outage_ns: ?int,
-  because: []string,
-  steps: []Step,
-  events: []object
-)
-
-# What went wrong so far, the oldest first; with a number that incident alone and its events.
-method Incidents(number: ?int) -> (node: string, incidents: []Incident)
-"""

@@ -15,6 +15,7 @@ import msgspec
 
 import meshwatchd
 from meshwatchd.adapters.control import bisection, forgetting, incidents, interface, operator_requests, topology
+from meshwatchd.adapters.control.description import INTERFACES, describe
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.adapters.control.nodes import NodesReply
@@ -92,10 +93,10 @@ class Methods:
     def __init__(self, backend: ControlBackend) -> None:
         self._backend = backend
         self._pictures: dict[str, Callable[[], msgspec.Struct]] = {
-            "io.meshwatch.Control.Status": lambda: StatusReply(status=self._status_of_mesh()),
-            "io.meshwatch.Control.Explain": self._explain,
-            "io.meshwatch.Control.Topology": self._topology,
-            "io.meshwatch.Control.Nodes": lambda: NodesReply(node=self._node(), nodes=backend.nodes()),
+            "Status": lambda: StatusReply(status=self._status_of_mesh()),
+            "Explain": self._explain,
+            "Topology": self._topology,
+            "Nodes": lambda: NodesReply(node=self._node(), nodes=backend.nodes()),
         }
 
     def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
@@ -108,39 +109,33 @@ class Methods:
         Raises:
             VarlinkError: is the reply. The iterator may raise it as well.
         """
-        name, _, method = call.method.rpartition(".")
-        if name not in interface.DESCRIPTIONS:
-            raise VarlinkError(INTERFACE_NOT_FOUND, interface=name)
-        if name == interface.SERVICE:
+        interface_name, _, name = call.method.rpartition(".")
+        if interface_name not in INTERFACES:
+            raise VarlinkError(INTERFACE_NOT_FOUND, interface=interface_name)
+        if interface_name == interface.SERVICE:
             return encode_reply(_describe_service(call))
-        match call.method:
-            case _ if call.method in self._pictures:
-                _decode(call, interface.NoParameters)
-                return encode_reply(self._pictures[call.method]())
-            case "io.meshwatch.Control.Bisect":
-                return self._bisect(_decode(call, bisection.BisectParameters), uid)
-            case "io.meshwatch.Control.Forget":
-                return encode_reply(self._forget(_decode(call, forgetting.ForgetParameters), uid))
-            case "io.meshwatch.Control.Mtu":
-                return encode_reply(self._mtu(_decode(call, interface.MtuParameters).node or ""))
-            case "io.meshwatch.Control.Incidents":
-                return self._incidents(_decode(call, incidents.IncidentsParameters).number)
-            case "io.meshwatch.Control.Events":
-                return self._events(call, _decode(call, interface.EventsParameters))
-            case _ if call.method in _VERBS:
-                return self._operate(_request(_VERBS[call.method], call), uid)
-            case _:
-                raise VarlinkError(METHOD_NOT_FOUND, method=method)
+        method = interface.METHODS.get(name)
+        if method is None:
+            raise VarlinkError(METHOD_NOT_FOUND, method=name)
+        match _decode(call, method.takes):
+            case bisection.BisectParameters(node=node):
+                _demand_root(uid)
+                return self._bisect(node)
+            case forgetting.ForgetParameters(node=node):
+                _demand_root(uid)
+                return encode_reply(forgetting.ForgetReply(was_known=self._backend.forget(node)))
+            case interface.MtuParameters(node=asked):
+                return encode_reply(self._mtu(asked or ""))
+            case incidents.IncidentsParameters(number=number):
+                return self._incidents(number)
+            case interface.EventsParameters() as parameters:
+                return self._events(call, parameters)
+            case interface.NoParameters():
+                return encode_reply(self._pictures[name]())
+            case parameters:
+                return self._operate(_request(OperatorVerb(name.lower()), parameters), uid)
 
-    def _bisect(self, parameters: bisection.BisectParameters, uid: int) -> AsyncIterator[bytes]:
-        _demand_root(uid)
-        return self._await_bisection(parameters.node)
-
-    def _forget(self, parameters: forgetting.ForgetParameters, uid: int) -> forgetting.ForgetReply:
-        _demand_root(uid)
-        return forgetting.ForgetReply(was_known=self._backend.forget(parameters.node))
-
-    async def _await_bisection(self, node: str) -> AsyncIterator[bytes]:
+    async def _bisect(self, node: str) -> AsyncIterator[bytes]:
         try:
             result = await self._backend.bisect(node)
         except MeshwatchError as error:
@@ -224,20 +219,12 @@ class Methods:
         return _encode_events(store.read(since_ns)[-SINGLE_REPLY_EVENTS:])
 
 
-_VERBS = {f"{interface.CONTROL}.{verb.value.capitalize()}": verb for verb in OperatorVerb}
-"""What operators may ask for, by the method's name."""
-
 _FIELDS = {"rank": "to_rank", "dry_run": "is_dry_run", "confirm_within_ns": "duration_ns"}
 """Parameters that the engine calls otherwise."""
 
 
-def _request(verb: OperatorVerb, call: Call) -> OperatorRequested:
+def _request(verb: OperatorVerb, parameters: msgspec.Struct) -> OperatorRequested:
     """A call as the engine takes it; its number is given later."""
-    kinds: dict[OperatorVerb, type[msgspec.Struct]] = {
-        OperatorVerb.FAILOVER: operator_requests.FailoverParameters,
-        OperatorVerb.FAILBACK: operator_requests.FailbackParameters,
-    }
-    parameters = _decode(call, kinds.get(verb, operator_requests.OrderParameters))
     given = {_FIELDS.get(name, name): value for name, value in msgspec.structs.asdict(parameters).items()}
     return OperatorRequested(
         request=0, verb=verb, **{name: value for name, value in given.items() if value is not None}
@@ -278,7 +265,7 @@ _INFO: dict[str, object] = {
     "product": "meshwatchd",
     "version": meshwatchd.__version__,
     "url": "https://varlink.org/",
-    "interfaces": list(interface.DESCRIPTIONS),
+    "interfaces": list(INTERFACES),
 }
 
 
@@ -291,9 +278,9 @@ def _describe_service(call: Call) -> dict[str, object]:
     if name != "GetInterfaceDescription":
         raise VarlinkError(METHOD_NOT_FOUND, method=name)
     parameters = _decode(call, interface.DescriptionParameters)
-    if parameters.interface not in interface.DESCRIPTIONS:
+    if parameters.interface not in INTERFACES:
         raise VarlinkError(INTERFACE_NOT_FOUND, interface=parameters.interface)
-    return {"description": interface.DESCRIPTIONS[parameters.interface]}
+    return {"description": describe(parameters.interface)}
 
 
 def _demand_root(uid: int) -> None:
