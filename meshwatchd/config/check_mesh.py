@@ -6,7 +6,6 @@ import difflib
 import ipaddress
 import itertools
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
@@ -54,6 +53,10 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
 
 def _check_kind(mesh: MeshSettings) -> Iterator[Finding]:
     """A kind that is built in, or that an installed package offers."""
+    if mesh.profile in MESH_KINDS:
+        return
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 3 MiB that only strangers' kinds need
+
     kinds = (*MESH_KINDS, *sorted(point.name for point in entry_points(group=PROFILE_GROUP)))
     if mesh.profile not in kinds:
         near = difflib.get_close_matches(mesh.profile, kinds, n=1)

@@ -17,9 +17,9 @@ from meshwatchd.config.shape import ShapeError, shape
 from meshwatchd.config.values import Finding
 from meshwatchd.model.decoding import FAILURES
 from meshwatchd.model.errors import ConfigError
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import CONFIG_FILE, Settings
 
-DEFAULT_PATH = Path("/etc/meshwatchd/meshwatchd.toml")
+DEFAULT_PATH = Path(CONFIG_FILE)
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 _SHOWN_CHARACTERS = 60

@@ -23,6 +23,8 @@ from meshwatchd.model.units import DAY, HOUR
 
 MS, SECOND, MINUTE = units.MS, units.SECOND, units.MINUTE
 
+CONFIG_FILE = "/etc/meshwatchd/meshwatchd.toml"
+
 MOST_ACTIONS_PER_DAY = 10_000
 """Each is remembered for a day."""
 

@@ -11,12 +11,17 @@ nothing in the kernel on the way out.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    # structlog and msgspec load these wherever something has installed them: 5 MiB.
+    sys.modules["rich"] = sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+
 import argparse
 import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,6 +35,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
+from meshwatchd.adapters.process import release_memory
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
@@ -87,19 +93,16 @@ RETRY_S = 1.0
 QUIET_S, LIMIT_S = 0.05, 0.5
 """Changes come in swarms (a device going up is a dozen messages); one snapshot tells them all, when nothing has changed
 for a moment or the limit is reached."""
-
 QUIET_FACTOR = 20
 """On a node of a large mesh a snapshot takes milliseconds; the quiet is so many times as long."""
-
 AUDIT_INTERVAL_S = 20.0
 """How often the standing objects are compared without a reason: objects left alone get their next chance."""
-
 SOURCES_S = 2.0
 """How often it is seen which source is due; each has its own interval."""
-
+REST_S = 30.0
+"""Until what only the start needs is over: first dumps, hellos, keys."""
 CONTROL_RETRY_S = 5.0
 SOCKET_NAME = "control.sock"
-
 EXIT_OK, EXIT_FAILURE = 0, 1
 
 
@@ -208,6 +211,7 @@ class Agent:
         loop.add_signal_handler(signal.SIGTERM, self._ended.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # a terminal's ^C is for the engine to act on
         loop.add_reader(self._link, self._receive)
+        loop.call_later(REST_S, release_memory)
         self._mirror.open()
         try:
             await self._work_until_the_end()

@@ -7,12 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from meshwatchd.config.load import DEFAULT_PATH
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.frames import FactFrame, KeysFrame
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.outputs import Fact, PathBisected, VerdictChanged
-from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.settings import CONFIG_FILE, MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.runtime.bisecting import Bisections, Spawn, make_spawn
 from meshwatchd.runtime.sinks import Warns
@@ -49,7 +48,7 @@ class Prover:
         spawn: Spawn | None = None,
     ) -> None:
         self._settings, self._snapshot, self._sinks = settings, snapshot, sinks
-        run = spawn or make_spawn(config or DEFAULT_PATH, settings.bisect)
+        run = spawn or make_spawn(config or Path(CONFIG_FILE), settings.bisect)
         self._bisections = Bisections(run, settings, mesh=self.mesh, tell=self._tell, log=log)
         self._listener = TapListener(settings, mesh=self.mesh, log=log)
 

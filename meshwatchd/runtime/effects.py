@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,7 +19,6 @@ from meshwatchd.adapters.packet.prober import MAX_OPEN, Prober
 from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.packet.sizer import Sizer
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.stamp_interop.reflector import StandardReflector
 from meshwatchd.core.diagnosis.banner_windows import Parts
 from meshwatchd.model.decoding import refusals
 from meshwatchd.model.errors import DecodeError, KernelError
@@ -48,6 +47,9 @@ from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
+
+if TYPE_CHECKING:
+    from meshwatchd.adapters.stamp_interop.reflector import StandardReflector
 
 OTHER_FILES: Final = 128
 """Descriptors that are no source ports: listeners, the link, timers."""
@@ -326,6 +328,8 @@ def _foreign_reflector(
     """The reflector for other makers' senders, already listening; None where it is switched off."""
     if not settings.stamp.listen:
         return None
+    from meshwatchd.adapters.stamp_interop.reflector import StandardReflector  # noqa: PLC0415 - 0.1 MiB, seldom used
+
     reflector = StandardReflector(poller=poller, counters=counters, settings=settings.stamp, key=key, report=report)
     reflector.retry()
     return reflector

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    # msgspec loads it wherever something has installed it, and with it inspect, ast and dis: 1.2 MiB.
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+
 import os
 import random
-import sys
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,7 +154,8 @@ def _build(boot: Boot) -> Loop:
         interval_ns=TIMERS[settings.probe.profile].interval_ns,
         notify=sdnotify.notify,
         reload=reloader.start,
-        settle=lambda: _settle(counters),
+        settle=settle_memory,
+        slim=lambda: _slim(counters),
         journal=_journal(settings, counters),
         share=share_of(len(os.sched_getaffinity(0))),
     )
@@ -164,9 +170,8 @@ def _journal(settings: Settings, counters: Counter[str]) -> Journal | None:
     return Journal(Path(settings.daemon.runtime_dir) / "journal", settings.daemon.journal_mib << 20, counters)
 
 
-def _settle(counters: Counter[str]) -> None:
-    """Everything that is needed is here: give back what only the start needed, and keep the rest from being paged."""
-    settle_memory()
+def _slim(counters: Counter[str]) -> None:
+    """Give back what only the start needed, and keep the rest from being paged."""
     release_memory()
     counters["memory-locked"] = int(lock_memory())
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from meshwatchd.config.load import load
 from meshwatchd.core.membership.mesh_builder import is_whole
 from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.model.audit import AuditFinding
@@ -16,7 +15,6 @@ from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge
 from meshwatchd.runtime.discovery import Discovery
-from meshwatchd.runtime.main import read_secrets
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 
@@ -57,6 +55,10 @@ class LateDiscovery:
 
     def reload(self, config: Path, snapshot: Snapshot | None, log: Log) -> None:
         """The engine has read its keys again and found them good; the first ones begin discovery."""
+        # What reads configurations weighs 3 MiB, which most agents never need.
+        from meshwatchd.config.load import load  # noqa: PLC0415
+        from meshwatchd.runtime.main import read_secrets  # noqa: PLC0415
+
         try:
             self.use_secrets(read_secrets(load(config)), snapshot)
         except (ConfigError, ValueError) as error:

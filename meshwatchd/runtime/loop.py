@@ -53,6 +53,8 @@ NO_PROGRESS_PAUSE_NS: Final = 1_000_000
 """What a deadline that stays due is put off by: at real-time priority a spinning loop takes the core."""
 MAX_REPEATED: Final = 64
 """Turns for what is due at one instant: with that many probes have left as a second has."""
+SLIM_AFTER: Final = 30
+"""Housekeeping rounds until what the start needed is over: first dumps, a mesh, standing objects."""
 YOUNG_EVERY: Final = 10
 """Housekeeping rounds between collections of young garbage."""
 
@@ -87,6 +89,7 @@ class Loop:
         notify: tells systemd (see `adapters.sdnotify`).
         reload: reads the configuration again; called on SIGHUP.
         settle: called once, when everything stands and probing has begun.
+        slim: called once, when only what is used all the time is still needed.
         journal: is told of every event and what the core made of it.
         share: what is left of the CPU to others; None where they have another one.
     """
@@ -104,12 +107,13 @@ class Loop:
         notify: Callable[[str], None],
         reload: Callable[[], None],
         settle: Callable[[], None],
+        slim: Callable[[], None],
         journal: Journal | None = None,
         share: Share | None = None,
     ) -> None:
         self._engine, self._poller, self._effects = engine, poller, effects
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
-        self._reload, self._settle_down = reload, settle
+        self._reload, self._settle_down, self._slim = reload, settle, slim
         self._journal, self._share = journal, share
         self._is_asked = False
         self._lateness = Lateness()
@@ -284,6 +288,8 @@ class Loop:
             # For the engine alone: an agent that hangs is replaced, and costs no probe.
             if self._is_ready and self._housekeepings % 2 == 0:
                 self._notify("WATCHDOG=1")
+            if self._housekeepings == SLIM_AFTER:
+                self._slim()
             if self._housekeepings % YOUNG_EVERY == 0:
                 collect_young()
         if now_ns >= self._status_due_ns:

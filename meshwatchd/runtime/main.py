@@ -15,19 +15,16 @@ from meshwatchd.config.keys import KEPT, is_missing, keep, read_mesh_key, read_s
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
-from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, encode, hand_over
+from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, PYTHON_OPTIONS, Boot, Refusal, encode, hand_over
 from meshwatchd.runtime.stderr import say
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
 
 ENGINE = "meshwatchd.runtime.engine_process"
-ENGINE_OPTIONS = ("-P", "-X", "no_debug_ranges")
-"""Nothing is imported from the current folder, which may be anybody's while this process is root's. And no columns of
-each instruction, which tracebacks underline: 0.15 MiB."""
 
 
 def become_engine(boot: Boot) -> int:
     """Replace this program by the engine, which then has nothing in memory of how its configuration was read."""
-    command = [sys.executable, *ENGINE_OPTIONS, "-m", ENGINE, str(hand_over(boot))]
+    command = [sys.executable, *PYTHON_OPTIONS, "-m", ENGINE, str(hand_over(boot))]
     sys.stdout.flush()
     os.execv(sys.executable, command)  # noqa: S606 - ourselves, with arguments of our own
 

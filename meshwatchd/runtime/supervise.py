@@ -19,6 +19,7 @@ from typing import Final
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import AGENT_LOCK_NAME, InstanceLock
 from meshwatchd.runtime import link
+from meshwatchd.runtime.boot import PYTHON_OPTIONS
 from meshwatchd.runtime.stderr import say
 
 BACKOFF_FIRST_NS: Final = 200_000_000
@@ -33,12 +34,14 @@ STOP_GRACE_NS: Final = 3_000_000_000
 _STOP_STEPS: Final = ((None, STOP_GRACE_NS), (signal.SIGTERM, STOP_GRACE_NS), (signal.SIGKILL, None))
 """Wait, ask, insist."""
 
+AGENT: Final = "meshwatchd.runtime.agent_process"
+
 Spawn = Callable[[socket.socket], int]
 """Starts an agent that has the given end of the link; returns its pid."""
 
 
 def spawn_agent(boot_fd: int) -> Spawn:
-    """How the real agent is started: `python -P -m meshwatchd.runtime.agent_process` with two descriptors.
+    """How the real agent is started: python with the numbers of two descriptors.
 
     Args:
         boot_fd: what it runs on (boot.SharedBoot); its number is above BOOT_FD.
@@ -48,8 +51,7 @@ def spawn_agent(boot_fd: int) -> Spawn:
         # The only descriptors without close-on-exec, and only in the child: dup2 in file_actions clears the
         # flag.
         fd = end.fileno()
-        argv = [sys.executable, "-P", "-m", "meshwatchd.runtime.agent_process"]
-        argv += ["--link-fd", str(LINK_FD), "--boot-fd", str(BOOT_FD)]
+        argv = [sys.executable, *PYTHON_OPTIONS, "-m", AGENT, "--link-fd", str(LINK_FD), "--boot-fd", str(BOOT_FD)]
         return os.posix_spawn(
             sys.executable,
             argv,

@@ -123,6 +123,7 @@ def main() -> int:
         notify=_ignore,
         reload=_nothing,
         settle=_nothing,
+        slim=_nothing,
     )
     _sample_when_asked(config, poller, effects)
     _listen(effects, config)

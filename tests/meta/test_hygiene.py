@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from meshwatchd.runtime.main import ENGINE_OPTIONS
+from meshwatchd.runtime.boot import PYTHON_OPTIONS
 from tests.meta.tree import ROOT, name_of, repository_files
 
 # The patterns are spelled so that they do not match themselves.
@@ -102,14 +102,14 @@ def test_ci_runs_the_test_command_of_the_readme():
 @pytest.mark.parametrize("folder", ["meshwatchd", "netns-lab", "scripts", "talos", "tests/lab"])
 def test_the_daemons_modules_are_run_without_the_current_folder(folder):
     """With `-m` alone the first place to import from is wherever root happens to stand (python(1), -P)."""
-    spawn = re.compile(r""""-m", ("meshwatchd|ENGINE|MODULE)|("\$python"|executable}) (-m|(?!-P).*-m) meshwatchd""")
+    spawn = re.compile(r""""-m", ("meshwatchd|[A-Z]+\b)|("\$python"|executable}) (-m|(?!-P).*-m) meshwatchd""")
     offences = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in sorted((ROOT / folder).rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
-        if spawn.search(line) and not re.search(r'-P"?,? "?-m|\*ENGINE_OPTIONS', line)
+        if spawn.search(line) and not re.search(r'-P"?,? "?-m|\*PYTHON_OPTIONS', line)
     ]
 
     assert [] == offences
-    assert "-P" in ENGINE_OPTIONS
+    assert "-P" in PYTHON_OPTIONS

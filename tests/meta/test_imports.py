@@ -16,6 +16,8 @@ from tests.meta.tree import ROOT
 BANNED = ("asyncio", "click", "prometheus_client", "cryptography", "pyroute2", "rich", "scapy", "structlog", "wgconfig")
 # What reading a configuration needs, and what comes with it: 1.5 MiB that are the reader's, not the engine's.
 ONLY_READ = ("argparse", "base64", "logging", "secrets", "tomllib", "traceback", "meshwatchd.config")
+# What an agent needs on demand only, or never.
+NOT_AT_REST = ("click", "prometheus_client", "scapy", "tomllib", "meshwatchd.config.load")
 PURE = (*BANNED, "socket", "subprocess", "threading")
 
 
@@ -34,6 +36,13 @@ def test_engine_process_loads_nothing_that_blocks_or_swells():
     loaded = _modules_loaded_by("import meshwatchd.runtime.engine_process")
 
     assert [] == sorted(loaded.intersection({*BANNED, *ONLY_READ}))
+
+
+def test_agent_process_loads_nothing_that_it_needs_on_demand_only():
+    """Its memory at rest is a promise; what reads configurations, offers metrics or is a stranger's waits."""
+    loaded = _modules_loaded_by("import meshwatchd.runtime.agent_process")
+
+    assert [] == sorted(loaded.intersection(NOT_AT_REST))
 
 
 def test_engine_process_generates_no_code():

@@ -91,7 +91,7 @@ class EngineNode:
 
     Attributes:
         notices: what was told to systemd.
-        reloads, settled: when the loop asked for either.
+        reloads, settled, slimmed: when the loop asked for each.
         peer: b1.
     """
 
@@ -108,6 +108,7 @@ class EngineNode:
         self.notices: list[str] = []
         self.reloads: list[int] = []
         self.settled: list[int] = []
+        self.slimmed: list[int] = []
         self.peer = PacketNode("b1", self.poller)
         port = free_port()
         self.peer.reflector.listen((port,))
@@ -137,6 +138,7 @@ class EngineNode:
             notify=self.notices.append,
             reload=lambda: self.reloads.append(monotonic_ns()),
             settle=lambda: self.settled.append(monotonic_ns()),
+            slim=lambda: self.slimmed.append(monotonic_ns()),
         )
 
     def begin(self, now_ns: int) -> None:

@@ -14,8 +14,8 @@ import pytest
 from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.runtime import boot
+from meshwatchd.runtime.boot import PYTHON_OPTIONS
 from meshwatchd.runtime.container import DAEMON, EXIT_CONFIG, allow_files, keep_keys, main, watch
-from meshwatchd.runtime.main import ENGINE_OPTIONS
 
 KEY = "cmVwbGFjZSB0aGlzIGJ5IGEgc2VjcmV0IG9mIHlvdXI="
 PATIENCE_S = 30.0
@@ -212,7 +212,7 @@ def test_a_high_limit_of_files_stays():
 def test_the_daemon_imports_nothing_from_where_it_is_started(tmp_path):
     """The folder may be anybody's, and the process is root's."""
     (tmp_path / "argparse.py").write_text("raise SystemExit('imported from the current folder')")
-    for command in (DAEMON, (sys.executable, *ENGINE_OPTIONS, "-c", "import argparse")):
+    for command in (DAEMON, (sys.executable, *PYTHON_OPTIONS, "-c", "import argparse")):
         arguments = ["--help"] if command is DAEMON else []
         ran = subprocess.run([*command, *arguments], check=False, timeout=60, capture_output=True, cwd=tmp_path)
         assert (0, b"") == (ran.returncode, ran.stderr)

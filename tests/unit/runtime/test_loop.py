@@ -23,7 +23,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
 from meshwatchd.runtime.lateness import STALL_NS
-from meshwatchd.runtime.loop import QUIET_GAP_NS
+from meshwatchd.runtime.loop import QUIET_GAP_NS, SLIM_AFTER
 from meshwatchd.runtime.share import Share
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.packet_node import send
@@ -262,6 +262,16 @@ def test_memory_is_settled_once_everything_stands():
         node.run_until(is_a_second_later)
 
         assert 1 == len(node.settled)
+
+
+def test_what_the_start_needed_is_given_back_once_it_is_over():
+    """Half a minute later, and never again."""
+    with engine_node(python_agent(REPORTING_AGENT)) as node:
+        node.core.plans = ()
+        node.loop._housekeepings = SLIM_AFTER - 2
+        node.run_until(lambda: node.loop._housekeepings > SLIM_AFTER)
+
+        assert 1 == len(node.slimmed)
 
 
 def test_signals_stop_the_loop_and_hangup_does_not():
