@@ -49,14 +49,14 @@ KNOWN_PART = 8
 fresh ones tell of its death as well, and the first miss of either calls a burst."""
 
 NODE_NS = 1 * SECOND
-STANDBY_NODE_NS = 4 * SECOND
+STANDBY_NODE_NS = 5 * SECOND
 """For each node of two locations, between two background probes of one node over one path: so whatever their number is
-one a second leaves over a path in use, and one in four of known flows or over a standby."""
+one a second leaves over a path in use, and one in five of known flows or over a standby."""
 
 RELAY_PART = 10
 """The two relays of a standby tell each other by its known flows that it works, and segments go as slowly."""
 
-SEGMENT_NS = 2 * SECOND
+SEGMENT_NS = 5 * SECOND // 2
 """Fresh flows of segments at rest: what goes to another location crosses most of them besides."""
 
 SLOW_NS = 1 * SECOND

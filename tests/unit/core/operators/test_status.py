@@ -143,7 +143,7 @@ def test_the_rates_of_probing_are_stated():
 
     assert len(status.sessions) == sum(rate.sessions for rate in status.rates)
     assert {1.0} == {rate.stretch for rate in status.rates}
-    assert {3_200 * MS, 24 * SECOND} == {
+    assert {3_200 * MS, 30 * SECOND} == {
         rate.interval_ns
         for rate in status.rates
         if (rate.layer, rate.path, rate.flow) == (Layer.RELAY, 0, FlowClass.PINNED)

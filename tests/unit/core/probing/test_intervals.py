@@ -194,7 +194,7 @@ def test_scouts_at_rest_ask_once_in_an_interval(profile):
 
 @pytest.mark.parametrize("nodes", [3, 10, 100, 1000])
 @pytest.mark.parametrize(
-    ("path", "flow", "per_second"), [(0, FRESH, 1.0), (0, KNOWN, 0.25), (1, FRESH, 0.25), (1, KNOWN, 0.25)]
+    ("path", "flow", "per_second"), [(0, FRESH, 1.0), (0, KNOWN, 0.2), (1, FRESH, 0.2), (1, KNOWN, 0.2)]
 )
 def test_background_probes_of_a_pair_of_locations_are_as_many_whatever_its_size(nodes, path, flow, per_second):
     """Each of all nodes asks the others in turn; one that is asked by nobody else is found in time, and named."""

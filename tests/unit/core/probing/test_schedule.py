@@ -127,8 +127,8 @@ def test_each_kind_of_session_has_its_rate():
         (2.5, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH, "peer": "b3"}),
         (0.17, {"layer": Layer.RELAY, "path": 0, "flow": FlowClass.FRESH, "peer": "b1"}),
         (0.04, {"layer": Layer.RELAY, "path": 1, "peer": "b3"}),
-        (0.5, {"layer": Layer.UNDERLAY}),
-        (0.5, {"layer": Layer.OVERLAY, "flow": FlowClass.FRESH}),
+        (0.4, {"layer": Layer.UNDERLAY}),
+        (0.4, {"layer": Layer.OVERLAY, "flow": FlowClass.FRESH}),
         (0.25, {"layer": Layer.OVERLAY, "flow": FlowClass.PINNED}),
         (0.03, {"layer": Layer.EFFECTIVE}),
     ]
