@@ -212,6 +212,7 @@ class Engine:
         for session, before in missed:
             first.setdefault(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+            self.state.look_below(session, now)
         # A session that misses several answers in one turn has changed once.
         outputs += [_changed(session, now) for session, before in first.items() if session.state is not before]
         # Before the first mesh there is nobody to undo what an order that is over held.

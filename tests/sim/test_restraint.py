@@ -10,6 +10,7 @@ from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.sim.parts import Delivery, Reply
+from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
@@ -79,6 +80,22 @@ def test_a_node_that_reaches_nobody_blames_itself(name):
     world.faults.clear()
     world.run(3 * SECOND)
     assert {"none"} == set(world.verdicts().values()), world.story()
+
+
+@pytest.mark.parametrize("fault", [faults.overlay_black_hole, faults.overlay_new_flows])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_member_whose_overlay_is_dead_is_named_by_itself_and_missed_by_others(seed, fault):
+    """One that is no scout: others find its pods silent first, and then ask its own address, before they say so."""
+    world = World(seed=seed, mesh=mesh_of((Shape(1, 4),) * 2))
+    world.run(20 * SECOND)
+    began = world.now
+    world.faults.append(fault("b5"))
+    world.run(15 * SECOND)
+
+    named = "overlay-black-hole" if fault is faults.overlay_black_hole else "overlay-new-flows"
+    assert f"{named}@b5" == world.verdict("b5")
+    assert {"node-unreachable@b5"} == {world.verdict(name) for name in world.names if name[0] == "a"}
+    assert {(named, "b5"), ("node-unreachable", "b5")} == world.accusations(since=began), world.story(since=began)
 
 
 def test_a_dead_standby_link_is_a_warning():

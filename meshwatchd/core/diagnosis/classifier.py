@@ -11,7 +11,7 @@ are a table (`core.diagnosis.rules`), read from the top, first match wins; the l
 from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
-from meshwatchd.core.diagnosis.predicates import direction
+from meshwatchd.core.diagnosis.predicates import direction, own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, Rule, is_alone
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
@@ -50,7 +50,8 @@ def classify(evidence: Evidence) -> Verdict:
 
 def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
     """Whether the verdict is about this node or its probes: then nothing is known of any path."""
-    return rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED) or is_alone(evidence)
+    is_about_probes = rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED)
+    return is_about_probes or is_alone(evidence) or own_overlay_lost(evidence)
 
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:

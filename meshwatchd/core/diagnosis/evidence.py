@@ -90,6 +90,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         pinned: old flows over the primary path to nodes that fresh flows do not reach.
         underlay, overlay, overlay_pinned: this node to its own leader (members only).
         members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
+        neighbours_overlay: this node's overlay to neighbours that do not lead (members only).
+        own_view_overlay: what the own leader says of its overlay to its members (members only).
         own_loop: this node to itself over loopback.
         ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
         members_ipip: what this leader's members say of the same leg (leaders only).
@@ -151,6 +153,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     inbound: Leg
     log_likelihood: float
     is_overlay_direct: bool = False
+    neighbours_overlay: Leg = Leg.UNKNOWN
+    own_view_overlay: Leg = Leg.UNKNOWN
     silent_kubelets: tuple[tuple[str, str], ...] = ()
     answering_canaries: tuple[str, ...] = ()
     answering_nodes: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ MIN_EXPECTED = 2
 """Of fewer regular probes that should have come, silence says nothing."""
 
 HEARD_HISTORY = 64
+MOST_BESIDE = 2  # neighbours that a member asks to tell its own overlay's fault from its leader's
 
 
 class PairWatch:
@@ -147,6 +148,7 @@ class PairWatch:
         self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
         self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
         self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
+        self.beside_leader = tuple(s for s in self.members_overlay if s.plan.peer != self.own_leader)[:MOST_BESIDE]
         self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
         self.to_deciders = (*self._own_relays(segments), *self._remote_relays(relay))
 
@@ -212,7 +214,7 @@ class PairWatch:
     def explaining(self) -> tuple[Session, ...]:
         """What tells why the primary path is broken."""
         to_leader = (*self.underlay, *self.overlay, *self.overlay_pinned, *self.ipip)
-        segments = to_leader if not self.is_leader else self.wireguard
+        segments = (*to_leader, *self.beside_leader) if not self.is_leader else self.wireguard
         members = (*self.members_overlay, *self.members_pinned) if self.is_leader else ()
         return *self.pinned, *self.to_relay, *segments, *members
 
@@ -251,6 +253,8 @@ class PairWatch:
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
             members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
+            neighbours_overlay=Leg.UNKNOWN if self.is_leader else leg(self.beside_leader, since),
+            own_view_overlay=said((self.own_leader,), View.MEMBERS_OVERLAY),
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
@@ -466,10 +470,7 @@ def _rate(arrivals: Iterable[int], until: int) -> float:
 
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:
-    """The state of a leg from its sessions' outcomes since an instant.
-
-    With no instant (nothing is suspected) the sessions' standing states decide.
-    """
+    """The state of a leg from its sessions' outcomes since an instant; by their standing states with no suspicion."""
     if not since:
         return _standing(sessions)
     outcomes = [session.since(since) for session in sessions if session.is_proven]

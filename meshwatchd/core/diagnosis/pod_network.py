@@ -11,7 +11,8 @@ pods that is the host's; between those an established UDP flow is probed, and TC
     all but the leader of theirs      behind that leader, which passes none on
     any other choice                  nobody's by this node's probes alone: a node that sees more reports the name
 
-A session counts only while the node's own address answers, and only by what it has missed since the path last worked.
+A session counts only while the node's own address answers, which is asked closely as soon as its pods' is silent
+(`mesh.engine_state`), and only by what it has missed since the path last worked.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ class PodNetworkWatch:
         """
         if is_unwell:
             self.since = now
-        alive = {s.plan.peer for s in self._direct if s.is_proven and s.state is not SessionState.DOWN}
         for sessions in (self._udp, self._tcp):
             proven = tuple(s for s in sessions if s.is_proven)
-            silent = {s.plan.peer for s in proven if _is_cut(s, self.since)}
+            lost = {s.plan.peer: s.first_loss for s in proven if _is_cut(s, self.since)}
+            silent = {*lost}
             here = tuple(s.plan.peer for s in proven if s.plan.peer in self._members)
-            cut = tuple(peer for peer in here if peer in silent and peer in alive)
+            cut = tuple(peer for peer in here if peer in lost and self._is_alive(peer, lost[peer]))
             if not cut:
                 continue
             awaited = {s.plan.peer for s in proven if s.plan.peer not in silent and _is_in_doubt(s)}
@@ -86,6 +87,11 @@ class PodNetworkWatch:
                 is_complete=not awaited,
             )
         return PodNetwork()
+
+    def _is_alive(self, peer: str, since: int) -> bool:
+        """Whether a node's own address has answered a probe that left since an instant, and goes on doing so."""
+        own = (s for s in self._direct if s.plan.peer == peer and s.is_proven and s.state is not SessionState.DOWN)
+        return any(session.since(since)[0] for session in own)
 
 
 def culprit(e: Evidence) -> str:

@@ -34,6 +34,12 @@ def is_known_to_leader(e: Evidence) -> bool:
     return Leg.ALIVE in (e.overlay_pinned, e.pinned)
 
 
+def own_overlay_lost(e: Evidence) -> bool:
+    """A member's overlay is dead to all neighbours, and its leader reaches others over its own: the fault is here."""
+    is_cut_off = not e.is_leader and Leg.DEAD is e.path is e.overlay is e.neighbours_overlay
+    return is_cut_off and e.underlay is Leg.ALIVE and e.own_view_overlay is Leg.ALIVE
+
+
 def own_side_is_fine(e: Evidence) -> bool:
     """Nothing is lost before the tunnel."""
     return e.is_leader or e.overlay is Leg.ALIVE
@@ -177,6 +183,11 @@ def underlay_because(e: Evidence) -> str:
     if e.underlay is Leg.ALIVE:
         return f"{e.own_leader}'s underlay address answers"
     return f"new flows to {e.own_leader}'s underlay address die as well" if e.underlay is Leg.DEAD else ""
+
+
+def own_overlay_because(e: Evidence) -> str:
+    """Why it is not the leader's."""
+    return f"{e.own_leader}'s underlay address answers, and it reaches other nodes over its overlay"
 
 
 def relay_because(e: Evidence) -> str:

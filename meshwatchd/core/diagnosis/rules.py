@@ -25,6 +25,8 @@ from meshwatchd.core.diagnosis.predicates import (
     overlay_alone,
     overlay_end,
     overlay_extent,
+    own_overlay_because,
+    own_overlay_lost,
     own_side_is_fine,
     own_tunnels_blocked,
     probes_only_culprit,
@@ -76,6 +78,10 @@ def is_alone(evidence: Evidence) -> bool:
 
 def _member_lost_leader(e: Evidence) -> bool:
     return not e.is_leader and _is_broken(e)
+
+
+def _leader_overlay_lost(e: Evidence) -> bool:
+    return _member_lost_leader(e) and e.overlay is Leg.DEAD and not own_overlay_lost(e)
 
 
 def _beyond_remote(e: Evidence) -> bool:
@@ -159,7 +165,23 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_NEW_FLOWS,
-        matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.DEAD and is_known_to_leader(e),
+        matches=lambda e: own_overlay_lost(e) and is_known_to_leader(e),
+        culprit=lambda e: e.self_name,
+        because=lambda e: (
+            "fresh overlay flows between this node and every neighbour die",
+            "flows that the network remembers still pass",
+            own_overlay_because(e),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_BLACK_HOLE,
+        matches=lambda e: own_overlay_lost(e) and not is_known_to_leader(e),
+        culprit=lambda e: e.self_name,
+        because=lambda e: ("no overlay flow between this node and any neighbour is answered", own_overlay_because(e)),
+    ),
+    Rule(
+        fault=FaultCode.OVERLAY_NEW_FLOWS,
+        matches=lambda e: _leader_overlay_lost(e) and is_known_to_leader(e),
         culprit=_own,
         because=lambda e: (
             *new_flows_at(e.own_leader, "between this node and"),
@@ -169,7 +191,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.OVERLAY_BLACK_HOLE,
-        matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.DEAD and e.overlay_pinned is Leg.DEAD,
+        matches=lambda e: _leader_overlay_lost(e) and e.overlay_pinned is Leg.DEAD,
         culprit=_own,
         because=lambda e: (
             f"neither fresh nor remembered overlay flows to {e.own_leader} are answered",

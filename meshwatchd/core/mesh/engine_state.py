@@ -18,8 +18,10 @@ from meshwatchd.core.failover.topology_change_hold import Unrest
 from meshwatchd.core.pmtu.pmtu import SizeWatch
 from meshwatchd.core.probing.overload import Load
 from meshwatchd.core.probing.packet_budget import Allowance, Use
+from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
@@ -106,6 +108,13 @@ class EngineState:
                 self._wake(self.conductors[number], now)
             if is_moved:
                 self.sizes.use_paths(in_use, now)
+
+    def look_below(self, session: Session, now: int) -> None:
+        """A node's pods are cut off if the node itself answers: at rest nobody may have asked it for a minute."""
+        if session.plan.layer is Layer.POD_NETWORK and now - session.last_heard <= GIVEN_UP_NS:
+            for each in self.schedule.select(layer=Layer.RELAY):
+                if each.plan.peer == session.plan.peer and each.plan.path in self.in_use:
+                    self.schedule.look_closely(each, now)
 
     def _wake(self, conductor: Conductor, now: int) -> None:
         """What was asked once in a while is to be known before it is needed, and neighbours may have seen nothing."""

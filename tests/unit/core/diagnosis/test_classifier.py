@@ -9,6 +9,7 @@ from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
 from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork
+from meshwatchd.core.diagnosis.predicates import own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, is_alone
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
@@ -49,6 +50,10 @@ def sized(fault):
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_overlay_direct=True)
+CUT_OFF = replace(
+    MEMBER, overlay=DEAD, overlay_pinned=DEAD, neighbours_overlay=DEAD, own_view_overlay=ALIVE, has_good_standby=False
+)
+"""A member whose overlay is dead to everybody."""
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
@@ -83,6 +88,8 @@ CASES = [
         replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, overlay_pinned=UNKNOWN, own_view_wireguard=UNKNOWN),
         "b1",
     ),
+    ("fresh overlay flows to all neighbours die, and the leader reaches others", replace(CUT_OFF, pinned=ALIVE), "b3"),
+    ("all overlay flows to all neighbours die, and the leader reaches others", CUT_OFF, "b3"),
     ("fresh overlay flows to the own leader die", replace(MEMBER, overlay=DEAD, own_view_wireguard=UNKNOWN), "b1"),
     (
         "all overlay flows to the own leader die",
@@ -218,7 +225,8 @@ def test_without_a_good_standby_all_paths_are_down(index):
     evidence = replace(CASES[index][1], is_active_down=True, has_good_standby=False)
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
-    if not evidence.is_anything_alive or plain.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED):
+    is_about_probes = plain.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED)
+    if not evidence.is_anything_alive or is_about_probes or own_overlay_lost(evidence):
         assert plain == verdict
         return
     assert (FaultCode.ALL_PATHS_DOWN, plain.culprit, Severity.CRITICAL) == (
@@ -339,3 +347,14 @@ def test_ipip_is_blamed_only_where_the_overlay_below_is_known_to_live(overlay):
     own = replace(HEALTHY, is_leader=True, self_name="b1", members_ipip=DEAD, members_overlay=overlay)
 
     assert FaultCode.IPIP_BLACK_HOLE not in {classify(far).fault, classify(own).fault}
+
+
+def test_a_member_whose_overlay_is_dead_to_everybody_accuses_itself():
+    """Not the paths: all of them cross its overlay. Without its leader's word that leader may be at fault as well."""
+    own, unsure, lan = (
+        classify(each)
+        for each in (CUT_OFF, replace(CUT_OFF, own_view_overlay=UNKNOWN), replace(CUT_OFF, own_view_overlay=DEAD))
+    )
+
+    assert (FaultCode.OVERLAY_BLACK_HOLE, "b3") == (own.fault, own.culprit)
+    assert {(FaultCode.ALL_PATHS_DOWN, "b1")} == {(each.fault, each.culprit) for each in (unsure, lan)}
