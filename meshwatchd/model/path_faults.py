@@ -59,7 +59,8 @@ PATH_FAULTS = (
         title="no overlay packet passes the leader while its underlay answers",
         remedy="look at the overlay device, its FDB and neighbours, and filters for its UDP port on the leader",
         about="The leader answers on its own address, and nothing that is inside the overlay reaches it, old flows"
-        " or new. Pods on other nodes of the site cannot reach the other site; pods on the leader can.",
+        " or new. Pods on other nodes of the site cannot reach the other site; pods on the leader can. Where the"
+        " node that is named does not lead, its own pods alone are cut off.",
     ),
     Fault(
         code=FaultCode.IPIP_BLACK_HOLE,
