@@ -9,30 +9,18 @@ from functools import partial
 from meshwatchd.core.diagnosis.advisory_probes import SideIssues
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
+from meshwatchd.core.diagnosis.legs import leg, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
-from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, TRIP_NATS
+from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.core.session.session import Session, SessionState
-from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, ISOLATED_NATS, Group
+from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, PathKey, Topology, relays_print
-
-ALIVE_AFTER_HITS = 3
-"""Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
-
-ALIVE_RATIO = 4
-"""Answers for each miss on a leg that is alive: more than chance leaves when new flows die."""
-
-DEAD_NATS = 2 * MISS_NATS + HIT_NATS
-"""Evidence since suspicion began that makes a leg dead for the classifier: two misses and an answer at most.
-
-It is weighed against healthy loss, not counted: where half of the new flows ride on remembered ones, misses hardly ever
-outnumber answers for long.
-"""
 
 SURE_NATS = TRIP_NATS
 """A leader accuses its own overlay although its own path is fine, and nothing else speaks for it: so on what it takes
@@ -60,7 +48,9 @@ MIN_EXPECTED = 2
 """Of fewer regular probes that should have come, silence says nothing."""
 
 HEARD_HISTORY = 64
-MOST_BESIDE = 2  # neighbours that a member asks to tell its own overlay's fault from its leader's
+
+MOST_BESIDE = 2
+"""Neighbours that a member asks over its overlay to tell its own fault from its leader's."""
 
 
 class PairWatch:
@@ -231,9 +221,7 @@ class PairWatch:
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
         primary = self.group(self.primary)
-        since = primary.suspect_since or primary.down_since
-        said = partial(self._said, views, suspected=since, now=now)
-        since = max(since, now - RECENT_NS) if since else 0
+        since, said = self._doubted(views, now)
         silent = self._silent_nodes(views, now)
         return Evidence(
             pair=self.index,
@@ -280,6 +268,13 @@ class PairWatch:
             beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
         )
+
+    def _doubted(self, views: PeerViews, now: int) -> tuple[int, Callable[[Iterable[str], View], Leg]]:
+        """Since when outcomes count, 0 with no suspicion, and what peers say since it began."""
+        primary = self.group(self.primary)
+        suspected = primary.suspect_since or primary.down_since
+        since = max(suspected, now - RECENT_NS) if suspected else 0
+        return since, partial(self._said, views, suspected=suspected, now=now)
 
     def _silent_nodes(self, views: PeerViews, now: int) -> tuple[str, ...]:
         """Who is silent alone; whoever is taken out of service may be."""
@@ -359,11 +354,11 @@ class PairWatch:
         """
         legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._own_path(active)}
         if self.is_leader:
-            legs[self.index, View.WIREGUARD] = _standing(self.wireguard)
-            legs[self.index, View.MEMBERS_OVERLAY] = _standing(self.members_overlay)
+            legs[self.index, View.WIREGUARD] = standing(self.wireguard)
+            legs[self.index, View.MEMBERS_OVERLAY] = standing(self.members_overlay)
         else:
-            legs[self.index, View.LEADER_UNDERLAY] = _standing(self.underlay)
-            legs[self.index, View.LEADER_IPIP] = _standing(self.ipip)
+            legs[self.index, View.LEADER_UNDERLAY] = standing(self.underlay)
+            legs[self.index, View.LEADER_IPIP] = standing(self.ipip)
         return legs
 
     def _own_path(self, active: Path) -> Leg:
@@ -424,7 +419,7 @@ class PairWatch:
         """
         if not self.is_leader:
             return Leg.UNKNOWN
-        if _standing(self.members_overlay) is Leg.DEAD:
+        if standing(self.members_overlay) is Leg.DEAD:
             nats = sum(session.cusum.nats for session in self.members_overlay)
             return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
         found = leg(self.members_overlay, self.accused_since or since)
@@ -467,33 +462,6 @@ def _rate(arrivals: Iterable[int], until: int) -> float:
     """Regular probes a nanosecond of one peer before an instant, which only that peer's own budgets decide."""
     before = [at for at in arrivals if at < until]
     return (len(before) - 1) / (before[-1] - before[0]) if len(before) > 1 and before[-1] > before[0] else 0.0
-
-
-def leg(sessions: tuple[Session, ...], since: int) -> Leg:
-    """The state of a leg from its sessions' outcomes since an instant; by their standing states with no suspicion."""
-    if not since:
-        return _standing(sessions)
-    outcomes = [session.since(since) for session in sessions if session.is_proven]
-    hits, misses = sum(won for won, _ in outcomes), sum(lost for _, lost in outcomes)
-    if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
-        return Leg.ALIVE
-    if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:
-        return Leg.DEAD
-    return Leg.UNKNOWN
-
-
-def _standing(sessions: tuple[Session, ...]) -> Leg:
-    """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
-    is_dead = False
-    is_in_doubt = False
-    for session in sessions:
-        if not session.is_proven:
-            continue
-        if session.cusum.nats < ISOLATED_NATS:
-            return Leg.ALIVE
-        is_dead = True
-        is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
-    return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
 
 
 def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:

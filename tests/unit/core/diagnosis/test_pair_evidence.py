@@ -1,17 +1,14 @@
-"""From sessions to legs, and from legs to evidence."""
+"""From sessions and legs to evidence."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
-from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, VOUCH_NS, leg
+from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, VOUCH_NS
 from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, KEY_PROOF_NS, View, encode
 from meshwatchd.core.probing.session_plan import NO_PATH
-from meshwatchd.core.session.cusum import MISS_NATS
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner, OtherKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -20,39 +17,6 @@ from tests.support.bench import RTT_NS, Bench, primary_is_silent, ready
 from tests.support.lab_mesh import direct_settings, direct_snapshot
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
-
-
-def _counting(hits, misses, *, nats=0.0, is_proven=True):
-    return SimpleNamespace(since=lambda _: (hits, misses), cusum=SimpleNamespace(nats=nats), is_proven=is_proven)
-
-
-@pytest.mark.parametrize(
-    ("hits", "misses", "expected"),
-    [
-        *[(0, 0, UNKNOWN), (1, 0, UNKNOWN), (2, 0, UNKNOWN), (3, 0, ALIVE), (0, 1, UNKNOWN), (0, 2, DEAD)],
-        *[(1, 2, DEAD), (2, 2, UNKNOWN), (3, 1, UNKNOWN), (4, 1, ALIVE), (7, 2, UNKNOWN), (8, 2, ALIVE)],
-        # Half of the flows remembered, a quarter of them dead, everyday loss.
-        *[(10, 9, DEAD), (15, 5, UNKNOWN), (18, 2, ALIVE)],
-    ],
-)
-def test_while_suspected_a_leg_needs_more_than_luck(hits, misses, expected):
-    """One of six new flows survives the fault: three answers on four probes each are no accident."""
-    assert expected is leg((_counting(hits, misses),), 1)
-
-
-def test_sessions_of_a_leg_are_counted_together():
-    """Two members, three answers in all; a session that was never up has no say."""
-    assert ALIVE is leg((_counting(2, 0), _counting(1, 0)), 1)
-    assert UNKNOWN is leg((_counting(0, 9, is_proven=False),), 1)
-
-
-@pytest.mark.parametrize(
-    ("nats", "expected"),
-    [([], UNKNOWN), ([0.0, 30.0], ALIVE), ([3 * MISS_NATS] * 2, DEAD), ([1.5 * MISS_NATS] * 2, UNKNOWN)],
-)
-def test_with_nothing_suspected_standing_states_decide(nats, expected):
-    """One calm session makes a leg alive, all of them disturbed make it dead."""
-    assert expected is leg(tuple(_counting(0, 0, nats=value) for value in nats), 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""What the sessions over one leg say of it: alive, dead, or nothing yet."""
+
+from __future__ import annotations
+
+from meshwatchd.core.diagnosis.evidence import Leg
+from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS
+from meshwatchd.core.session.session import Session
+from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, ISOLATED_NATS
+
+ALIVE_AFTER_HITS = 3
+"""Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
+
+ALIVE_RATIO = 4
+"""Answers for each miss on a leg that is alive: more than chance leaves when new flows die."""
+
+DEAD_NATS = 2 * MISS_NATS + HIT_NATS
+"""Evidence since suspicion began that makes a leg dead for the classifier: two misses and an answer at most.
+
+It is weighed against healthy loss, not counted: where half of the new flows ride on remembered ones, misses hardly ever
+outnumber answers for long.
+"""
+
+
+def leg(sessions: tuple[Session, ...], since: int) -> Leg:
+    """The state of a leg from its sessions' outcomes since an instant.
+
+    With no instant (nothing is suspected) the sessions' standing states decide.
+    """
+    if not since:
+        return standing(sessions)
+    outcomes = [session.since(since) for session in sessions if session.is_proven]
+    hits, misses = sum(won for won, _ in outcomes), sum(lost for _, lost in outcomes)
+    if hits >= ALIVE_AFTER_HITS and hits >= ALIVE_RATIO * misses:
+        return Leg.ALIVE
+    if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:
+        return Leg.DEAD
+    return Leg.UNKNOWN
+
+
+def standing(sessions: tuple[Session, ...]) -> Leg:
+    """All sessions disturbed is dead, one of them calm is alive, in between nobody can say."""
+    is_dead = False
+    is_in_doubt = False
+    for session in sessions:
+        if not session.is_proven:
+            continue
+        if session.cusum.nats < ISOLATED_NATS:
+            return Leg.ALIVE
+        is_dead = True
+        is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
+    return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
