@@ -55,6 +55,12 @@ def load(path: Path) -> Settings:
     return settings
 
 
+def unreadable(path: Path, reason: str) -> ConfigError:
+    """What to say of a file that the service's user cannot read, who is not root."""
+    remedy = f"run: chmod a+r {path}, and look at its folder (it holds no secret)"
+    return ConfigError(str(path), "", f"cannot be read: {reason}", remedy)
+
+
 def _error(path: Path, finding: Finding) -> ConfigError:
     return ConfigError(str(path), finding.key, finding.problem, finding.remedy)
 
@@ -71,9 +77,7 @@ def _parse(path: Path) -> Mapping[str, object]:
             "write it (see the sample meshwatchd.toml) or give --config",
         ) from error
     except OSError as error:
-        raise ConfigError(
-            str(path), "", f"cannot be read: {error.strerror}", "make it a file that root can read"
-        ) from error
+        raise unreadable(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"byte {error.start} is not UTF-8", "save the file in UTF-8") from error
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from meshwatchd import __version__
 from meshwatchd.config.keys import KEPT, is_missing, keep, read_mesh_key, read_stamp_key, service_user
-from meshwatchd.config.load import DEFAULT_PATH, load
+from meshwatchd.config.load import DEFAULT_PATH, load, unreadable
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, PYTHON_OPTIONS, Boot, Refusal, encode, hand_over
@@ -126,8 +127,7 @@ def check_for_service(boot: Boot) -> None:
         ["/bin/sh", "-c", '[ -r "$0" ]', boot.config], user=user.pw_uid, group=user.pw_gid, extra_groups=(), check=False
     )
     if can_read.returncode != 0:
-        remedy = f"run: chmod a+r {boot.config}, and look at its folder (it holds no secret)"
-        raise ConfigError(boot.config, "daemon", f"user {user.pw_name} cannot read it", remedy)
+        raise unreadable(Path(boot.config), os.strerror(errno.EACCES))
 
 
 def keep_keys(config: Path, folder: Path) -> int:

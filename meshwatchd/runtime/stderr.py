@@ -16,6 +16,9 @@ import msgspec
 PRIORITIES: Final = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
 """What a line begins with for the journal (sd-daemon(3)), so that `journalctl -p warning` works."""
 
+_UNTOLD: Final = frozenset({"event", "level", "time", "seq", "at_ns"})
+"""What comes first or is the journal's to add, and what only programs can use: those read events, or JSON."""
+
 
 def say(event: str, *, level: str = "warning", **fields: object) -> None:
     """Write one line; `event` is a noun and a past participle, as in the log of facts."""
@@ -29,7 +32,7 @@ def say(event: str, *, level: str = "warning", **fields: object) -> None:
 
 def render_plainly(fields: Mapping[str, object]) -> str:
     """One line for people: the event, then each field; the journal adds time and level."""
-    texts = [f"{key}={_value(value)}" for key, value in fields.items() if key not in {"event", "level", "time"}]
+    texts = [f"{key}={_value(value)}" for key, value in fields.items() if key not in _UNTOLD]
     return " ".join((str(fields["event"]), *texts))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -69,6 +70,16 @@ def test_a_verb_that_is_none_names_the_nearest(verb, hint, capsys):
     """Also behind options of the program."""
     assert 64 == main(["--json", verb])
     assert hint in capsys.readouterr().err
+
+
+def test_a_socket_that_may_not_be_opened_is_no_wrong_usage(tmp_path, monkeypatch, capsys):
+    """Who may not open it hears so from connect(2), with the group to join: nobody else looks before."""
+    path = tmp_path / "control.sock"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda *_arguments, **_options: False)
+
+    assert 3 == main(["--socket", str(path), "status"])
+    assert "is no socket" in capsys.readouterr().err
 
 
 def test_the_version_needs_no_daemon(capsys):

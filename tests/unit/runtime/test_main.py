@@ -258,4 +258,4 @@ def test_the_check_of_root_looks_with_the_services_eyes(config, monkeypatch, cap
     is_root = os.geteuid() == 0
 
     assert (EXIT_CONFIG if is_root else EXIT_OK) == main(["--config", str(config), "--check"])
-    assert is_root == ("user nobody cannot read it; run: chmod a+r" in capsys.readouterr().err)
+    assert is_root == ("cannot be read: Permission denied; run: chmod a+r" in capsys.readouterr().err)

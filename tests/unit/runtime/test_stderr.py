@@ -24,6 +24,14 @@ def test_in_the_journal_a_line_is_for_people(tmp_path, monkeypatch):
         status = os.fstat(stream.fileno())
         monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
         monkeypatch.setattr(sys, "stderr", stream)
-        say("start.refused", level="error", reason="process 3 is here\nnow", pid=3, node="b3")
+        say(
+            "start.refused",
+            level="error",
+            reason="process 3 is here\nnow",
+            pid=3,
+            node="b3",
+            seq=7,
+            at_ns=1953829134827,
+        )
 
     assert '<3>start.refused reason="process 3 is here\\nnow" pid=3 node=b3\n' == file.read_text()
