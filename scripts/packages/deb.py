@@ -37,7 +37,7 @@ Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: meshwatchd
 
 Files: *
-Copyright: The meshwatchd authors
+Copyright: 2026 The meshwatchd authors
 License: Apache-2.0
  On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.
  The licences of the interpreter and the libraries are beside this file, those
@@ -66,10 +66,14 @@ def build(target: Path, tree: Path, *, version: str, architecture: str, libc: st
     overrides = tree / "usr/share/lintian/overrides/meshwatchd"
     overrides.parent.mkdir(parents=True)
     shutil.copyfile(CHECKOUT / "debian/lintian-overrides", overrides)
-    # What the build's umask has made of modes: everything is for everybody to read.
+    for page in sorted((tree / "usr/share/man").glob("*/*")):
+        page.with_name(f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
+    # What the build's umask has made of modes: everything is for everybody to read. Modules of the library that begin
+    # with #! are no programs here.
     for path in sorted(tree.rglob("*")):
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
+            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
     files = [path for path in sorted(tree.rglob("*")) if path.is_file() and not path.is_symlink()]
     control = tree / "DEBIAN"
     control.mkdir()

@@ -68,10 +68,12 @@ def test_installed_set_is_a_subset_of_the_tested_set():
     [
         "scripts/bootstrap",
         "scripts/install",
+        "scripts/later-deb",
         "scripts/lock",
         "scripts/snapshot-capture",
         "scripts/try-deb",
         "scripts/system-files",
+        "scripts/systemd-root",
         "scripts/uninstall",
         "scripts/wheelhouse",
         ".ci/run",
