@@ -3,15 +3,23 @@
 It has files, processes and, unless it is a node of a laboratory, a network of its own. systemd-nspawn needs a tree of
 control groups that it may write to: a cgroup2 one is mounted where nobody else sees it, with or without controllers,
 so that it does not matter how the host has arranged its own, nor whether a systemd runs there.
+
+A machine ends with the process that has booted it, however that ends: it is a namespace of process ids whose first
+process dies with its parent, and the kernel ends all others with that. Mounts end with the last of them. A folder and
+a control group are left then, of one name that no other machine has; the next boot removes those that nobody holds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from netnslab.waiting import wait_until
@@ -19,32 +27,50 @@ from tests.meta.tree import ROOT
 
 BOOT_S = 60.0
 END_S = 20.0
+FOLDERS = Path("/var/tmp")
+PREFIX = "meshwatchd-machine-"
+"""Of the folder of each machine, and of its control group."""
 
-# In a mount namespace of its own, so that mounts end with the container.
+# unshare dies with the process that starts it, and what it starts dies with unshare. Nothing that is mounted here, nor
+# what systemd-nspawn leaves in /run/systemd, is seen by the host.
+ALONE = (
+    *("setpriv", "--pdeathsig", "KILL", "--"),
+    *("unshare", "--mount", "--pid", "--kill-child", "--mount-proc", "sh", "-euc"),
+)
 START = """
-set -eu
 name=$1 base=$2 folder=$3
 shift 3
 mount -t overlay overlay -o "lowerdir=$base,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
+mkdir -p /run/systemd
+mount -t tmpfs tmpfs /run/systemd
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mkdir "/sys/fs/cgroup/$name"
-echo 0 >"/sys/fs/cgroup/$name/cgroup.procs"
+group=/sys/fs/cgroup/${folder##*/}
+mkdir "$group"
+echo 0 >"$group/cgroup.procs"
+export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
 exec systemd-nspawn --quiet --boot --directory="$folder/root" --machine="$name" --hostname="$name" \
-    --register=no --keep-unit --console=pipe --bind=/dev/net/tun --capability=CAP_IPC_LOCK "$@"
+    --register=no --keep-unit --console=pipe --bind=/dev/net/tun --capability=CAP_IPC_LOCK,CAP_NET_ADMIN "$@"
+"""
+INSTALL = """
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
+cp "$3" "$2/root/package.deb"
+chroot "$2/root" dpkg --force-unsafe-io --install /package.deb
+rm "$2/root/package.deb"
 """
 CLEAR = """
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-find "/sys/fs/cgroup/$1" -depth -type d -delete
+test ! -d "/sys/fs/cgroup/$1" || find "/sys/fs/cgroup/$1" -depth -type d -delete
 """
 
-Starter = Callable[[Sequence[str]], "subprocess.Popen[str]"]
+Starter = Callable[..., "subprocess.Popen[str]"]
 
 
 class Machine:
     """A container in which systemd has started what is enabled."""
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, process: subprocess.Popen[str]) -> None:
         self.leader = leader
+        self.process = process
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The argument vector that runs a command inside, as root."""
@@ -80,32 +106,37 @@ class Machine:
 
 
 @contextmanager
-def booted(name: str, base: Path, *options: str, start: Starter | None = None) -> Iterator[Machine]:
+def booted(name: str, base: Path | str, *options: str, start: Starter | None = None) -> Iterator[Machine]:
     """A machine that has booted; it ends, and nothing is left of it, with the context.
 
     Args:
-        name: its host name, and that of its control group.
-        base: the root below it, which stays as it is.
+        name: its host name.
+        base: the root below it, which stays as it is; several are joined by colons, the uppermost first.
         options: more of systemd-nspawn, such as what is bound from outside.
-        start: runs a command in the namespaces where the machine is to be; by default here, with a network of its own.
+        start: as Popen, in the namespaces where the machine is to be; by default here, with a network of its own.
     """
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir="/var/tmp") as given:
-        folder = Path(given)
-        for each in ("upper", "work", "root"):
-            (folder / each).mkdir(mode=0o755)
+    _remove_abandoned()
+    with _folder() as folder:
         log = folder / "console"
-        script = ["unshare", "--mount", "sh", "-c", START, "start", name, str(base), str(folder)]
+        script = [*ALONE, START, "start", name, str(base), str(folder)]
+        if start is None:
+            start, options = partial(subprocess.Popen, stdin=subprocess.DEVNULL), ("--private-network", *options)
         with log.open("w") as console:
-            if start is None:
-                command = [*script, "--private-network", *options]
-                nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, text=True)
-            else:
-                nspawn = start([*script, *options])
+            process = start([*script, *options], stdout=console, stderr=console, text=True)
         try:
-            yield _await_boot(nspawn, log)
+            yield _await_boot(process, log)
         finally:
-            _end(nspawn)
-            subprocess.run(["unshare", "--mount", "sh", "-euc", CLEAR, "clear", name], check=True)
+            process.kill()
+            process.wait()
+
+
+def install(package: Path, base: Path, folder: Path) -> str:
+    """The roots of machines that have a package: what the installation has added, in a folder, above `base`."""
+    _prepare(folder)
+    script = [*ALONE, INSTALL, "install", str(base), str(folder), str(package)]
+    ran = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert 0 == ran.returncode, ran.stdout + ran.stderr
+    return f"{folder}/upper:{base}"
 
 
 def debian_root(*packages: str) -> Path:
@@ -115,12 +146,62 @@ def debian_root(*packages: str) -> Path:
     return Path(made.stdout.splitlines()[-1])
 
 
-def _await_boot(nspawn: subprocess.Popen[str], log: Path) -> Machine:
-    def leader() -> int | None:
-        assert nspawn.poll() is None, f"systemd-nspawn ended with {nspawn.returncode}: {log.read_text()}"
-        return next((child for child in _children(nspawn.pid) if _is_first(child)), None)
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for the files of one machine, held as long as this process lives, at most."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=FOLDERS))
+    with _held(folder) as is_ours:
+        assert is_ours
+        _prepare(folder)
+        try:
+            yield folder
+        finally:
+            _remove(folder)
 
-    machine = Machine(wait_until(leader, timeout_s=BOOT_S, what="the first process of a container"))
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether nobody else holds a folder; if so it is held for as long as the context lasts."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def _prepare(folder: Path) -> None:
+    for each in ("upper", "work", "root"):
+        (folder / each).mkdir(mode=0o755)
+
+
+def _remove_abandoned() -> None:
+    """Remove what machines have left whose run was killed."""
+    for folder in FOLDERS.glob(f"{PREFIX}*"):
+        with contextlib.suppress(FileNotFoundError), _held(folder) as is_ours:
+            if is_ours:
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove folder and control group of a machine that has ended; the last of its processes may still be ending."""
+
+    def is_cleared() -> bool:
+        cleared = subprocess.run([*ALONE, CLEAR, "clear", folder.name], capture_output=True, check=False)
+        return cleared.returncode == 0
+
+    wait_until(is_cleared, timeout_s=END_S, what=f"the end of the control group {folder.name}", poll_s=0.1)
+    shutil.rmtree(folder)
+
+
+def _await_boot(process: subprocess.Popen[str], log: Path) -> Machine:
+    def leader() -> int | None:
+        assert process.poll() is None, f"systemd-nspawn ended with {process.returncode}: {log.read_text()}"
+        return next((pid for nspawn in _children(process.pid) for pid in _children(nspawn) if _is_first(pid)), None)
+
+    machine = Machine(wait_until(leader, timeout_s=BOOT_S, what="the first process of a container"), process)
 
     def settled() -> str:
         asked = machine.run("systemctl", "is-system-running")
@@ -144,13 +225,3 @@ def _children(pid: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
     return []
-
-
-def _end(nspawn: subprocess.Popen[str]) -> None:
-    """systemd-nspawn ends the whole container at SIGTERM; what is deaf to that is killed with it."""
-    nspawn.terminate()
-    try:
-        nspawn.wait(END_S)
-    except subprocess.TimeoutExpired:
-        nspawn.kill()
-        nspawn.wait()
