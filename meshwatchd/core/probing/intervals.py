@@ -72,7 +72,7 @@ SPARE_NS = 5 * SECOND
 """Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
 has other leaders."""
 
-POD_NETWORK_NS, POD_NETWORK_TCP_NS = 3 * SECOND, 10 * SECOND
+POD_NETWORK_NS, POD_NETWORK_TCP_NS = 7 * SECOND // 2, 10 * SECOND
 """From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
 first miss has all of them watched closely, as those of any segment."""
 

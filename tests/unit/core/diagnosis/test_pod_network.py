@@ -127,7 +127,7 @@ def test_where_every_node_is_a_location_of_its_own_tcp_alone_is_named():
 
 
 def test_a_mesh_at_rest_spends_little_on_it():
-    """A packet in three seconds and node of the other location, a SYN in ten and node."""
+    """A packet in three and a half seconds and node of the other location, a SYN in ten and node."""
     bench = _known()
     bench.run(20 * SECOND)
     before = {session.plan.session: session.sent for session in bench.engine.state.schedule.sessions}
@@ -137,5 +137,5 @@ def test_a_mesh_at_rest_spends_little_on_it():
         if session.plan.layer is Layer.POD_NETWORK:
             sent[session.plan.flow] += session.sent - before[session.plan.session]
 
-    assert 19 <= sent[FlowClass.PINNED] <= 22
+    assert 16 <= sent[FlowClass.PINNED] <= 19
     assert 9 <= sent[FlowClass.FRESH] <= 12
