@@ -22,7 +22,7 @@ TURN_NS = 2 * SECOND
 
 SEGMENT_NS = 30 * SECOND
 
-NODE_NS = 10 * SECOND
+NODE_NS = 30 * SECOND
 """For each node of the two locations, between two looks of one session over the path in use."""
 
 SELDOM = 5

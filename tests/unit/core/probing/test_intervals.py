@@ -77,7 +77,7 @@ def test_rounding_does_not_exceed_the_packet_budget(count):
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_pod_network_is_probed_seldom(profile):
-    """Whatever the profile: a packet every three seconds and a half, a SYN every ten; they give first where packets are short."""
+    """Whatever the profile: a packet in 3.5 s, a SYN in ten; they give first where packets are short."""
     probe = ProbeSettings(profile=profile)
     known, syn = (Kind(Layer.POD_NETWORK, 0xFFFF, flow, is_advisory=True) for flow in (KNOWN, FRESH))
 
