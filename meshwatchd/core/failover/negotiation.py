@@ -167,7 +167,7 @@ class Agreement:
         """Whether what was good when it was proposed is good still: an answer may take most of a second."""
         group = self._context.watch.group(intent.target)
         is_unasked = intent.target.is_primary or not group.sessions
-        return intent.reason is Reason.OPERATOR or is_unasked or group.is_good
+        return is_unasked or group.is_good
 
     def _consider(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Iterator[Output]:
         context, mover = self._context, self._context.mover
