@@ -112,6 +112,11 @@ def lock_memory() -> bool:
     return bool(libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
 
 
+def unlock_memory() -> None:
+    """Let pages go again: those that are locked cannot be given back."""
+    ctypes.CDLL(None, use_errno=True).munlockall()
+
+
 def _has_capability(number: int) -> bool:
     """Whether this process may do what a capability of linux/capability.h permits (proc(5): CapEff, hexadecimal)."""
     lines = Path("/proc/self/status").read_text().splitlines()

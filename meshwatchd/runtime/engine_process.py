@@ -26,6 +26,7 @@ from meshwatchd.adapters.process import (
     raise_file_limit,
     release_memory,
     settle_memory,
+    unlock_memory,
 )
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.core.engine import Engine
@@ -154,7 +155,7 @@ def _build(boot: Boot) -> Loop:
         interval_ns=TIMERS[settings.probe.profile].interval_ns,
         notify=sdnotify.notify,
         reload=reloader.start,
-        settle=settle_memory,
+        settle=lambda: _settle(counters),
         slim=lambda: _slim(counters),
         journal=_journal(settings, counters),
         share=share_of(len(os.sched_getaffinity(0))),
@@ -170,8 +171,15 @@ def _journal(settings: Settings, counters: Counter[str]) -> Journal | None:
     return Journal(Path(settings.daemon.runtime_dir) / "journal", settings.daemon.journal_mib << 20, counters)
 
 
+def _settle(counters: Counter[str]) -> None:
+    """Everything that is needed is here: keep it from being paged."""
+    settle_memory()
+    counters["memory-locked"] = int(lock_memory())
+
+
 def _slim(counters: Counter[str]) -> None:
-    """Give back what only the start needed, and keep the rest from being paged."""
+    """Give back what only the start needed, and keep the rest as it was."""
+    unlock_memory()
     release_memory()
     counters["memory-locked"] = int(lock_memory())
 
