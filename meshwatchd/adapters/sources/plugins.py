@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -44,11 +45,18 @@ def load(found: Iterable[EntryPoint] | None = None) -> Mapping[str, Look]:
 def _offered() -> Iterable[EntryPoint]:
     """Those of installed packages. Looked for by hand first: their reader weighs 3 MiB, and few nodes have any."""
     files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
-    if not any(GROUP in file.read_text(errors="replace") for file in files):
+    if not any(_mentions_group(file) for file in files):
         return ()
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     return entry_points(group=GROUP)
+
+
+def _mentions_group(file: Path) -> bool:
+    """Whether a package may offer profiles; one that cannot be read offers none, as for the reader of packages."""
+    with contextlib.suppress(OSError):
+        return GROUP in file.read_text(errors="replace")
+    return False
 
 
 def _guarded(point: EntryPoint, look: object) -> Look:

@@ -73,3 +73,11 @@ def test_one_that_cannot_be_used_says_why_and_harms_nobody():
 def test_what_is_installed_is_asked():
     """Nothing here brings any."""
     assert list(LOOKS) == list(load())
+
+
+def test_a_package_that_cannot_be_read_ends_nothing(tmp_path, monkeypatch):
+    """It offers nothing; the agent goes on with what is built in."""
+    (tmp_path / "broken-1.dist-info" / "entry_points.txt").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert set(LOOKS) <= set(load())
