@@ -10,6 +10,7 @@ Whatever changes or is missed ends the rest at once (`pmtu`).
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache, partial
 
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
@@ -40,6 +41,7 @@ class RestIntervals:
 
     def __init__(self, planner: Planner, used: Collection[int], silent: Collection[NodeName]) -> None:
         self._planner, self._used, self._silent = planner, used, silent
+        self._scouts = cache(partial(scouts, planner.topology.mesh))
         timers = TIMERS[planner.settings.probe.profile]
         self._slower = max(1, timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
 
@@ -60,5 +62,5 @@ class RestIntervals:
 
     def _first(self, location: str, remote: str) -> NodeName:
         """The node of a location that looks at the path in use for all of it."""
-        found = scouts(self._planner.topology.mesh, location, remote)
+        found = self._scouts(location, remote)
         return next((name for name in found if name not in self._silent), found[0])

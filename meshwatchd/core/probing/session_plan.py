@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from types import MappingProxyType
 
 import msgspec
@@ -12,7 +13,7 @@ from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
-from meshwatchd.model.ids import FlowClass, Layer, SessionId
+from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
@@ -71,7 +72,9 @@ def lay_out(
 
 def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
     """What the schedule has to know of each session: whose turn it shares, and how crowded its overlay leg is."""
-    return {plan.session: _kind(planner, plan) for plan in plans}
+    # Each choice ranks a whole location, and there are two a session.
+    chosen = cache(partial(scouts, planner.topology.mesh))
+    return {plan.session: _kind(planner, plan, chosen) for plan in plans}
 
 
 def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
@@ -99,7 +102,7 @@ def _weight(observer: str, member: str) -> bytes:
     return hashlib.blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
 
 
-def _kind(planner: Planner, plan: SessionPlan) -> Kind:
+def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tuple[NodeName, ...]]) -> Kind:
     mesh, local = planner.topology.mesh, planner.local
     share = rest_share = crowd = between = 0
     is_relay = is_between_relays = is_spare = False
@@ -109,7 +112,7 @@ def _kind(planner: Planner, plan: SessionPlan) -> Kind:
         is_relay = plan.peer == path.relay_in(remote)
         is_between_relays = is_relay and local.name in path.relays
         is_spare = path.is_spare
-        here, there = scouts(mesh, local.location, remote), scouts(mesh, remote, local.location)
+        here, there = chosen(local.location, remote), chosen(remote, local.location)
         crowd = len(mesh.members(local.location)) + len(mesh.members(remote))
         if local.name in here and plan.peer in there and not plan.is_advisory:
             between = 2 * len(here) * len(there)
