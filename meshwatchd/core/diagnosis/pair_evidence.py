@@ -271,10 +271,18 @@ class PairWatch:
 
     def _doubted(self, views: PeerViews, now: int) -> tuple[int, Callable[[Iterable[str], View], Leg]]:
         """Since when outcomes count, 0 with no suspicion, and what peers say since it began."""
+        suspected = self._suspected()
+        return self._counted_since(now), partial(self._said, views, suspected=suspected, now=now)
+
+    def _suspected(self) -> int:
+        """Since when something speaks against the primary path; 0 where nothing does."""
         primary = self.group(self.primary)
-        suspected = primary.suspect_since or primary.down_since
-        since = max(suspected, now - RECENT_NS) if suspected else 0
-        return since, partial(self._said, views, suspected=suspected, now=now)
+        return primary.suspect_since or primary.down_since
+
+    def _counted_since(self, now: int) -> int:
+        """Since when outcomes count; 0 with no suspicion."""
+        suspected = self._suspected()
+        return max(suspected, now - RECENT_NS) if suspected else 0
 
     def _silent_nodes(self, views: PeerViews, now: int) -> tuple[str, ...]:
         """Who is silent alone; whoever is taken out of service may be."""
@@ -390,8 +398,7 @@ class PairWatch:
         """
         if self._witnesses:
             return said(self._witnesses, View.LEADER_UNDERLAY)
-        primary = self.group(self.primary)
-        suspected = primary.suspect_since or primary.down_since
+        suspected = self._suspected()
         words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
         if Leg.ALIVE in words:
             return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
@@ -427,9 +434,7 @@ class PairWatch:
 
     def is_deaf(self, now: int) -> bool:
         """Whether this node does not hear itself: then its word about others is worth nothing."""
-        primary = self.group(self.primary)
-        since = primary.suspect_since or primary.down_since
-        return leg(self.loop, max(since, now - RECENT_NS) if since else 0) is Leg.DEAD
+        return leg(self.loop, self._counted_since(now)) is Leg.DEAD
 
     def _pinned_leg(self, since: int) -> Leg:
         """Pinned flows to the nodes whose fresh flows are lost; the others' say nothing about the fault.

@@ -12,7 +12,7 @@ healthy leg must not condemn the leg. An outcome costs the same however many ses
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from meshwatchd.core.session.cusum import MISS_NATS, TRIP_NATS, Cusum
 from meshwatchd.core.session.session import Outcome, Session, SessionState
@@ -333,9 +333,7 @@ class Group:
         """
         hits = misses = 0
         are_steady = True
-        for session in self.sessions:
-            if not session.is_proven or session.plan.session in self._new.alone:
-                continue
+        for session in self._live():
             won, lost = session.since(instant)
             if won == 0:
                 return False
@@ -350,8 +348,11 @@ class Group:
         """
         if not instant or self.verified_since(instant):
             return True
-        live = (each for each in self.sessions if each.is_proven and each.plan.session not in self._new.alone)
-        return not any(session.since(instant)[1] for session in live)
+        return not any(session.since(instant)[1] for session in self._live())
+
+    def _live(self) -> Iterator[Session]:
+        """The sessions of fresh flows that say something of the leg."""
+        return (each for each in self.sessions if each.is_proven and each.plan.session not in self._new.alone)
 
     def _hold_off_ns(self, now: int) -> int:
         is_trusted = bool(self.sessions) and self.sessions[0].delay.is_trusted(now)
