@@ -197,7 +197,7 @@ class Discovery:
         own = self._view.contradictions if self._view is not None else ()
         mesh = self.mesh
         found = self._own_networks.compare(self._snapshot, mesh, self._node) if mesh is not None else ()
-        here = (f"{each.render()}; no route of ours leads there: correct {each.claim.who}'s pod CIDR" for each in found)
+        here = (each.render() for each in found)
         return (*own, *here, *self._pairs.problems(self._clocks.monotonic_ns()), *self._roster.problems)
 
     def observe(self, snapshot: Snapshot) -> None:

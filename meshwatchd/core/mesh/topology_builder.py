@@ -82,7 +82,7 @@ class Recogniser:
         topology = profile.recognise(snapshot, mesh, self._node)
         if isinstance(topology, Topology):
             contradictions = self._own_networks.compare(snapshot, mesh, self._node)
-            refused = tuple(dict.fromkeys(each.claim.prefix for each in contradictions))
+            refused = tuple(dict.fromkeys(each.prefix for each in contradictions))
             topology = msgspec.structs.replace(topology, refused=refused, windows=snapshot.windows)
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)

@@ -274,7 +274,7 @@ def _led(topology: Topology) -> tuple[dict[NodeName, tuple[str, ...]], tuple[str
     against = {
         each.claim.prefix: f"which holds {each.against.prefix} of {each.against.who}"
         for each in judge(own, [Claim("", prefix) for prefix in told]).contradictions
-    } | dict.fromkeys(topology.refused, "which this node's own networks contradict")
+    } | dict.fromkeys(topology.refused, "which the kernel of this node contradicts")
     return (
         {name: tuple(prefix for prefix in prefixes if prefix not in against) for name, prefixes in remote.items()},
         tuple(

@@ -39,7 +39,7 @@ def test_a_prefix_that_holds_our_lan_or_a_part_of_it_is_contradicted(pods):
     """Storage and gateways are there that are no nodes of the mesh."""
     (found,) = OwnNetworks().compare(_kernel("10.2.0.13/24"), _mesh(pods), B3)
 
-    assert ("a2", pods, "eth0 here", "10.2.0.13/24") == (*found.claim[:2], *found.against[:2])
+    assert ("a2", pods, "which overlaps 10.2.0.13/24 of eth0 here") == found[:3]
 
 
 def test_a_mesh_as_it_should_be_contradicts_nothing():
@@ -62,9 +62,10 @@ def test_what_the_agent_routes_away_is_not_on_the_lan_however_wide_its_mask():
 
 def test_a_route_of_the_agent_makes_no_network_of_ours_anothers():
     """The agent believes the same lie; our table would still hide the LAN, and its route does not."""
-    kernel = _kernel("10.2.0.13/24", routes=["10.0.0.0/8"])
+    mesh = _mesh("10.0.0.0/8")
+    kernel = _kernel("10.2.0.13/24", routes=[each.pod_cidr for each in mesh.node])
 
-    assert ["a2"] == [each.claim.who for each in OwnNetworks().compare(kernel, _mesh("10.0.0.0/8"), B3)]
+    assert ["a2"] == [each.who for each in OwnNetworks().compare(kernel, mesh, B3)]
 
 
 def test_a_kernel_that_is_not_told_whole_contradicts_only_what_holds_a_network():
@@ -73,3 +74,45 @@ def test_a_kernel_that_is_not_told_whole_contradicts_only_what_holds_a_network()
     for more in ({"is_bounded": True}, {"gateways": (gateway,)}):
         assert () == OwnNetworks().compare(_kernel("10.2.0.13/8", **more), declared_mesh(), B3)
         assert OwnNetworks().compare(_kernel("10.2.0.13/8", **more), _mesh("10.0.0.0/8"), B3)
+
+
+def test_a_prefix_that_the_agent_routes_nowhere_is_refused_while_it_routes_others_of_that_location():
+    """Addresses of the Internet: without a failover nobody's packets to them cross the mesh."""
+    routed = [node.pod_cidr for node in declared_mesh().node if node.location == "onprem" and node.name != "a2"]
+
+    (found,) = OwnNetworks().compare(_kernel("10.2.0.13/24", routes=routed), _mesh("8.8.8.0/24"), B3)
+
+    assert ("a2", "8.8.8.0/24") == found[:2]
+    assert "correct a2's pod CIDR" in found.render()
+
+
+def test_where_the_agent_routes_nothing_it_says_nothing_of_one_prefix():
+    """It is ended, or not yet there, or its routes lead into the LAN, of which only the gateways are told."""
+    gateway = Gateway(dev="eth0", via="10.2.0.11", table=254, protocol=4, routes=3)
+    routed = [node.pod_cidr for node in declared_mesh().node if node.name == "a1"]
+
+    assert () == OwnNetworks().compare(_kernel("10.2.0.13/24"), _mesh("8.8.8.0/24"), B3)
+    for more in ({"is_bounded": True}, {"gateways": (gateway,)}):
+        assert () == OwnNetworks().compare(_kernel("10.2.0.13/24", routes=routed, **more), _mesh("8.8.8.0/24"), B3)
+
+
+def test_routes_that_the_agent_takes_away_for_a_moment_are_remembered():
+    """It writes the routes of all nodes one after the other, and meanwhile traffic may be on a standby."""
+    networks, mesh = OwnNetworks(), declared_mesh()
+    pods = [node.pod_cidr for node in mesh.node if node.location == "onprem"]
+
+    assert () == networks.compare(_kernel("10.2.0.13/24", routes=pods), mesh, B3)
+    assert () == networks.compare(_kernel("10.2.0.13/24", routes=pods[:1]), mesh, B3)
+
+
+def test_a_table_of_our_own_proves_no_claim():
+    """A route that a failover needs leads to whatever was claimed."""
+    mesh = _mesh("8.8.8.0/24")
+    kernel = _kernel("10.2.0.13/24", routes=[node.pod_cidr for node in mesh.node if node.name != "a2"])
+    ours = DeviceRoute(dst="8.8.8.0/24", dev="mw0", table=7701, protocol=77)
+
+    (found,) = OwnNetworks().compare(
+        msgspec.structs.replace(kernel, device_routes=(*kernel.device_routes, ours)), mesh, B3
+    )
+
+    assert "8.8.8.0/24" == found.prefix

@@ -334,7 +334,7 @@ def test_no_table_leads_to_what_this_nodes_kernel_knows_to_be_here():
     planner = _planner_with({"a2": "10.2.0.128/25"}, refused=["10.2.0.128/25"])
 
     assert "10.2.0.128/25" not in {route.dst for route in planner.provision().routes}
-    assert ("a2 claims 10.2.0.128/25, which this node's own networks contradict",) == tuple(
+    assert ("a2 claims 10.2.0.128/25, which the kernel of this node contradicts",) == tuple(
         sentence.partition(":")[0] for sentence in planner.withheld
     )
 
