@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from nacl.bindings import crypto_scalarmult
+from nacl.exceptions import CryptoError
+from nacl.public import PrivateKey, PublicKey
+from nacl.signing import SigningKey, VerifyKey
 
 from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.wireguard.files import write_privately
@@ -49,12 +50,9 @@ class NodeIdentity:
 
     def __init__(self, seed: bytes, former: bytes | None = None) -> None:
         extracted = hkdf_extract(_SALT, seed)
-        self._signing = Ed25519PrivateKey.from_private_bytes(hkdf_expand(extracted, _SIGNING, SEED_BYTES))
-        self._exchange = X25519PrivateKey.from_private_bytes(hkdf_expand(extracted, _EXCHANGE, SEED_BYTES))
-        self.public = PublicIdentity(
-            signing=self._signing.public_key().public_bytes_raw(),
-            exchange=self._exchange.public_key().public_bytes_raw(),
-        )
+        self._signing = SigningKey(hkdf_expand(extracted, _SIGNING, SEED_BYTES))
+        self._exchange = PrivateKey(hkdf_expand(extracted, _EXCHANGE, SEED_BYTES))
+        self.public = PublicIdentity(signing=bytes(self._signing.verify_key), exchange=bytes(self._exchange.public_key))
         self.former = self.voucher = b""
         if former is not None:
             before = NodeIdentity(former)
@@ -62,13 +60,13 @@ class NodeIdentity:
 
     def sign(self, text: bytes) -> bytes:
         """The Ed25519 signature of a text, 64 bytes."""
-        return self._signing.sign(text)
+        return self._signing.sign(text).signature
 
     def share(self, peer: PublicIdentity) -> bytes:
         """The 32 bytes that this node and a peer alone can compute; empty where the peer's key is a weak point."""
         try:
-            return self._exchange.exchange(X25519PublicKey.from_public_bytes(peer.exchange))
-        except ValueError:
+            return crypto_scalarmult(bytes(self._exchange), bytes(PublicKey(peer.exchange)))
+        except CryptoError:
             # RFC 7748 section 6.1: a point of small order gives zeros, which everybody can compute.
             return b""
 
@@ -76,8 +74,8 @@ class NodeIdentity:
 def is_signed_by(signing: bytes, signature: bytes, text: bytes) -> bool:
     """Whether the owner of a public Ed25519 key has signed a text; False for what is no key at all."""
     try:
-        Ed25519PublicKey.from_public_bytes(signing).verify(signature, text)
-    except (InvalidSignature, ValueError):
+        VerifyKey(signing).verify(text, signature)
+    except CryptoError:
         return False
     return True
 

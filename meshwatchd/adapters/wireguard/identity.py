@@ -9,7 +9,7 @@ import base64
 import secrets
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from nacl.public import PrivateKey
 
 from meshwatchd.adapters.wireguard.files import write_privately
 from meshwatchd.config.keys import read_private_key
@@ -47,8 +47,7 @@ def find_private_key(path: Path) -> str | None:
 
 def public_key(private_key: str) -> str:
     """The public key of a private key, both base64: X25519 of the private key and the base point (RFC 7748 6.1)."""
-    private = X25519PrivateKey.from_private_bytes(base64.b64decode(private_key))
-    return base64.b64encode(private.public_key().public_bytes_raw()).decode()
+    return base64.b64encode(bytes(PrivateKey(base64.b64decode(private_key)).public_key)).decode()
 
 
 def clamp(key: bytes) -> bytes:

@@ -52,6 +52,14 @@ def test_only_the_owner_of_a_key_signs_with_it():
         assert not is_signed_by(signing, made, text)
 
 
+def test_a_seed_makes_the_same_identity_in_each_version():
+    """Computed with another library: a node that is upgraded is the one that its peers remember."""
+    assert "2f5884626fde1a19c28b954eb3b241eb6bdc296e87646f445c4adfa8dab4a5f9" == A1.public.signing.hex()
+    assert "5ef934c181fd46e5b85db4fd9ccc04201bd75a6c65539cd972807de12cea051d" == A1.public.exchange.hex()
+    assert "d122b7c054348fabd83971ba0fecf5b59d7e55600cccd7a949e8ad854d199115" == A1.share(B1.public).hex()
+    assert A1.sign(b"text").hex().startswith("a461c783b7d7682a8fcd025d4241e4d8")
+
+
 def test_two_nodes_share_what_a_third_cannot_compute():
     """Whatever the third one knows of both."""
     thief = NodeIdentity(b"t" * 32)
