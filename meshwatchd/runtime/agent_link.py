@@ -89,11 +89,16 @@ class AgentLink:
         """When a new agent is to be started, or the one that runs to be asked for an answer."""
         return self._supervisor.deadline() if self._supervisor.pid is None else self._heartbeat.due_ns
 
-    def advance(self, now_ns: int) -> None:
-        """Start an agent if one is due; kill one that hangs, also one that has closed its link and does not end."""
+    def advance(self, now_ns: int, ahead_ns: int = 0) -> None:
+        """Start an agent if one is due; kill one that hangs, also one that has closed its link and does not end.
+
+        Args:
+            now_ns: the time.
+            ahead_ns: what is due until then is asked now; 0 for nothing.
+        """
         self._supervisor.advance(now_ns)
         pid = self._supervisor.pid
-        if pid is None or now_ns < self._heartbeat.due_ns:
+        if pid is None or max(now_ns, ahead_ns) < self._heartbeat.due_ns:
             return
         if self._heartbeat.look(now_ns, read_usage(pid)):
             self.send(PingFrame())

@@ -14,10 +14,11 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    # structlog and msgspec load these wherever something has installed them: 5 MiB.
-    sys.modules["rich"] = sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    from meshwatchd.runtime.lean import leave_out, load_parts_of
 
-import argparse
+    leave_out("rich", "typing_extensions")  # of structlog and msgspec: 5 MiB
+    load_parts_of("pyroute2")  # its face loads all of it: 5.5 MiB
+
 import asyncio
 import contextlib
 import os
@@ -471,17 +472,15 @@ class Agent:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="meshwatchd-agent", description="Started by meshwatchd alone.")
-    parser.add_argument("--link-fd", type=int, required=True)
-    parser.add_argument("--boot-fd", type=int, required=True)
-    options = parser.parse_args(arguments)
-    os.set_inheritable(options.link_fd, False)  # a wireguard-go that held it would hide our end from the engine
-    boot = read_shared(options.boot_fd)
+    # By the engine alone; argparse would stay in memory.
+    _, link_fd, _, boot_fd = sys.argv[1:] if arguments is None else arguments
+    os.set_inheritable(int(link_fd), False)  # a wireguard-go that held it would hide our end from the engine
+    boot = read_shared(int(boot_fd))
     if isinstance(boot, Refusal):
         sys.stderr.write(f"{boot.reason}\n")
         return EXIT_FAILURE
     succeed(Path(boot.settings.daemon.runtime_dir))
-    return asyncio.run(_run(boot, options.link_fd))
+    return asyncio.run(_run(boot, int(link_fd)))
 
 
 async def _run(boot: Boot, link_fd: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    # msgspec loads it wherever something has installed it, and with it inspect, ast and dis: 1.2 MiB.
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    from meshwatchd.runtime.lean import leave_out
+
+    leave_out("typing_extensions")  # of msgspec, and with it inspect, ast and dis: 1.2 MiB
 
 import os
 import random

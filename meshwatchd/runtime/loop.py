@@ -47,6 +47,8 @@ BUSY_EVENTS: Final = 3
 """Probes of many sessions leave together and arrive one behind the other. Whoever has lately been given so many events
 a turn waits so long behind the first packet: one turn for a dozen packets instead of two, at both ends."""
 HOUSEKEEPING_NS: Final = 1_000_000_000
+EARLY_NS: Final = 100_000_000
+"""Whoever is awake does the chores of a second so much early: each alone would wake the engine, and two the agent."""
 STATUS_GAP_NS: Final = 100_000_000
 """After a fact the status is sent soon, but a burst of facts makes no burst of statuses."""
 NO_PROGRESS_PAUSE_NS: Final = 1_000_000
@@ -68,6 +70,10 @@ class EngineLike(Protocol):
 
     def deadline(self) -> int | None:
         """When a Tick is due."""
+        ...
+
+    def early_at(self) -> int | None:
+        """From when on a Tick is worth its while for who is awake anyway."""
         ...
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
@@ -216,13 +222,15 @@ class Loop:
     def _tick(self, heard_ns: int) -> bool:
         """Give the core the time it asked for; True when it asks for the same instant again for no good reason."""
         due_ns, now_ns = self._deadline(), monotonic_ns()
-        if due_ns is None or due_ns > now_ns:
+        early_ns = self._engine.early_at()
+        is_early = early_ns is not None and early_ns <= now_ns
+        if due_ns is None or (due_ns > now_ns and not is_early):
             return False
         carried = self._carried
         self._inbox.append(Tick(heard_ns=heard_ns))
         self._settle()
         self._effects.expire(heard_ns)
-        if self._deadline() != due_ns:
+        if due_ns > now_ns or self._deadline() != due_ns:
             self._repeated = 0
             return False
         # More may be due at one instant than leaves at once, and what ended while sockets were read waits for a turn.
@@ -277,8 +285,8 @@ class Loop:
 
     def _housekeep(self) -> None:
         now_ns = monotonic_ns()
-        self._agent.advance(now_ns)
-        if now_ns >= self._housekeeping_ns:
+        self._agent.advance(now_ns, now_ns + EARLY_NS)
+        if now_ns + EARLY_NS >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._housekeepings += 1
             self._measure_lateness()
@@ -292,7 +300,8 @@ class Loop:
                 self._slim()
             if self._housekeepings % YOUNG_EVERY == 0:
                 collect_young()
-        if now_ns >= self._status_due_ns:
+        is_routine = self._status_due_ns >= self._status_sent_ns + HOUSEKEEPING_NS
+        if now_ns + (EARLY_NS if is_routine else 0) >= self._status_due_ns:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
             self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
 

@@ -64,7 +64,7 @@ class NoAgent:
         """Nothing to wait for."""
         return None
 
-    def advance(self, now_ns: int) -> None:
+    def advance(self, now_ns: int, ahead_ns: int = 0) -> None:
         """Nothing to start."""
 
     def stop(self) -> None:

@@ -334,6 +334,10 @@ class World:
             else:
                 self._effect(node, output)
         node.due = engine.deadline()
+        early_at = engine.early_at()
+        if early_at is not None and early_at <= self.now and event is not _TICK:
+            # As the loop does: whoever is awake anyway sends what may leave early.
+            self._feed(node, _TICK)
 
     def _effect(self, node: SimNode, output: out.Output) -> None:
         match output:

@@ -10,7 +10,7 @@ import errno
 import socket
 from typing import Final, Protocol
 
-from pyroute2 import AsyncIPRoute
+from pyroute2.iproute.linux import AsyncIPRoute
 
 from meshwatchd.adapters.netlink.compact import AF_BRIDGE
 from meshwatchd.adapters.netlink.kernel import Asking, Tolerating

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from pyroute2 import DiagSocket
+from pyroute2.netlink.diag import DiagSocket
 from pyroute2.netlink.exceptions import NetlinkError
 
 from meshwatchd.model.errors import KernelError

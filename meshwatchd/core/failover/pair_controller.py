@@ -37,7 +37,7 @@ from meshwatchd.model.topology import Path, PathKey
 REVIEW_NS = 100 * MS
 """While nothing happens, look at everything this often."""
 
-REST_REVIEW_NS, REST_AFTER_NS = 500 * MS, 10 * SECOND
+REST_REVIEW_NS, REST_AFTER_NS = 1 * SECOND, 10 * SECOND
 """The same after so long without a miss: a look costs as much as a dozen probes, and the first miss asks for one."""
 
 REVIEW_GAP_NS = 3 * MS

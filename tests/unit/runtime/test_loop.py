@@ -23,7 +23,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
 from meshwatchd.runtime.lateness import STALL_NS
-from meshwatchd.runtime.loop import QUIET_GAP_NS, SLIM_AFTER
+from meshwatchd.runtime.loop import HOUSEKEEPING_NS, QUIET_GAP_NS, SLIM_AFTER
 from meshwatchd.runtime.share import Share
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
 from tests.support.packet_node import send
@@ -329,3 +329,30 @@ def test_who_has_little_to_do_does_not_rest_between_turns():
         assert loop._rest_ns > 0
         assert shortest_rest_ns(0) >= loop._rest_ns
         assert shortest_rest_ns(QUIET_GAP_NS) < loop._rest_ns // 2
+
+
+def test_who_is_awake_anyway_lets_the_core_send_what_may_leave_early():
+    """An answer has come; the next probe is due in a minute, and may leave now."""
+    with engine_node() as node:
+        core = node.core
+
+        def wait_for_company(event: Event, now: int) -> None:
+            if isinstance(event, Tick):
+                core.early_ns, core._due_ns = (now, now + 60_000_000_000) if core.early_ns is None else (None, now)
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(core.seen(Tick)) >= 2, wait_for_company)
+
+        first, second = [now for now, event in core.events if isinstance(event, Tick)]
+        assert second - first < 1_000_000_000
+
+
+def test_chores_are_done_a_little_early_by_who_is_awake():
+    """A second's chores never wake a loop that has packets: they are done in a turn of somebody else's."""
+    with engine_node() as node:
+        node.core.interval_ns = 20_000_000
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(LoadMeasured)) >= 3)
+
+        done = [now for now, event in node.core.events if isinstance(event, LoadMeasured)]
+        assert all(gap < HOUSEKEEPING_NS for gap in (done[1] - done[0], done[2] - done[1]))

@@ -1,0 +1,23 @@
+"""What the daemon's processes leave out of packages that they import: memory that an interpreter never gives back."""
+
+from __future__ import annotations
+
+import sys
+
+
+def leave_out(*modules: str) -> None:
+    """Have these not be there, for packages that load them wherever something has installed them."""
+    for name in modules:
+        sys.modules[name] = None  # type: ignore[assignment]
+
+
+def load_parts_of(package: str) -> None:
+    """Have a package whose face is not read: what is imported are the modules of it that somebody names.
+
+    A package that is not there is left to the import that fails.
+    """
+    from importlib.util import find_spec, module_from_spec  # noqa: PLC0415 - the engine needs none of it
+
+    spec = find_spec(package)
+    if spec is not None and package not in sys.modules:
+        sys.modules[package] = module_from_spec(spec)
