@@ -55,6 +55,22 @@ def test_with_primary_and_standby_broken_nothing_is_changed():
     assert world.facts(out.FailoverHeld, node="a1")
 
 
+@pytest.mark.parametrize("seed", [2, 6, 9])
+def test_paths_that_come_back_together_move_nothing(seed):
+    """Standby links were blocked and the leader's overlay was broken: both end at once, and a standby answers first."""
+    world = healthy_world(seed=seed)
+    world.faults += [faults.tunnel_blocked("a1", "b2"), faults.tunnel_blocked("a2", "b2")]
+    world.run(12 * SECOND)
+    world.faults.append(faults.overlay_new_flows("b1"))
+    world.run(4 * SECOND + seed * 37 * MS)
+    since = world.now
+    world.faults.clear()
+    world.run(3 * SECOND)
+
+    assert [] == world.switches
+    assert [] == world.facts(out.FailoverProposed, since=since)
+
+
 def test_when_no_tunnel_works_nobody_is_blamed():
     """The WAN is gone: every path is down, and no node of ours is at fault."""
     world = healthy_world(seed=3)

@@ -126,6 +126,9 @@ def _escape(situation: Situation, since: int, damper: Damper, now: int) -> Decis
     candidates = [path for path in _usable(situation) if situation.group(path).verified_since(since)]
     if not candidates:
         return Stay("the path in use is broken and no other path answers")
+    if situation.group(situation.active).is_reviving:
+        # The fault of several paths ends at one instant, and whose probe is the first to be answered is chance.
+        return Stay("the path in use answers again: waiting until it is known good or broken")
     refusal = _refusal(situation, damper, now)
     if refusal:
         return Stay(refusal)

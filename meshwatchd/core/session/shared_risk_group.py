@@ -341,6 +341,12 @@ class Group:
             are_steady = are_steady and session.streak(instant) >= STREAK
         return hits > 0 and (are_steady or misses * 8 <= hits + misses)
 
+    @property
+    def is_reviving(self) -> bool:
+        """Whether every live session has been answered since the last of their misses: soon the test will acquit."""
+        missed = [~outcome for session in self._live() for outcome in session.history if outcome < 0]
+        return self.verified_since(max(missed, default=0) + 1)
+
     def may_carry(self, instant: int) -> bool:
         """Whether no live session has missed a probe sent since an instant, or they answer all the same.
 

@@ -20,8 +20,9 @@ NOW = 1_000 * SECOND
 POLICY = PolicySettings(hold_down=30 * SECOND, jitter_percent=0, wait_to_restore=10 * SECOND, actions_per_minute=3)
 
 
-def _group(*, good_since=1, down_since=0, suspect_since=0, verified=True):
+def _group(*, good_since=1, down_since=0, suspect_since=0, verified=True, is_reviving=False):
     return SimpleNamespace(
+        is_reviving=is_reviving,
         is_down=bool(down_since),
         down_since=down_since,
         suspect_since=suspect_since,
@@ -71,6 +72,16 @@ def test_a_condemned_path_is_left_at_once_for_the_best_good_one():
     """Fast down: no timer but the test's own."""
     assert Move(PATHS[1], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, GOOD, GOOD))
     assert Move(PATHS[3], Reason.BROKEN) == _decide(_situation(DOWN, DOWN, DOWN, GOOD))
+
+
+def test_a_condemned_path_that_answers_again_is_not_left():
+    """The fault of all paths has ended: the first of them to be good is no better than the one in use."""
+    reviving = _group(down_since=NOW - 1, suspect_since=NOW - 1, is_reviving=True)
+
+    decision = _decide(_situation(reviving, GOOD, GOOD, GOOD))
+
+    assert isinstance(decision, Stay)
+    assert "answers again" in decision.reason
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,20 @@ def test_a_leg_recovers_when_answers_come_back():
     assert leg.group.good_since > good_since
 
 
+def test_a_condemned_leg_revives_when_all_its_nodes_answer_after_the_last_miss():
+    """Before the test acquits it; one node that is silent still is enough to doubt it."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=8)
+    assert not leg.group.is_reviving
+    leg.probe(hits=["b2"], rounds=2)
+    assert not leg.group.is_reviving
+    leg.probe(hits=["b3"])
+    assert (True, True) == (leg.group.is_down, leg.group.is_reviving)
+    leg.probe(misses=["b2"])
+
+    assert not leg.group.is_reviving
+
+
 def test_everyday_loss_does_not_disturb():
     """Two misses are suspicious, but the wait to restore goes on; the third restarts it."""
     leg = _Leg(["b2", "b3"])
