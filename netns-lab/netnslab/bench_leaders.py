@@ -6,6 +6,11 @@ Rounds of each kind, as Kilo's agents do them:
     agent-end     b1's agent is ended by SIGTERM and the others elect b2; then it is started again
     agent-death   b1's agent is dead and the others elect b2, while b1's kernel goes on as if it led; then it is revived
     restart       a member's agent starts again, and a leader's: 0.2 s in which it believes to be alone
+    agent-cycle   b1's agent is ended by SIGTERM and started a second later: one change
+    removal       b1's Node object is deleted, and made again; with `--agent` alone
+
+Kilo's agents are played by the lab. With `--agent PATH` it is Kilo's own program, kg, that runs on every node, beside a
+stand-in for the Kubernetes API; `--agents-first` runs it before the daemons, as if each had a machine of its own.
 
 `without` are the rounds of the bare mesh, `with` those of the same mesh with six daemons that are told nothing but the
 mesh key's path and the mode. `observing` are the same six daemons that may move nothing: six nodes share this machine's
@@ -14,8 +19,8 @@ differs between `observing` and `with`. `gap_ms` is how long no new flow between
 after a change, `lost` how many flows were lost: with daemons that act neither may be more. `agents_ms` is how long the
 agents took to write: what a gap grows by it is this machine's doing. How soon they followed is the time from before the
 first command to the instant at which the engine of the last node has taken over. Between rounds the mesh is left alone
-until a daemon's patience with an agent at work is whole again. What was accused and who moved is counted for six
-seconds after each change. The figures are printed as JSON.
+until a daemon's patience with an agent at work is whole again. All is counted until six seconds after the agents' last
+write. The figures are printed as JSON.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from statistics import median
 
 from netnslab.daemons import Daemons, Settings
 from netnslab.kilo_agents import KiloAgents, Rewriting
+from netnslab.kilo_processes import RealKiloAgents
 from netnslab.lab import Lab
 from netnslab.leader_changes import accusations, follow, moves
 from netnslab.machine import machine_facts
@@ -50,6 +56,9 @@ CALM_NS = 10 * SECOND
 AFTERWARDS_NS = 6 * SECOND
 
 FORMER, LEADER = "b1", "b2"
+
+KINDS = ("annotation", "agent-end", "agent-death", "restart", "agent-cycle")
+KINDS_OF_REAL_AGENTS = ("removal",)
 
 SIDES: Mapping[str, Settings | None] = {"without": None, "observing": {"daemon": {"mode": "observe"}}, "with": {}}
 """What the daemons are told beside the minimal configuration; None where there are none."""
@@ -81,9 +90,11 @@ class Change:
 class Rounds:
     """Changes on one mesh, each followed by calm; there may be no daemons on it."""
 
-    def __init__(self, lab: Lab, traffic: Traffic, daemons: Daemons | None) -> None:
+    def __init__(
+        self, lab: Lab, traffic: Traffic, daemons: Daemons | None, agents: KiloAgents | RealKiloAgents
+    ) -> None:
         self._nodes = tuple(lab.topology.nodes)
-        self._traffic, self._daemons, self._agents = traffic, daemons, KiloAgents(lab)
+        self._traffic, self._daemons, self._agents = traffic, daemons, agents
 
     def play(self, kind: str) -> Iterator[Change]:
         """One round of a kind."""
@@ -116,6 +127,13 @@ class Rounds:
                     self._nodes,
                     is_whole=False,
                 )
+            case "agent-cycle":
+                yield self._change(kind, lambda: self._agents.cycle(FORMER), FORMER, self._nodes, is_followed=False)
+            case "removal":
+                agents = self._agents
+                assert isinstance(agents, RealKiloAgents), "played agents have no API"
+                yield self._change(kind, lambda: agents.remove(FORMER, successor=LEADER), LEADER, others)
+                yield self._change("return", lambda: agents.add(FORMER), FORMER, others, is_whole=False)
             case _:
                 for node in ("b3", FORMER):
                     yield self._change(kind, partial(self._agents.restart, node), "", ())
@@ -139,11 +157,11 @@ class Rounds:
         began_ns = rewriting.began_ns
         if daemons is not None and nodes and is_followed:
             taken = follow(lambda since_ns: daemons.events(since_ns=since_ns), began_ns, leader, nodes)
-        pause_until(began_ns + AFTERWARDS_NS + SETTLED_AFTER_NS)
+        until_ns = rewriting.done_ns + AFTERWARDS_NS
+        pause_until(until_ns + SETTLED_AFTER_NS)
         if daemons is not None:
             events = daemons.events(since_ns=began_ns)
         flows = self._traffic.flows(since_ns=began_ns)
-        until_ns = began_ns + AFTERWARDS_NS
         return Change(
             kind=kind,
             gap_ns=longest_gap_ns(flows, since_ns=began_ns, until_ns=until_ns),
@@ -177,14 +195,23 @@ def summarise(changes: Iterable[Change]) -> dict[str, object]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
-    kinds = ("annotation", "agent-end", "agent-death", "restart")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=5, metavar="N", help="rounds of each kind")
-    parser.add_argument("--only", choices=kinds, action="append", help="this kind; may be given more than once")
+    parser.add_argument(
+        "--only",
+        choices=(*KINDS, *KINDS_OF_REAL_AGENTS),
+        action="append",
+        help="this kind; may be given more than once",
+    )
     parser.add_argument("--side", choices=tuple(SIDES), action="append", help="this one; may be given more than once")
     parser.add_argument("--topology", default="kilo-flannel", help="whose locations Kilo joins")
+    parser.add_argument("--agent", type=Path, metavar="PATH", help="kg, to be run instead of what the lab plays")
+    parser.add_argument("--agents-first", action="store_true", help="run kg before the daemons")
     options = parser.parse_args(arguments)
     sides = options.side or SIDES
+    kinds = options.only or (*KINDS, *(KINDS_OF_REAL_AGENTS if options.agent else ()))
+    if options.agent is None and (unplayed := set(kinds) & set(KINDS_OF_REAL_AGENTS)):
+        parser.error(f"{', '.join(sorted(unplayed))}: only with --agent")
     found: dict[str, dict[str, list[Change]]] = {side: {} for side in sides}
     try:
         for side, changes in found.items():
@@ -192,20 +219,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tempfile.TemporaryDirectory() as scratch,
                 Lab.up(options.topology) as lab,
                 ExitStack() as stack,
-                Traffic(lab, Path(scratch)) as traffic,
             ):
+                agents = _agents(lab, options.agent, Path(scratch), stack, is_first=options.agents_first)
+                traffic = stack.enter_context(Traffic(lab, Path(scratch)))
                 settings = SIDES[side]
                 daemons = None
                 if settings is not None:
                     daemons = stack.enter_context(Daemons(lab, Path(scratch), config="minimal", settings=settings))
-                rounds = Rounds(lab, traffic, daemons)
-                for kind in options.only or kinds:
+                rounds = Rounds(lab, traffic, daemons, agents)
+                for kind in kinds:
                     for _ in range(options.trials):
                         for change in rounds.play(kind):
                             changes.setdefault(change.kind, []).append(change)
     finally:
         _print(found, options.topology)  # an hour of rounds is not lost with the last of them
     return 0
+
+
+def _agents(
+    lab: Lab, program: Path | None, directory: Path, stack: ExitStack, *, is_first: bool
+) -> KiloAgents | RealKiloAgents:
+    if program is None:
+        return KiloAgents(lab)
+    return stack.enter_context(RealKiloAgents(lab, program, directory, is_first=is_first))
 
 
 def _print(found: Mapping[str, Mapping[str, Sequence[Change]]], topology: str) -> None:

@@ -125,6 +125,13 @@ class KiloAgents:
         self._leaders[self._lab.topology.location_of(node).name] = node
         return self._rewrite(late=node)
 
+    def cycle(self, node: str) -> Rewriting:
+        """End an agent by SIGTERM and start it a second later; the standby leads meanwhile."""
+        (successor, *_) = self._lab.topology.location_of(node).standbys
+        began_ns = self.terminate(node, successor=successor).began_ns
+        time.sleep(1)
+        return Rewriting(began_ns=began_ns, done_ns=self.start(node).done_ns)
+
     def revive(self, node: str, *, leader: str) -> Rewriting:
         """Start a dead agent: the others see its node again, and all agree on a leader of its location."""
         self._dead.discard(node)

@@ -31,7 +31,7 @@ MOUNT_POINTS = tuple(
         Path,
         (
             *("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd"),
-            *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard"),
+            *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard", "/var/lib/kilo"),
         ),
     )
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from netnslab import leader_changes
-from netnslab.bench_leaders import SECOND, Change, summarise
+from netnslab.bench_leaders import SECOND, Change, main, summarise
 from netnslab.daemons import Event
 
 
@@ -22,6 +24,14 @@ def test_the_last_node_counts():
 
     assert (3, 2.0, 4.0, 2) == tuple(figures[key] for key in ("changes", "median_s", "max_s", "within_goal"))
     assert ["a1: leader-dead at b1"] == figures["accused"]
+
+
+def test_what_only_the_real_agent_can_do_is_not_played(capsys):
+    """A Node is deleted in the API, which played agents have none of."""
+    with pytest.raises(SystemExit):
+        main(["--only", "removal"])
+
+    assert "removal: only with --agent" in capsys.readouterr().err
 
 
 def test_what_is_not_to_be_followed_has_no_time():
