@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from meshwatchd.model.ids import Layer
 from netnslab.kilo_agents import TRANSIENT_NS, KiloAgents
 from netnslab.leader_changes import accusations, follow
 from netnslab.waiting import pause_until
@@ -155,3 +156,20 @@ def test_a_leader_whose_agent_has_died_is_replaced(mesh, agents, capsys):
         assert {"b2"} == {_relays(mesh, node)[0][1] for node in others}
     finally:
         agents.revive("b1", leader="b1")
+
+
+def test_a_route_that_a_killed_agent_has_left_hides_no_tunnel(mesh):
+    """b1 leads, and its route to the tunnel's far end by way of b2 is of a life that its agent has forgotten.
+
+    Nothing but a probe of the tunnel would follow it.
+    """
+    began_ns = time.monotonic_ns()
+    stale = ["10.4.0.2", "via", "10.244.5.0", "dev", "flannel.1", "proto", "static", "onlink"]
+    mesh.lab.node("b1").run(["ip", "route", "add", *stale], check=True)
+    try:
+        pause_until(began_ns + AFTERWARDS_NS)
+        assert [] == mesh.events(began_ns, "verdict.changed")
+        tunnels = [each for each in _status(mesh, "b1")["sessions"] if each["layer"] == Layer.WIREGUARD]
+        assert {("a1", "up")} == {(each["peer"], each["state"]) for each in tunnels}
+    finally:
+        mesh.lab.node("b1").run(["ip", "route", "del", *stale], check=True)

@@ -27,7 +27,7 @@ from meshwatchd.adapters.packet.sockets import IP_HEADERS_BYTES, LONGEST_BYTES, 
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_wall_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.errors import DecodeError
-from meshwatchd.model.ids import FlowClass
+from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.mtu import SendSizeProbe, SizeAnswered, SizePlan, SizeUnsent
 from meshwatchd.wire import (
     FLAG_FRAGMENTS,
@@ -207,7 +207,7 @@ class Sizer:
             return "replayed"
         del self._outstanding[ssid, sequence]
         self._counters["size-replies-received"] += 1
-        is_routed = not plan.device and not plan.may_fragment
+        is_routed = plan.layer is not Layer.IPIP and not plan.may_fragment
         self._emit(
             SizeAnswered(
                 session=plan.session,

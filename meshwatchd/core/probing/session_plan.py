@@ -50,7 +50,7 @@ def lay_out(
         *_ipip_plans(planner),
         *_ip6_plans(planner),
     ]
-    ipip = planner.settings.mesh.ipip_device
+    devices = {Layer.IPIP: planner.settings.mesh.ipip_device, Layer.WIREGUARD: planner.topology.wireguard_device}
     own = tuple(
         SessionPlan(
             session=SessionId(index),
@@ -61,8 +61,8 @@ def lay_out(
             source=source,
             destination=destination,
             port=port,
-            device=ipip if layer is Layer.IPIP else "",
-            device_index=device_indices.get(ipip, 0) if layer is Layer.IPIP else 0,
+            device=(device := "" if ":" in destination else devices.get(layer, "")),
+            device_index=device_indices.get(device, 0),
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
@@ -223,6 +223,12 @@ def _segment_plans(planner: Planner) -> Iterator[_Row]:
 
 
 def _wireguard_plans(planner: Planner, path: Path) -> Iterator[_Row]:
+    """A relay to the far end of its tunnel, out of the WireGuard device whatever the routes say.
+
+    Real traffic between locations follows routes of its own prefixes. To the far end itself there may be another one:
+    Kilo's agent, killed and started again, forgets the routes that a member has to it by way of its leader, and leaves
+    them when the member leads.
+    """
     local = planner.topology.local
     peer = planner.topology.mesh.node(path.relay_in(path.other_location(local.location)))
     if local.wireguard_ip and peer.wireguard_ip:

@@ -158,9 +158,24 @@ def test_members_reach_their_leader_out_of_the_ipip_device(name, ways):
     ipip = [plan for plan in plans if plan.layer is Layer.IPIP]
 
     assert ways == [(plan.source, plan.destination, plan.peer) for plan in ipip]
-    assert {""} == {plan.device for plan in plans if plan not in ipip}
+    assert {""} == {plan.device for plan in plans if plan.layer not in (Layer.IPIP, Layer.WIREGUARD)}
     assert all("tunl0" == plan.device for plan in ipip)
     assert [] == _plans(name, layer=Layer.IPIP)
+
+
+def test_the_tunnel_is_probed_out_of_its_device():
+    """Whatever the routes say: an agent of Kilo's that was killed leaves a route to the far end by its former leader.
+
+    The IPv6 twin, which may only warn, is left to the routes: no probe over IPv6 is bound to a device.
+    """
+    addresses = {"node_ip6": "fd00:2::{}", "overlay_ip6": "fd00:244::{}", "wireguard_ip6": "fd00:4::{}"}
+    plans = _extended("b1", node=lambda n: {k: v.format(n) for k, v in addresses.items()})
+    tunnel = [plan for plan in plans if plan.layer is Layer.WIREGUARD]
+
+    assert {(False, "kilo0", FlowClass.FRESH), (False, "kilo0", FlowClass.PINNED), (True, "", FlowClass.FRESH)} == {
+        (plan.is_ip6, plan.device, plan.flow) for plan in tunnel
+    }
+    assert {""} == {plan.device for plan in plans if plan not in tunnel}
 
 
 def test_layers_with_ip6_at_both_ends_have_a_twin():
