@@ -24,6 +24,8 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab
 QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim tests/meta
 # Tests that build namespaces: the lab's own, and those beside the unit that they test.
 LAB_TESTS   := tests/unit tests/lab
+# Tests that need a browser, which is larger than all the rest: of no suite.
+PICTURE_TESTS := tests/pictures
 CODE        := meshwatchd netns-lab scripts tests
 TOPOLOGIES   = $(sort $(basename $(notdir $(wildcard netns-lab/netnslab/topologies/*.toml))))
 
@@ -109,6 +111,11 @@ fuzz: venv ## mutated inputs for every decoder of foreign bytes, on all cores, a
 .PHONY: mutants
 mutants: venv ## random changes to the core, which its tests must notice, as JSON
 	@$(PYTHON) -m scripts.mutants $(ARGS)
+
+.PHONY: pictures
+pictures: venv ## pages of meshwatchctl report in headless Chromium, which is larger than all suites need
+	@command -v chromium-headless-shell >/dev/null || { echo 'needs: apt-get install chromium-headless-shell' >&2; exit 1; }
+	@$(PYTHON) -m pytest -q $(PICTURE_TESTS) $(ARGS)
 
 .PHONY: fix
 fix: venv ## let ruff format, and repair what it can

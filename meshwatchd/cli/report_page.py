@@ -29,7 +29,7 @@ svg{max-width:100%;height:auto;border:1px solid #cfd8dc;border-radius:6px;backgr
 table{border-collapse:collapse;width:100%}td{padding:.15rem .8rem .15rem 0;vertical-align:top}
 td:first-child{white-space:nowrap}
 td:first-child,footer{color:#607d8b}td:first-child,pre{font-family:ui-monospace,monospace;font-size:.82rem}
-pre{overflow-x:auto;background:#fff;border:1px solid #cfd8dc;border-radius:6px;padding:.8rem}
+pre{white-space:pre-wrap;background:#fff;border:1px solid #cfd8dc;border-radius:6px;padding:.8rem}
 footer{margin-top:2rem;font-size:.8rem}
 """
 
@@ -77,7 +77,7 @@ def _about_incident(one: Incident) -> Iterator[str]:
             ", ".join(each for each in (f"node {one.culprit}" if one.culprit else "", f"layer {one.layer}") if each),
         ),
         ("Traffic to", one.location or "not concerned"),
-        ("Direction", one.direction),
+        ("Direction", "" if one.direction == "unknown" else one.direction),
         ("Outage", render_outage(one)),
         ("Remedy", fault.remedy if fault is not None else ""),
     ]
@@ -100,7 +100,7 @@ def _timeline(incident: Incident) -> Iterator[str]:
     if picture:
         yield "<h2>Probes by layer</h2>"
         yield (
-            "<p>Each row is one leg that changed. Green answered, amber was in doubt, red was down. The red shade is"
+            "<p>Each row is one leg that changed. Green answered, amber was suspect, red was down. The red shade is"
             " the time in which traffic was lost; red lines are verdicts, blue ones moves.</p>"
         )
         if incident.duration_ns > 4 * _CLOSE_UP_NS:

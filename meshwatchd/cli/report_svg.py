@@ -13,13 +13,13 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
 
 WIDTH = 960
-_NODE_WIDTH, _NODE_HEIGHT, _GAP = 120, 34, 22
+_NODE_WIDTH, _NODE_HEIGHT, _GAP = 120, 34, 26
 _HEAD = 64
-_HOME_X, _LOCAL_X, _REMOTE_X, _FAR_X = 24, 262, 578, 816
-_LANES = (Layer.UNDERLAY, Layer.OVERLAY, Layer.IPIP)
-"""What can break between this node and a relay of its own location, each a line of its own."""
-_LABELS = (0.4, 0.22, 0.22, 0.4, 0.62, 0.78, 0.78, 0.62)
-"""How far along its line the label of a path stands, by rank: those of two relays at each end keep apart."""
+_HOME_X, _LOCAL_X, _REMOTE_X, _FAR_X = 24, 282, 590, 816
+_LANES = {Layer.UNDERLAY: 0.22, Layer.OVERLAY: 0.7, Layer.IPIP: 0.93}
+"""What can break on the way to a relay of this location, and how far along the line its label is."""
+_LABELS = (0.25, 0.35, 0.35, 0.42, 0.75, 0.65, 0.65, 0.58)
+"""How far along its line the label of a path stands, by rank: no two of two relays at each end meet."""
 
 COLOURS = {
     "good": "#2e7d32",
@@ -34,6 +34,7 @@ _SEVERITIES = {Severity.OK: "#2e7d32", Severity.WARNING: "#b26a00", Severity.CRI
 
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#263238}.dim{fill:#607d8b;font-size:11px}"
+    ".label{paint-order:stroke;stroke:#fff;stroke-width:3px}"
     ".head{font-weight:600;font-size:15px}.node{fill:#eceff1;stroke:#90a4ae}.here{fill:#e3f2fd;stroke:#1565c0}"
     ".culprit{fill:#ffebee;stroke:#c62828;stroke-width:3}"
     ".place{fill:none;stroke:#cfd8dc;stroke-dasharray:4 3}"
@@ -156,8 +157,8 @@ def _legs(status: Status, local: Sequence[str], places: dict[str, _Place], broke
             shift = (index - (len(lanes) - 1) / 2) * 12
             is_broken = _is_marked(broken, name, layer)
             yield _line((x1, y1 + shift), (x2, y2 + shift), "down" if is_broken else state, is_cut=is_broken)
-            share = 0.25 + 0.35 * index
-            yield _label((x1 + (x2 - x1) * share, y1 + (y2 - y1) * share + shift - 4), layer.name.lower())
+            at = x1 + (x2 - x1) * _LANES[layer], y1 + (y2 - y1) * _LANES[layer] + shift + 4
+            yield _label(at, layer.name.lower())
 
 
 def _draw_path(
@@ -186,7 +187,7 @@ def _node(name: str, place: _Place, status: Status, broken: Broken | None) -> It
     yield f'<rect class="{kind}" x="{place.x}" y="{place.y}" width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="6"/>'
     role = f"this node, {status.role}" if name == status.node else ""
     yield f'<text x="{place.x + 10}" y="{place.y + 15}">{escape(name)}</text>'
-    text = f"{broken.fault}" if broken is not None and is_culprit else role
+    text = broken.fault if broken is not None and is_culprit else role
     yield f'<text class="dim" x="{place.x + 10}" y="{place.y + 28}">{escape(text[:19])}</text>'
 
 
@@ -243,7 +244,8 @@ def _line(
 
 
 def _label(place: tuple[float, float], text: str) -> str:
-    return f'<text class="dim" x="{place[0]:.0f}" y="{place[1]:.0f}" text-anchor="middle">{escape(text)}</text>'
+    x, y = place
+    return f'<text class="dim label" x="{x:.0f}" y="{y:.0f}" text-anchor="middle">{escape(text)}</text>'
 
 
 def _unique(names: Iterator[str]) -> list[str]:

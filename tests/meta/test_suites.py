@@ -28,9 +28,10 @@ def _is_lab_mark(node: ast.AST) -> bool:
 
 
 def test_every_test_belongs_to_a_suite():
-    """Those that are marked for the lab to its suite, all others to the quick one."""
-    quick, lab = _folders("QUICK_TESTS"), _folders("LAB_TESTS")
+    """Those that are marked for the lab to its suite, all others to the quick one; `make pictures` has its own."""
+    quick, lab, pictures = (_folders(f"{name}_TESTS") for name in ("QUICK", "LAB", "PICTURE"))
     tests = [path for path in python_files("tests") if path.name.startswith("test_")]
+    tests = [path for path in tests if not _is_below(path.relative_to(ROOT), pictures)]
     assert tests
     homeless = []
     for path in tests:
