@@ -31,7 +31,7 @@ from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
     "number",
     type=IncidentNumber(),
     metavar="NUMBER|last",
-    help="Tell an incident of `incidents` instead.",
+    help="Explain an incident of `incidents` instead.",
 )
 @click.option("--from", "folder", type=FOLDER, metavar="FOLDER", help="With --incident: as of `incidents`.")
 @click.pass_obj

@@ -32,7 +32,7 @@ def _giving(command: _Function) -> _Function:
     """The options of everything that starts an order."""
     for option in (
         _dry_run,
-        click.option("--reason", default="", help="Told to everybody who wonders."),
+        click.option("--reason", default="", help="Why; `status` and `explain` show it."),
         click.option("--by", "name", default=_whoever, help="Whose order it is; you by default."),
         click.option("--for", "duration_ns", type=Duration(), default=DEFAULT_FOR, show_default=True),
     ):
@@ -102,7 +102,7 @@ def undrain(terminal: Terminal, /, **asked: object) -> int:
 @_ending
 @click.pass_obj
 def unpin(terminal: Terminal, /, **asked: object) -> int:
-    """End a pin; traffic comes home to the mesh's own path by the usual waits."""
+    """End a pin; traffic fails back to the primary path after the usual times."""
     return _order(terminal, "Unpin", asked)
 
 

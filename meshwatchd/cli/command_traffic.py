@@ -49,7 +49,7 @@ def failover(terminal: Terminal, /, **asked: object) -> int:
 @_dry_run
 @click.pass_obj
 def failback(terminal: Terminal, /, **asked: object) -> int:
-    """Move the traffic to LOCATION (the only one by default) back to the mesh's own path, on both sides.
+    """Move the traffic to LOCATION (the only one by default) back to the primary path, on both sides.
 
     Exit status: 0 accepted, 1 refused.
     """

@@ -58,7 +58,7 @@ def _look(terminal: Terminal, *, is_healthy: bool) -> tuple[Status | None, str]:
     if not status.is_ready:
         return None, "starting, not every path has been judged yet"
     if is_healthy and status.severity is not Severity.OK:
-        return status, f"not healthy: {_worst(status)}; meshwatchctl explain says why"
+        return status, f"not healthy: {_worst(status)}; see: meshwatchctl explain"
     return status, ""
 
 

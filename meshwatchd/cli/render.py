@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from meshwatchd.adapters.control.naming import name_path
+from meshwatchd.adapters.control.naming import name_path, name_place
 from meshwatchd.cli.render_findings import render_findings, summarise_finding
 from meshwatchd.cli.render_knowledge import explain_idleness, render_knowledge
 from meshwatchd.cli.render_orders import render_orders
 from meshwatchd.cli.render_reported import render_reported
-from meshwatchd.cli.render_watch import describe_watch, lost_words, untold_faults
-from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt, warn_if_stale
+from meshwatchd.cli.render_tunnels import render_tunnels
+from meshwatchd.cli.render_watch import describe_watch, lost_words
+from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_flow, render_rtt, warn_if_stale
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
 from meshwatchd.model.units import render_duration
@@ -25,9 +26,6 @@ MAX_SUMMARISED = 4
 
 NO_CANARY = "no canary is declared in another location, so no pod there is asked (remedy: declare [[probe.canary]])"
 """A remark: without canaries nothing is at fault, and faults between a node and its pod stay unseen."""
-
-KEY_CHARACTERS = 8
-"""Of a public key: enough to tell peers apart."""
 
 
 def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool = False) -> str:
@@ -57,7 +55,7 @@ def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool
         lines += ["", paint(NO_CANARY, "dim")]
     lines += (paint(remark, "dim") for remark in (*status.remarks, *lost_words(status)))
     if status.tunnels:
-        lines += ["", *_render_tunnels(status, paint)]
+        lines += ["", *render_tunnels(status, paint)]
     if is_verbose and status.sessions:
         lines += ["", *_render_sessions(status, paint)]
     if is_verbose and status.rates:
@@ -79,14 +77,13 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     # What is near comes first: it is what this node's operator can mend, and often the cause of the rest.
     for finding in status.findings[:MAX_SUMMARISED]:
         yield summarise_finding(finding, paint)
-    reported = untold_faults(status)
-    near = [fault for fault in reported if fault.location == status.location]
+    near = [fault for fault in status.reported if fault.location == status.location]
     yield from (render_reported(fault, paint) for fault in near[:MAX_SUMMARISED])
     for pair in sorted(status.pairs, key=_by_severity):
         yield _summarise(status, pair, paint)
-    far = [fault for fault in reported if fault not in near]
+    far = [fault for fault in status.reported if fault not in near]
     yield from (render_reported(fault, paint) for fault in far[:MAX_SUMMARISED])
-    if (status.pairs or status.findings) and status.severity is not Severity.OK:
+    if status.reported or ((status.pairs or status.findings) and status.severity is not Severity.OK):
         yield paint("why, and what to do: meshwatchctl explain", "dim")
 
 
@@ -103,7 +100,7 @@ def _summarise(status: Status, pair: PairStatus, paint: Paint) -> str:
         title = "starting, not every path has been judged yet"
     where = ""
     if verdict.severity is not Severity.OK:
-        names = [name for name in (verdict.culprit, verdict.layer.name.lower()) if name]
+        names = [name for name in (name_place(pair).removeprefix("node "), verdict.layer.name.lower()) if name]
         where = f" [{', '.join(names)}]"
     return (
         f"{paint(word, verdict.severity.value)}  to {pair.remote_location}: {paint(title, 'strong')}{where}; "
@@ -116,7 +113,7 @@ def _name_use(pair: PairStatus) -> str:
     if path is None:
         return "traffic on no known path"
     if path.rank == 0:
-        return f"traffic on the mesh's own path {name_path(path)}"
+        return f"traffic on the primary path {name_path(path)}"
     return f"traffic moved to standby {name_path(path)} (rank {path.rank})"
 
 
@@ -138,7 +135,7 @@ def _render_paths(status: Status, paint: Paint) -> list[str]:
 
 def _path_row(status: Status, pair: PairStatus, path: PathStatus) -> list[Cell]:
     known = (
-        ("mesh's own", path.rank == 0),
+        ("primary", path.rank == 0),
         ("relay here", path.is_local_relay),
         (f"suppressed, penalty {path.penalty}", path.is_suppressed),
         ("drained", any(relay in status.drained for relay in path.relays)),
@@ -153,19 +150,6 @@ def _path_row(status: Status, pair: PairStatus, path: PathStatus) -> list[Cell]:
         (render_rtt(path_rtt_ns(status, path)), ""),
         (", ".join(notes), "dim"),
     ]
-
-
-def _render_tunnels(status: Status, paint: Paint) -> list[str]:
-    rows: list[list[Cell]] = [
-        [
-            (tunnel.device, ""),
-            (f"{tunnel.peer[:KEY_CHARACTERS]}...", ""),
-            (tunnel.endpoint or "-", ""),
-            ("never" if tunnel.handshake_age_ns is None else render_age(tunnel.handshake_age_ns), ""),
-        ]
-        for tunnel in status.tunnels
-    ]
-    return columns(("DEVICE", "PEER", "ENDPOINT", "HANDSHAKE"), rows, paint)
 
 
 def _render_sessions(status: Status, paint: Paint) -> list[str]:
@@ -204,7 +188,7 @@ def _session_row(session: SessionStatus, names: dict[int, str], at_ns: int) -> l
         (session.peer, ""),
         (session.address, ""),
         (names.get(session.path, "-"), ""),
-        (session.flow.value, ""),
+        (render_flow(session.flow), ""),
         (session.state, session.state),
         (_render_loss(session), "" if session.lost == 0 else "warning"),
         (render_rtt(session.rtt_ns), ""),
@@ -218,7 +202,7 @@ def _render_rates(status: Status, paint: Paint) -> list[str]:
         [
             (rate.layer.name.lower(), ""),
             (names.get(rate.path, "-"), ""),
-            (rate.flow.value, ""),
+            (render_flow(rate.flow), ""),
             (str(rate.sessions), ""),
             (render_duration(rate.interval_ns), ""),
             (f"x {rate.stretch:g}", "warning" if rate.stretch > 1 else ""),

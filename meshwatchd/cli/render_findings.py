@@ -20,7 +20,7 @@ _REPAIRS = {
     "started": "under way:",
     "verified": "carried out and verified:",
     "undone": "did not hold and was undone:",
-    "held": "held back (meshwatchctl events says why):",
+    "held": "held back (why: meshwatchctl events):",
 }
 
 
@@ -69,7 +69,7 @@ def explain_code(code: FaultCode) -> str:
     lines += [
         f"  severity  {fault.severity.value}",
         f"  layer     {fault.layer.name.lower()}",
-        f"  told      {_told(fault)}",
+        f"  reported  {_told(fault)}",
     ]
     if fault.depends_on:
         lines.append(f"  hidden by {', '.join(each.value for each in fault.depends_on)}")

@@ -24,7 +24,7 @@ def _tell(order: Order) -> str:
     place = f"to {order.location}" if order.location else "everywhere"
     match order.kind:
         case OrderKind.PAUSE:
-            return f"{place}: nothing moves by itself"
+            return f"{place}: automatic failover is suspended"
         case OrderKind.DRAIN:
             return "this node is taken out of service: others move off it"
         case OrderKind.PIN:

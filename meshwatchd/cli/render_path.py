@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.adapters.netlink.way import Way
 from meshwatchd.cli.legs import Leg, Place
-from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_rtt
+from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_flow, render_rtt
 
 _TABLES = {253: "default", 254: "main", 255: "local"}
 _KINDS = {
@@ -70,7 +70,7 @@ def _head(view: PathView, paint: Paint) -> Iterator[str]:
         where = f" in {place.node.location}" if place.node.location else ""
         yield f"{view.target} {_KINDS[place.kind].format(name=place.node.name)}{where}"
     if view.hops:
-        own = "the mesh's own path" if view.rank == 0 else f"standby path, rank {view.rank}"
+        own = "the primary path" if view.rank == 0 else f"standby path, rank {view.rank}"
         over = f"; {own} {view.path}" if view.path else ""
         state = f", {paint(view.state, view.state)}" if view.state else ""
         yield f"{' -> '.join(view.hops)}{over}{state}"
@@ -82,7 +82,7 @@ def _kernel(view: PathView, paint: Paint) -> Iterator[str]:
         ours = "  (meshwatchd's)" if view.is_ours else ""
         yield f"{paint('rule ', 'dim')}  {way.rule}{paint(ours, 'dim')}"
     if way.problem:
-        yield f"{paint('route', 'dim')}  {paint('none', 'critical')}: the kernel says {way.problem}"
+        yield f"{paint('route', 'dim')}  {paint('none', 'critical')}: the kernel answers: {way.problem}"
         return
     words = [f"table {_TABLES.get(way.table, way.table)}"]
     words += [f"via {way.via}"] if way.via else []
@@ -103,7 +103,7 @@ def _row(leg: Leg, at_ns: int) -> list[Cell]:
         (leg.layer, ""),
         (leg.peer, ""),
         (leg.over or "-", ""),
-        (leg.flow.value, ""),
+        (render_flow(leg.flow), ""),
         (leg.state, leg.state),
         (f"{100 * leg.lost / leg.sent:.1f} %" if leg.sent else "-", "warning" if leg.lost else ""),
         (render_rtt(leg.rtt_ns), ""),

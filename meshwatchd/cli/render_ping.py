@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshwatchd.cli.legs import Leg, is_lost
-from meshwatchd.cli.text import Cell, Paint, columns, render_rtt
+from meshwatchd.cli.text import Cell, Paint, columns, render_flow, render_rtt
 
 _ADDRESS_CHARACTERS = 15
 """Of an IPv6 address that is the last part, which tells addresses of one mesh apart."""
@@ -33,7 +33,7 @@ def _row(leg: Leg) -> list[Cell]:
         (leg.layer, ""),
         (leg.address[-_ADDRESS_CHARACTERS:], ""),
         (leg.over or "-", ""),
-        (leg.flow.value, ""),
+        (render_flow(leg.flow), ""),
         (leg.state, leg.state),
         (str(leg.sent) if leg.sent else "-", ""),
         (loss, "critical" if is_lost(leg) else ""),

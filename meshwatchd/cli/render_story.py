@@ -9,6 +9,7 @@ from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_findings import explain_finding
+from meshwatchd.cli.render_reported import explain_reported
 from meshwatchd.cli.text import Paint, render_age
 from meshwatchd.model.faults import Severity
 
@@ -21,13 +22,14 @@ _UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "lo
 
 
 def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> str:
-    """Every pair of locations, the worst first, then what was found on this node."""
-    if not reply.explanations and not reply.findings:
-        return f"{reply.node} watches nothing: there is nothing to explain; meshwatchctl status says why\n"
+    """Every pair of locations, the worst first, then what was found on this node, then what others report."""
+    if not (reply.explanations or reply.findings or reply.reported):
+        return f"{reply.node} watches nothing: there is nothing to explain; why: meshwatchctl status\n"
     order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
     ordered = sorted(reply.explanations, key=lambda one: order.index(one.severity))
     told = [_explain(one, now_ns, paint) for one in ordered]
     told += [explain_finding(finding, now_ns, paint) for finding in reply.findings]
+    told += [explain_reported(fault, paint) for fault in reply.reported]
     return "\n\n".join("\n".join(lines) for lines in told) + "\n"
 
 
@@ -36,7 +38,7 @@ def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
     yield f"{word}  {one.location} to {one.remote_location}: {paint(one.title, 'strong')}"
     since = "" if one.since_ns is None else f", since {render_age(now_ns - one.since_ns)}"
     if one.severity is not Severity.OK:
-        place = f"node {one.culprit}, " if one.culprit else ""
+        place = f"{one.place}, " if one.place else ""
         direction = "" if one.direction == "unknown" else f", direction {one.direction}"
         yield from entry("where", [f"{place}layer {one.layer}{direction}; fault {one.fault}{since}"], paint)
         yield from entry("why", one.because or ("no evidence was recorded",), paint)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.cli.render_story import render_event
-from meshwatchd.cli.text import is_stale, paint_nothing, render_age, render_rtt
+from meshwatchd.cli.text import is_stale, paint_nothing, render_age, render_flow, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
@@ -203,7 +203,7 @@ def _sessions(status: Status) -> list[Text]:
     )
     return [
         Text.assemble(
-            f"{each.layer.name.lower():12} {each.peer[:14]:14} {each.flow.value:6} ",
+            f"{each.layer.name.lower():12} {each.peer[:14]:14} {render_flow(each.flow):11} ",
             (f"{each.state:8}", _ROLES.get(each.state, "dim")),
             f"{each.lost}/{each.sent} lost",
         )

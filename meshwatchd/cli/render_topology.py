@@ -49,7 +49,7 @@ def _role(view: LocalView) -> str:
         return f"every node leads itself ({view.granularity} granularity)"
     if view.is_leader:
         return "leads it"
-    return f"led by {view.leader}" if view.leader else "led by nobody"
+    return f"led by {view.leader}" if view.leader else "no leader"
 
 
 def _addresses(view: LocalView, paint: Paint) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _paths(reply: TopologyReply, paint: Paint) -> list[str]:
             (str(path.rank), ""),
             (name_path(path), ""),
             (path.state, path.state),
-            ("mesh's own" if path.rank == 0 else "standby", "dim"),
+            ("primary" if path.rank == 0 else "standby", "dim"),
         ]
         for pair in reply.pairs
         for path in sorted(pair.paths, key=lambda path: path.rank)

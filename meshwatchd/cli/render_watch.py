@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.model.node_status import ReportedFault
 from meshwatchd.model.status import Status
 
 _SECOND_NS = 1_000_000_000
@@ -34,10 +33,3 @@ def lost_words(status: Status) -> Iterator[str]:
     for name, text in _LOSSES.items():
         if count := status.counters.get(name, 0):
             yield f"{count} {text} (remedy: journalctl -u meshwatchd)"
-
-
-def untold_faults(status: Status) -> list[ReportedFault]:
-    """What other nodes report and this one has not found itself."""
-    own = {(pair.verdict.fault.value, pair.verdict.culprit) for pair in status.pairs}
-    own |= {(finding.fault.value, finding.culprit) for finding in status.findings}
-    return [fault for fault in status.reported if (fault.fault, fault.culprit) not in own]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meshwatchd.model.ids import FlowClass
 
 Paint = Callable[[str, str], str]
 """Gives a text the colour of a role: a severity, a state, or "dim"."""
@@ -38,6 +42,11 @@ def paint_ansi(text: str, role: str) -> str:
     """For terminals: the role's colour."""
     colour = _COLOURS.get(role, "")
     return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
+
+
+def render_flow(flow: FlowClass) -> str:
+    """As people call it: the value is the word of wire, JSON and metrics."""
+    return "established" if flow == "pinned" else flow.value
 
 
 def is_stale(at_ns: int, now_ns: int) -> bool:

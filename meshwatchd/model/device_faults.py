@@ -241,7 +241,7 @@ _WIREGUARD_FAULTS = (
         code=FaultCode.KEEPALIVE_MISSING,
         layer=Layer.WIREGUARD,
         severity=Severity.WARNING,
-        title="this node is behind NAT and keeps no mapping alive",
+        title="the node is behind NAT and keeps no mapping alive",
         remedy="set PersistentKeepalive = 25 for that peer on this node (Kilo: kilo.squat.ai/persistent-keepalive)",
         confirm_ns=10 * _SECOND,
         about="Nobody knows an endpoint of this node, so all sessions begin here; a NAT forgets a silent flow within"
@@ -264,8 +264,9 @@ _HOST_FAULTS = (
         code=FaultCode.FORWARDING_OFF,
         layer=Layer.RELAY,
         severity=Severity.CRITICAL,
-        title="this node does not forward packets",
-        remedy="sysctl net.ipv4.ip_forward=1, and find out who set it to 0",
+        title="the node does not forward packets",
+        remedy="sysctl net.ipv4.ip_forward=1, or net.ipv4.conf.DEVICE.forwarding=1 where that alone is 0; then find out"
+        " who set it",
         confirm_ns=1 * _SECOND,
         about="Every node of a Kubernetes network forwards between pods and the overlay; a leader for its whole"
         " location.",

@@ -17,10 +17,21 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
 
-__all__ = ["CATALOGUE", "Direction", "Fault", "FaultCode", "Severity", "Verdict"]
+__all__ = ["BETWEEN_NODES", "CATALOGUE", "FOUND_IN_A_KERNEL", "Direction", "Fault", "FaultCode", "Severity", "Verdict"]
 
 CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS)})
 """Every fault by its code; a test asserts that it is complete."""
+
+FOUND_IN_A_KERNEL = frozenset(fault.code for fault in DEVICE_FAULTS)
+"""Those of a node's own tables and devices: only that node can name the entry."""
+
+BETWEEN_NODES = frozenset(
+    (
+        *(FaultCode.WIREGUARD_BLOCKED, FaultCode.ONE_WAY_BREAK),
+        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA),
+    )
+)
+"""Those of a tunnel that is silent: each end names the other, and no end can tell where the cause is."""
 
 
 class Direction(StrEnum):

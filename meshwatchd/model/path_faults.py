@@ -19,7 +19,7 @@ PATH_FAULTS = (
         code=FaultCode.LOCAL,
         layer=Layer.SELF,
         severity=Severity.CRITICAL,
-        title="this node does not hear itself or reaches nobody: the fault is here",
+        title="the node does not hear itself or reaches no other: the fault is there",
         remedy="look at this node's NIC, firewall, loopback and load; no route is moved on its word",
         about="This node loses probes to itself, or to everybody at once. Its word about others is worth nothing"
         " then, so it names no peer and moves no route. Pods of this node suffer; those of others need not.",
@@ -39,7 +39,8 @@ PATH_FAULTS = (
         layer=Layer.WIREGUARD,
         severity=Severity.CRITICAL,
         title="the leaders' WireGuard tunnel passes nothing while both leaders are alive",
-        remedy="look at UDP 51820 between the leaders' endpoints: security groups, NAT, keepalive",
+        remedy="compare keys and endpoints in `wg show` on both; then look at UDP 51820 between them: security groups,"
+        " NAT, keepalive",
         about="Both leaders answer in their own sites and their tunnel passes nothing: a filter, a NAT that forgot"
         " the session, a changed endpoint. Handshakes stop as well, some minutes later.",
     ),
@@ -47,10 +48,10 @@ PATH_FAULTS = (
         code=FaultCode.OVERLAY_NEW_FLOWS,
         layer=Layer.OVERLAY,
         severity=Severity.CRITICAL,
-        title="new overlay flows die at the leader while remembered flows live",
+        title="new overlay flows die at the leader while established flows live",
         remedy="drain the leader; the fault lies between its overlay device and its NIC, or in the hypervisor",
         about="Connections that exist go on, new ones hang until they time out. ping works and the node is Ready,"
-        " because both use one remembered flow. A flow table below the overlay does not learn new flows.",
+        " because both use one established flow. A flow table below the overlay does not learn new flows.",
     ),
     Fault(
         code=FaultCode.OVERLAY_BLACK_HOLE,

@@ -115,7 +115,7 @@ def _entry_of_one(event: Event) -> Entry | None:
             operations = _texts(fields.get("operations"))
             return Entry(at_ns=event.at_ns, who=event.node, text=text, tone=Tone.GOOD, details=operations)
         case "failback.applied":
-            text = "returns to the mesh's own path"
+            text = "returns to the primary path"
             return Entry(at_ns=event.at_ns, who=event.node, text=text, tone=Tone.GOOD)
         case "proposal.answered":
             verb = "grants" if fields["is_granted"] else f"refuses ({fields['reason']})"

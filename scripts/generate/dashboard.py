@@ -56,7 +56,7 @@ PANELS = (
         "none",
         12,
         ((f"meshwatch_active_rank{{{_TO}}}", "{{instance}} to {{location}}"),),
-        "0 is the mesh's own path, others are standbys.",
+        "0 is the primary path, others are standbys.",
     ),
     Panel(
         "Paths that answer",

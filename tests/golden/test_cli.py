@@ -35,7 +35,7 @@ from meshwatchd.cli.text import paint_ansi, paint_nothing
 from meshwatchd.core.membership.node_list import collect_faults, remark_versions
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.discovery import LocalView
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.node_status import NodeStatus
@@ -50,12 +50,27 @@ from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_nodes import NODES
 from tests.support.example_reports import many, reporting
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
-from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, REDUCED, STUCK, TUNNELLED, status
+from tests.support.example_status import (
+    BROKEN,
+    HEALTHY,
+    INCIDENT,
+    MOVED,
+    NOW_NS,
+    REDUCED,
+    STUCK,
+    TOLD,
+    TUNNELLED,
+    status,
+    verdict,
+)
 from tests.support.node_states import flannel_over_wg0, graph, kilo_cilium, kilo_flannel
 
 
 def _explained(shown: Status, events: tuple[dict[str, object], ...] = ()) -> str:
-    reply = ExplainReply(node=shown.node, mode=shown.mode, at_ns=shown.at_ns, explanations=explain(shown, events))
+    told = explain(shown, events)
+    reply = ExplainReply(
+        node=shown.node, mode=shown.mode, at_ns=shown.at_ns, explanations=told, reported=shown.reported
+    )
     return render_explanations(reply, now_ns=NOW_NS, paint=paint_nothing)
 
 
@@ -85,6 +100,9 @@ ORDERED = msgspec.structs.replace(
         for pair in REDUCED.pairs
     ),
 )
+
+
+SILENT = status(verdict(FaultCode.WIREGUARD_BLOCKED, culprit="a1"), states="down good good good", active=1)
 
 
 def _sized(sizes: tuple[SizeStatus, ...]) -> str:
@@ -142,7 +160,7 @@ CHECKS = (
 
 REPORTED = msgspec.structs.replace(
     HEALTHY,
-    reported=collect_faults(reporting(), "b3"),
+    reported=collect_faults(reporting(), HEALTHY),
     remarks=remark_versions((*NODES[1:], msgspec.structs.replace(NODES[0], version="0.0.9")), "b3"),
     rates=(
         RateStatus(
@@ -169,6 +187,7 @@ PAGES = {
     "status-moved": _shown(MOVED),
     "status-moved-verbose": _shown(MOVED, is_verbose=True),
     "status-moved-colours": render_status(MOVED, now_ns=NOW_NS, paint=paint_ansi),
+    "status-tunnel-silent": _shown(SILENT),
     "status-stuck": _shown(STUCK),
     "status-tunnels": _shown(TUNNELLED),
     "status-reduced": _shown(REDUCED),
@@ -179,6 +198,8 @@ PAGES = {
     "explain-healthy": _explained(HEALTHY),
     "explain-moved": _explained(MOVED, INCIDENT),
     "explain-advised": _explained(ADVISED, INCIDENT[:-2]),
+    "explain-reported": _explained(REPORTED),
+    "explain-told": _explained(TOLD),
     "explain-stuck": _explained(OBSERVING),
     "topology": _topology(NAMED),
     "topology-why": _topology(NAMED, is_reasoned=True),

@@ -111,7 +111,7 @@ def status(
 
 
 BECAUSE = (
-    "14 of the last 14 new flows to b1 over the overlay died, 0 of 12 on the remembered flow",
+    "14 of the last 14 new flows to b1 over the overlay died, 0 of 12 on established flows",
     "b1 answers on its underlay (0 of 20 lost)",
     "b2 says the same",
 )
@@ -132,6 +132,25 @@ STUCK = status(
     states="down down down unknown",
     redundancy="none",
 )
+TOLD = status(
+    msgspec.structs.replace(
+        verdict(
+            FaultCode.NEIGHBOUR_WRONG,
+            culprit="b1",
+            because=(
+                "b1 reports neighbour-wrong at b1",
+                "by probes alone it would be wireguard-blocked",
+                "nothing relayed between b1 and a1 arrives",
+            ),
+        ),
+        severity=Severity.WARNING,
+        told_by="b1",
+    ),
+    states="down good down good",
+    active=1,
+    redundancy="reduced",
+)
+"""The word of the node whose kernel shows the fault."""
 REDUCED = status(verdict(FaultCode.STANDBY_DOWN), states="good down good good", redundancy="reduced")
 TUNNELLED = msgspec.structs.replace(
     HEALTHY,

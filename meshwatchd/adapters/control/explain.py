@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from meshwatchd.adapters.control.naming import name_path, name_relays
-from meshwatchd.model.faults import CATALOGUE, Severity
+from meshwatchd.adapters.control.naming import name_path, name_place, name_relays
+from meshwatchd.model.faults import CATALOGUE, FOUND_IN_A_KERNEL, Severity
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.status import UNWATCHED, PairStatus, PathStatus, Status
@@ -33,6 +33,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """One pair of locations, explained.
 
     Attributes:
+        place: the culprit, or the tunnel between it and another node, in words.
         since_ns: instant of the verdict; None when it is older than the events kept.
         done: what the daemon saw and did since shortly before the verdict.
         next: what it will do, or what it would do if the path broke.
@@ -45,6 +46,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     layer: str
     culprit: str
+    place: str = ""
     direction: str
     since_ns: int | None
     because: tuple[str, ...]
@@ -70,13 +72,23 @@ def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> 
         title=entry.title,
         layer=verdict.layer.name.lower(),
         culprit=verdict.culprit,
+        place=name_place(pair),
         direction=verdict.direction.value,
         since_ns=None if current is None else _instant(own[current]),
         because=verdict.because,
-        remedy=entry.remedy,
+        remedy=_remedy(status, pair),
         done=tuple(_tell_deeds(own, current, pair)),
         next=tuple(_foretell(status, pair)),
     )
+
+
+def _remedy(status: Status, pair: PairStatus) -> str:
+    """What to do; what a kernel shows is put right on its own node, which knows the names that are left open here."""
+    verdict = pair.verdict
+    remedy = CATALOGUE[verdict.fault].remedy
+    if verdict.fault not in FOUND_IN_A_KERNEL or verdict.culprit in ("", status.node):
+        return remedy
+    return f"on {verdict.culprit}: meshwatchctl explain, which has the names; {remedy}"
 
 
 def _find_verdict(events: Sequence[Event], pair: PairStatus) -> int | None:
@@ -137,7 +149,7 @@ def tell(event: Event, paths: Iterable[PathStatus] = ()) -> str | None:
         case "failover.applied":
             return f"moved traffic to path {relays}{_operations(event)}"
         case "failback.applied":
-            return f"moved traffic back to the mesh's own path {relays}{_operations(event)}"
+            return f"moved traffic back to the primary path {relays}{_operations(event)}"
         case "failover.verified" | "failover.doubted":
             return _proof(event, relays)
         case "failover.rolled_back":
@@ -232,7 +244,8 @@ def _foretell(status: Status, pair: PairStatus) -> Iterator[str]:
     pause = _order(status, pair, OrderKind.PAUSE)
     if pause is not None:
         why = f" ({pause.reason})" if pause.reason else ""
-        yield f"paused{f' by {pause.name}' if pause.name else ''}{why}: nothing moves by itself, whatever breaks"
+        by = f" by {pause.name}" if pause.name else ""
+        yield f"paused{by}{why}: automatic failover is suspended, whatever breaks"
     standby = next((path for path in pair.paths if path.is_next), None)
     if standby is None:
         yield _last_resort(pair)
@@ -260,7 +273,7 @@ def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
     if pin is not None and pair.active_rank != pin.rank:
         return f"rank {pin.rank} is pinned: when that path has been good long enough, traffic moves there"
     if pin is not None:
-        return f"rank {pin.rank} is pinned: traffic comes home after `meshwatchctl unpin`, or when the pin expires"
+        return f"rank {pin.rank} is pinned: traffic fails back after `meshwatchctl unpin`, or when the pin expires"
     active = next((path for path in pair.paths if path.is_active), None)
     if active is not None and not active.is_local_relay:
         return f"{' and '.join(active.relays)} relay this path and say when traffic moves back: ask `explain` there"
@@ -270,7 +283,7 @@ def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
         away = " and ".join(relay for relay in home.relays if relay in drained)
         return f"{away} is drained: traffic does not move back before `meshwatchctl undrain` there"
     return (
-        "when the mesh's own path has been good long enough, traffic moves back "
+        "when the primary path has been good long enough, traffic moves back "
         "(policy.wait_to_restore; not with policy.revertive = false)"
     )
 

@@ -21,6 +21,7 @@ from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.adapters.control.varlink import Number
 from meshwatchd.model.mtu import SizeStatus
+from meshwatchd.model.node_status import ReportedFault
 from meshwatchd.model.status import FindingStatus
 
 SERVICE = "org.varlink.service"
@@ -79,6 +80,7 @@ class ExplainReply(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int
     explanations: tuple[Explanation, ...]
     findings: tuple[FindingStatus, ...] = ()
+    reported: tuple[ReportedFault, ...] = ()
 
 
 class EventsReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +124,7 @@ METHODS = {
         OperateReply,
     ),
     "Failback": Method(
-        f"Move the traffic to a location back to the mesh's own path. {_ROOT}", FailbackParameters, OperateReply
+        f"Move the traffic to a location back to the primary path. {_ROOT}", FailbackParameters, OperateReply
     ),
     "Confirm": Method(f"Keep what Failover has done. {_ROOT}", OrderParameters, OperateReply),
     "Pause": Method(

@@ -152,7 +152,7 @@ class Methods:
         """The engine's picture, with what the other nodes report."""
         status, nodes = self._status(), self._backend.nodes()
         return msgspec.structs.replace(
-            status, reported=collect_faults(nodes, status.node), remarks=remark_versions(nodes, status.node)
+            status, reported=collect_faults(nodes, status), remarks=remark_versions(nodes, status.node)
         )
 
     def _node(self) -> str:
@@ -175,7 +175,7 @@ class Methods:
         )
 
     def _explain(self) -> interface.ExplainReply:
-        status = self._status()
+        status = self._status_of_mesh()
         explanations = explain(status, self._backend.events().read())
         return interface.ExplainReply(
             node=status.node,
@@ -183,6 +183,7 @@ class Methods:
             at_ns=status.at_ns,
             explanations=explanations,
             findings=status.findings,
+            reported=status.reported,
         )
 
     async def _incidents(self, number: int | None) -> AsyncIterator[bytes]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from meshwatchd.model.status import PathStatus
+from meshwatchd.model.faults import BETWEEN_NODES
+from meshwatchd.model.status import PairStatus, PathStatus
 
 
 def name_path(path: PathStatus) -> str:
@@ -15,3 +16,13 @@ def name_path(path: PathStatus) -> str:
 def name_relays(relays: Iterable[object]) -> str:
     """The relays of a path joined by a hyphen."""
     return "-".join(str(relay) for relay in relays)
+
+
+def name_place(pair: PairStatus) -> str:
+    """Where the verdict's fault is: "node b1", "tunnel b1-a1" where it may be at either end, or nothing."""
+    culprit = pair.verdict.culprit
+    if pair.verdict.fault in BETWEEN_NODES:
+        for path in pair.paths:
+            if path.rank == 0 and culprit in path.relays:
+                return f"tunnel {name_path(path)}"
+    return f"node {culprit}" if culprit else ""

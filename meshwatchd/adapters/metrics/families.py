@@ -138,7 +138,7 @@ def _of_pairs(status: Status) -> Iterator[Metric]:
     severity = GaugeMetricFamily(
         "meshwatch_verdict_severity", "That verdict's: 0 ok, 1 warning, 2 critical.", labels=["location"]
     )
-    rank = GaugeMetricFamily("meshwatch_active_rank", "The path in use; 0 is the mesh's own.", labels=["location"])
+    rank = GaugeMetricFamily("meshwatch_active_rank", "The path in use; 0 is the primary path.", labels=["location"])
     good = GaugeMetricFamily("meshwatch_path_good", "Whether a path answers.", labels=["location", "rank"])
     rtt = GaugeMetricFamily("meshwatch_path_rtt_seconds", "Median round trip.", labels=["location", "rank"])
     for pair in status.pairs:

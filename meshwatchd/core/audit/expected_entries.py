@@ -234,7 +234,7 @@ class Expectations:
     def _expected_mac(self, gateway: str, node: Node | None, vtep: str) -> tuple[str, str, bool]:
         hello = self._hellos.get(node.name) if node is not None else None
         if hello is not None and hello.view.vtep_mac and hello.view.overlay_ip == gateway:
-            return hello.view.vtep_mac, f"{hello.view.node} says that its MAC is {hello.view.vtep_mac}", True
+            return hello.view.vtep_mac, f"{hello.view.node} reports that its MAC is {hello.view.vtep_mac}", True
         now, was = self._lladdr.get(gateway, ""), self._was_lladdr.get(gateway, "")
         if now and self._vtep.get(now) == vtep:
             return now, f"neighbour and FDB agree on {now}", False
@@ -243,7 +243,7 @@ class Expectations:
         behind = self._behind.get(vtep, [])
         if len(behind) == 1:
             return behind[0], f"the FDB has {behind[0]} behind {vtep}", False
-        return now, f"the neighbour says {now}" if now else "", False
+        return now, f"the neighbour entry has {now}" if now else "", False
 
     def _expected_route(self, gateway: str, node: Node | None) -> DeviceRoute | None:
         was = [each for each in self._was.routes if each.via == gateway]

@@ -310,7 +310,7 @@ def _audit_forwarding(view: View, present: _Index, peer: Expected, wanted: Forwa
     if there == wanted:
         return
     code = FaultCode.FDB_ENTRY_MISSING if there is None else FaultCode.FDB_ENTRY_WRONG
-    claim = "says that it is at" if peer.is_moved else "is at"
+    claim = "reports that it is at" if peer.is_moved else "is at"
     say = f"{wanted.dev} has no entry of {wanted.lladdr}"
     if there is not None:
         say = f"{wanted.dev} has {wanted.lladdr} behind {there.dst}"

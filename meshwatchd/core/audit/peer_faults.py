@@ -238,8 +238,8 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         layer=CATALOGUE[cause.fault].layer,
         culprit=cause.culprit,
         because=(
-            f"{cause.source} says: {cause.culprit} has {cause.fault}",
-            f"the probes alone would say: {verdict.fault}",
+            f"{cause.source} reports {cause.fault} at {cause.culprit}",
+            f"by probes alone it would be {verdict.fault}",
             *verdict.because,
         ),
         told_by=cause.source,

@@ -133,7 +133,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=lambda e: e.self_name,
         because=lambda _: (
             "this node's own reflector does not answer it over loopback",
-            "who does not hear himself cannot tell who is silent",
+            "loopback probes fail, so verdicts about peers are unreliable",
         ),
     ),
     Rule(
@@ -194,7 +194,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: _leader_overlay_lost(e) and e.overlay_pinned is Leg.DEAD,
         culprit=_own,
         because=lambda e: (
-            f"neither fresh nor remembered overlay flows to {e.own_leader} are answered",
+            f"neither fresh nor established overlay flows to {e.own_leader} are answered",
             f"{e.own_leader}'s underlay address answers",
             inbound_because(e),
         ),
@@ -232,7 +232,7 @@ TABLE: tuple[Rule, ...] = (
         matches=lambda e: e.is_leader and e.members_overlay is Leg.ALIVE and e.members_ipip is Leg.DEAD,
         culprit=lambda e: e.self_name,
         because=lambda _: (
-            "all nodes of its location that can tell say that their IPIP leg to this leader is dead",
+            "all nodes of its location that can tell report that their IPIP leg to this leader is dead",
             "the overlay to them answers",
         ),
     ),
@@ -253,7 +253,7 @@ TABLE: tuple[Rule, ...] = (
             f"{e.remote_leader} does not answer through the tunnel",
             "the other nodes do not reach it either"
             if e.is_overlay_direct
-            else "its neighbours say that its underlay is silent too",
+            else "its neighbours report that its underlay is silent too",
             outside_because(e),
         ),
     ),
@@ -287,7 +287,7 @@ TABLE: tuple[Rule, ...] = (
         ),
         culprit=_remote,
         because=lambda e: (
-            f"{e.own_leader} answers on underlay and overlay and says that its tunnel to {e.remote_leader} is dead",
+            f"{e.own_leader} answers on underlay and overlay and reports that its tunnel to {e.remote_leader} is dead",
             f"nothing relayed between {e.own_leader} and {e.remote_leader} arrives",
         ),
     ),
@@ -326,7 +326,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_remote,
         because=lambda e: (
             f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
-            f"{e.remote_leader} says that its own overlay to them is dead",
+            f"{e.remote_leader} reports that its own overlay to them is dead",
         ),
     ),
     Rule(
@@ -340,7 +340,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_remote,
         because=lambda e: (
             f"{e.remote_leader} answers through the tunnel, the nodes behind it do not, in any flow",
-            f"its neighbours say that their IPIP leg to {e.remote_leader} is dead",
+            f"its neighbours report that their IPIP leg to {e.remote_leader} is dead",
             f"{e.remote_leader} reaches them over its overlay",
         ),
     ),
@@ -370,7 +370,7 @@ TABLE: tuple[Rule, ...] = (
         ),
         culprit=_own,
         because=lambda e: (
-            f"{e.own_leader} answers on underlay and overlay and says that its tunnel is alive",
+            f"{e.own_leader} answers on underlay and overlay and reports that its tunnel is alive",
             "nothing relayed through it arrives, in any flow",
         ),
     ),

@@ -429,7 +429,7 @@ class Conductor:
 
     def _decide(self, now: int) -> Decision:
         if self.watch.is_deaf(now):
-            return Stay("this node does not hear its own reflector: nobody is accused on its word")
+            return Stay("loopback probes fail, so verdicts about peers are unreliable")
         undoing = self._undoing(now)
         if undoing is not None:
             return undoing

@@ -128,7 +128,7 @@ def _nodes(said: Said, declared: MeshSettings, problems: list[str]) -> Iterator[
         if location is None:
             problems.append(f"{name} is in no location: {_why_homeless(hello)}")
         elif missing:
-            problems.append(f"{name} says nothing of its {', '.join(missing)}; see meshwatchctl topology --why there")
+            problems.append(f"{name} reports no {', '.join(missing)}; see meshwatchctl topology --why there")
         else:
             yield name, _undressed(view, location)
 
@@ -258,7 +258,7 @@ def _locations(
         pin = pins.get(name)
         leader = pin.leader if pin is not None else said.leaders.get(name)
         if leader not in members[name]:
-            who = f"{leader} is not one of them" if leader else "nobody says that it leads"
+            who = f"{leader} is not one of them" if leader else "no node reports that it leads"
             problems.append(f"location {name} ({', '.join(members[name][:4])}) has no leader: {who}")
             continue
         assert leader is not None, "members are names"

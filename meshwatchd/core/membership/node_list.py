@@ -8,11 +8,12 @@ import msgspec
 
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
+from meshwatchd.model.faults import BETWEEN_NODES, CATALOGUE, FaultCode, Severity
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_report import NodeReport
 from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
 from meshwatchd.model.settings import SECOND, MeshSettings
+from meshwatchd.model.status import Status
 
 FRESH_NS = 95 * SECOND
 """A node with an older report has missed three hellos in a row: how it fares is not known (roster.SILENT_NS)."""
@@ -108,15 +109,26 @@ def _faults(node: NodeStatus, report: NodeReport, age_ns: int) -> Iterator[Repor
         )
 
 
-def collect_faults(nodes: Collection[NodeStatus], node: str) -> tuple[ReportedFault, ...]:
+def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[ReportedFault, ...]:
     """What other nodes report, each fault once, by whoever has it or else by the latest report; the worst first.
 
     Args:
         nodes: with their reports.
-        node: this one, whose own faults are elsewhere in its status.
+        status: of this one, which has found what it has found itself.
     """
-    every = [each for other in nodes if other.name != node for each in other.faults if each.age_ns <= FRESH_NS]
-    home = next((other.location for other in nodes if other.name == node), "")
+    own = {(pair.verdict.fault.value, pair.verdict.culprit) for pair in status.pairs}
+    own |= {(finding.fault.value, finding.culprit) for finding in status.findings}
+    between = {pair.verdict.fault.value for pair in status.pairs} & BETWEEN_NODES
+    every = [
+        each
+        for other in nodes
+        if other.name != status.node
+        for each in other.faults
+        if each.age_ns <= FRESH_NS
+        and (each.fault, each.culprit) not in own
+        and (each.fault not in between or each.towards != status.location)
+    ]
+    home = next((other.location for other in nodes if other.name == status.node), "")
     best: dict[tuple[str, str], ReportedFault] = {}
     for each in sorted(every, key=lambda each: (each.reported_by != each.culprit, each.age_ns)):
         best.setdefault((each.fault, each.culprit), each)

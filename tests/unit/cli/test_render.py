@@ -35,7 +35,7 @@ def _lines(shown, **options):
 def test_every_fault_fits_the_first_line(fault):
     """Its severity, its title and the path in use."""
     first = _lines(status(verdict(fault, culprit="b1")))[0]
-    assert first.endswith("; traffic on the mesh's own path b1-a1")
+    assert first.endswith("; traffic on the primary path b1-a1")
 
 
 def test_the_worst_pair_comes_first():
@@ -55,8 +55,8 @@ def test_a_daemon_that_is_still_starting_does_not_say_that_all_is_well():
 
 def test_sessions_are_shown_on_request_only():
     """A big mesh has thousands."""
-    assert not any("pinned" in line for line in _lines(MOVED))
-    assert 2 == sum("pinned" in line for line in _lines(MOVED, is_verbose=True))
+    assert not any(" established  " in line for line in _lines(MOVED))
+    assert 2 == sum(" established  " in line for line in _lines(MOVED, is_verbose=True))
 
 
 def test_a_state_without_known_path_is_shown_all_the_same():

@@ -38,7 +38,7 @@ def test_who_reports_what_stands_below():
     """And who misses whom."""
     page = _page(reporting())
     assert "b1 does not answer b2, b3 (overlay)\n" in page
-    assert "CRITICAL  b1 reports: this node does not forward packets [b1], 2.0 s ago\n" in page
+    assert "CRITICAL  b1 reports: the node does not forward packets [b1, relay], 2.0 s ago\n" in page
 
 
 def test_a_healthy_mesh_is_ok():

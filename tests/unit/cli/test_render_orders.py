@@ -26,7 +26,7 @@ BACKUPS = NodeName("b2"), NodeName("a2")
     [
         (
             Order(kind=OrderKind.PAUSE, name="ann", reason="new switch", until_ns=NOW_NS + 90 * MINUTE),
-            "PAUSE  everywhere: nothing moves by itself, by ann: new switch, for 1.5 h more",
+            "PAUSE  everywhere: automatic failover is suspended, by ann: new switch, for 1.5 h more",
         ),
         (
             Order(kind=OrderKind.PIN, name="ann", location="onprem", rank=3, until_ns=NOW_NS + MINUTE),

@@ -20,4 +20,4 @@ def test_a_way_that_does_not_exist_says_what_the_kernel_says():
     """In its words."""
     way = Way(address="10.9.9.9", problem="Network is unreachable")
     page = render_path(PathView(target="10.9.9.9", way=way), at_ns=0, paint=paint_nothing)
-    assert page.endswith("route  none: the kernel says Network is unreachable\n")
+    assert page.endswith("route  none: the kernel answers: Network is unreachable\n")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from meshwatchd.cli.render_reported import render_reported
+from meshwatchd.cli.render_reported import explain_reported, render_reported
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.node_status import ReportedFault
 
 
-def _line(fault, towards="onprem", culprit="b1"):
-    reported = ReportedFault(
+def _fault(fault, towards="onprem", culprit="b1"):
+    return ReportedFault(
         reported_by=NodeName("b2"),
         location=LocationName("cloud"),
         age_ns=4_000_000_000,
@@ -18,14 +18,26 @@ def _line(fault, towards="onprem", culprit="b1"):
         culprit=culprit,
         severity="critical",
     )
-    return render_reported(reported, paint_nothing)
+
+
+def _line(*words):
+    return render_reported(_fault(*words), paint_nothing)
 
 
 def test_a_fault_of_the_catalogue_has_its_title():
     """And the location whose traffic suffers."""
-    assert "CRITICAL  b2 reports: to onprem: the leader answers on no layer [b1], 4.0 s ago" == _line("leader-dead")
+    assert "CRITICAL  b2 reports: to onprem: the leader answers on no layer [b1, underlay], 4.0 s ago" == _line(
+        "leader-dead"
+    )
 
 
 def test_a_fault_of_another_version_has_its_code():
     """Better a word than none."""
     assert "CRITICAL  b2 reports: a-fault-of-tomorrow, 4.0 s ago" == _line("a-fault-of-tomorrow", "", "")
+
+
+def test_an_explanation_says_where_the_evidence_is():
+    """A person on another node needs one more command, and its place."""
+    head, what = explain_reported(_fault("leader-dead"), paint_nothing)
+    assert _line("leader-dead") == head
+    assert "on b2: meshwatchctl explain" in what

@@ -26,7 +26,7 @@ def test_the_worst_is_explained_first():
 
 def test_nothing_to_explain_is_said():
     """An empty page looks like a failure."""
-    assert "b3 watches nothing: there is nothing to explain; meshwatchctl status says why\n" == _explained()
+    assert "b3 watches nothing: there is nothing to explain; why: meshwatchctl status\n" == _explained()
 
 
 def test_no_line_is_wider_than_a_terminal():

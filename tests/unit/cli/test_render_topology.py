@@ -25,7 +25,7 @@ def shown(**fields):
     [
         ({"location": LocationName("cloud"), "is_leader": True}, "b3 in cloud, leads it; kilo over flannel"),
         ({"leader": "10.244.4.0"}, "b3 in a location without a name, led by 10.244.4.0; kilo over flannel"),
-        ({}, "b3 in a location without a name, led by nobody; kilo over flannel"),
+        ({}, "b3 in a location without a name, no leader; kilo over flannel"),
         (
             {"granularity": "cross", "location": LocationName("cloud")},
             "b3 in cloud, every node leads itself (cross granularity); kilo over flannel",

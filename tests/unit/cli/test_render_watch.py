@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.cli.render_watch import describe_watch, lost_words, untold_faults
-from meshwatchd.core.membership.node_list import collect_faults
+from meshwatchd.cli.render_watch import describe_watch, lost_words
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.status import RateStatus
-from tests.support.example_reports import reporting
-from tests.support.example_status import HEALTHY, MOVED
+from tests.support.example_status import HEALTHY
 
 RATE = RateStatus(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH, sessions=4, interval_ns=50_000_000, stretch=1.0)
 
@@ -28,10 +26,3 @@ def test_what_was_lost_between_the_processes_is_told():
     assert 2 == len(told)
     assert told[0].startswith("7 events were lost")
     assert [] == list(lost_words(HEALTHY))
-
-
-def test_what_this_node_has_found_itself_is_told_once():
-    """b2 has the same verdict as this node; b1's own word is new."""
-    reported = collect_faults(reporting(), "b3")
-    assert ["b1", "b2"] == sorted(each.reported_by for each in reported)
-    assert ["b1"] == [each.reported_by for each in untold_faults(msgspec.structs.replace(MOVED, reported=reported))]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.cli.text import columns, is_stale, middle, paint_ansi, paint_nothing, render_age, render_rtt
+from meshwatchd.cli.text import (
+    columns,
+    is_stale,
+    middle,
+    paint_ansi,
+    paint_nothing,
+    render_age,
+    render_flow,
+    render_rtt,
+)
+from meshwatchd.model.ids import FlowClass
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,11 @@ from meshwatchd.cli.text import columns, is_stale, middle, paint_ansi, paint_not
 def test_an_age_is_told_in_the_unit_that_matters(age_ns, text):
     """Nobody converts seconds at night."""
     assert text == render_age(age_ns)
+
+
+def test_flows_have_the_names_of_the_field():
+    """What the wire calls pinned is an established flow to an engineer."""
+    assert ["fresh", "established"] == [render_flow(flow) for flow in FlowClass]
 
 
 @pytest.mark.parametrize(("rtt_ns", "text"), [(0, "-"), (1_840_000, "1.84 ms"), (120_000, "0.12 ms")])

@@ -9,7 +9,7 @@ from meshwatchd.adapters.control.explain import explain
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import Order, OrderKind
-from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, STUCK, event, status, verdict
+from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, STUCK, TOLD, event, status, verdict
 
 
 def _only(shown, events=()):
@@ -22,6 +22,12 @@ def test_the_catalogue_gives_title_and_remedy():
     told = _only(MOVED)
     assert ("overlay-new-flows", "overlay", "b1") == (told.fault, told.layer, told.culprit)
     assert told.remedy.startswith("drain the leader")
+
+
+def test_what_another_kernel_shows_is_mended_there():
+    """Which entry of which device, only that node can name; here the remedy has placeholders."""
+    assert _only(TOLD).remedy.startswith("on b1: meshwatchctl explain, which has the names; ip neigh del ADDRESS")
+    assert _only(msgspec.structs.replace(TOLD, node=NodeName("b1"))).remedy.startswith("ip neigh del ADDRESS")
 
 
 def test_the_verdict_began_with_the_first_event_of_its_run():
@@ -128,7 +134,7 @@ def _ordered(kind, *, active=0, rank=None, **more):
 def test_a_pause_promises_no_move():
     """Whoever reads this at night must not wait for one."""
     assert (
-        "paused by ann (switch work): nothing moves by itself, whatever breaks",
+        "paused by ann (switch work): automatic failover is suspended, whatever breaks",
         "`meshwatchctl failover onprem --rank 1 --dry-run` on b2 or a1 shows the operations there",
     ) == _ordered(OrderKind.PAUSE)
 
@@ -141,7 +147,7 @@ def test_a_pause_promises_no_move():
             OrderKind.PIN,
             2,
             2,
-            "rank 2 is pinned: traffic comes home after `meshwatchctl unpin`, or when the pin expires",
+            "rank 2 is pinned: traffic fails back after `meshwatchctl unpin`, or when the pin expires",
         ),
         (OrderKind.PIN, 0, 2, "rank 2 is pinned: when that path has been good long enough, traffic moves there"),
     ],
@@ -174,7 +180,7 @@ def test_a_move_of_an_operator_stays():
 def test_who_only_follows_does_not_foretell_the_way_back():
     """Orders and the wait to restore are those of the relays."""
     assert "b2 and a1 relay this path and say when traffic moves back: ask `explain` there" == _only(MOVED).next[0]
-    assert _only(_relayed(MOVED)).next[0].startswith("when the mesh's own path has been good long enough, traffic")
+    assert _only(_relayed(MOVED)).next[0].startswith("when the primary path has been good long enough, traffic")
 
 
 def test_with_no_good_standby_nothing_is_promised():

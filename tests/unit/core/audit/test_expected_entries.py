@@ -26,7 +26,7 @@ def test_what_a_peer_says_of_itself_comes_first():
     peer = _first(HELD, known=good(3), hellos={"n1": hello(1, OTHER)})
 
     assert (OTHER, True, "n1") == (peer.mac, peer.is_mac_told, peer.node)
-    assert "n1 says" in peer.mac_source
+    assert "n1 reports" in peer.mac_source
 
 
 def test_a_hello_of_another_gateway_is_no_word_about_this_one():

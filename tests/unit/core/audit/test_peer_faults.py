@@ -326,7 +326,7 @@ def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
     assert (fault.fault, fault.culprit, verdict.severity) == (explained.fault, explained.culprit, explained.severity)
     assert CATALOGUE[told.fault].layer is explained.layer
     assert "probes die" == explained.because[-1]
-    assert explained.because[0].startswith("b2 says")
+    assert explained.because[0].startswith("b2 reports")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_node_without_addresses_is_left_out_and_named():
     assert found.mesh is not None
 
     assert ["a1", "a2", "a3", "b1", "b2"] == [node.name for node in found.mesh.node]
-    assert any(problem.startswith("b3 says nothing of its pod_cidr") for problem in found.problems)
+    assert any(problem.startswith("b3 reports no pod_cidr") for problem in found.problems)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_location_without_a_leader_is_left_out():
     found = _assemble(leaders={"site-a1": "a1"})
     assert found.mesh is not None
     assert ["site-a1"] == [location.name for location in found.mesh.location]
-    assert ("location site-b1 (b1, b2, b3) has no leader: nobody says that it leads",) == found.problems
+    assert ("location site-b1 (b1, b2, b3) has no leader: no node reports that it leads",) == found.problems
 
 
 def _with_lone(*homes):

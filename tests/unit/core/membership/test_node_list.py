@@ -6,10 +6,13 @@ import msgspec
 
 from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes, remark_versions
 from meshwatchd.core.membership.roster import Heard
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
 from meshwatchd.model.settings import SECOND
 from tests.support import hellos
 from tests.support.example_nodes import node as node_of
+from tests.support.example_reports import reporting
+from tests.support.example_status import HEALTHY, MOVED, status, verdict
 from tests.support.lab_mesh import declared_mesh
 
 
@@ -52,7 +55,22 @@ def test_a_fault_is_told_once_by_whoever_has_it_or_by_the_latest():
         ("b1", "leader-dead", "critical"),
         ("b2", "standby-down", "warning"),
         ("a3", "a-fault-of-tomorrow", "warning"),
-    ] == [(each.reported_by, each.fault, each.severity) for each in collect_faults(nodes, "b3")]
+    ] == [(each.reported_by, each.fault, each.severity) for each in collect_faults(nodes, HEALTHY)]
+
+
+def test_what_this_node_has_found_itself_is_not_told_by_others():
+    """b2 has the same verdict as this node; b1's own word is new."""
+    assert ["b1"] == [each.reported_by for each in collect_faults(reporting(), MOVED)]
+
+
+def test_each_end_of_a_silent_tunnel_names_the_other():
+    """One fault, which this node shows as the tunnel's; a node of elsewhere may mean another tunnel."""
+    found = status(verdict(FaultCode.WIREGUARD_BLOCKED, culprit="b1"))
+    far = msgspec.structs.replace(_reported("a2", "wireguard-blocked", "b1"), faults=())
+    fault = _reported("a2", "wireguard-blocked", "a1").faults[0]
+    for towards, count in (("cloud", 0), ("lab", 1)):
+        nodes = (msgspec.structs.replace(far, faults=(msgspec.structs.replace(fault, towards=towards),)),)
+        assert count == len(collect_faults(nodes, found)), towards
 
 
 def test_nodes_of_other_versions_are_remarked():
