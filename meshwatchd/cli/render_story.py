@@ -17,7 +17,7 @@ _WIDTH = 110
 _LABEL_WIDTH = 8
 _AGE_WIDTH = 12
 
-_UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "location"}
+_UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "location", "pair"}
 """Fields of an event that its line shows elsewhere, or that only programs need."""
 
 

@@ -5,13 +5,14 @@ Pure functions of statuses and events; the caller draws, waits and reads keys.
 
 from __future__ import annotations
 
+import textwrap
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from meshwatchd.adapters.control.naming import name_path
+from meshwatchd.adapters.control.naming import name_path, name_place
 from meshwatchd.cli.render_story import render_event
 from meshwatchd.cli.text import is_stale, paint_nothing, render_age, render_flow, render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
@@ -114,7 +115,7 @@ def render_top(
     columns, rows = max(size[0], MIN_COLUMNS), size[1]
     lines = _head(status, now_ns)
     for pair in status.pairs:
-        lines += _pair(status, pair, memory, bars)
+        lines += _pair(status, pair, memory, bars, columns=columns)
     lines += [Text(), *_layers(status, memory)]
     if mode == "help":
         lines += [Text(), *(Text(each) for each in HELP)]
@@ -139,9 +140,9 @@ def _head(status: Status, now_ns: int) -> list[Text]:
     return [Text.assemble((word.upper(), role), (text, "dim"))]
 
 
-def _pair(status: Status, pair: PairStatus, memory: Memory, bars: str) -> list[Text]:
+def _pair(status: Status, pair: PairStatus, memory: Memory, bars: str, *, columns: int) -> list[Text]:
     verdict = pair.verdict
-    where = ", ".join(each for each in (verdict.culprit, verdict.layer.name.lower()) if each)
+    where = ", ".join(each for each in (name_place(pair).removeprefix("node "), verdict.layer.name.lower()) if each)
     lines = [
         Text(""),
         Text.assemble(
@@ -150,7 +151,9 @@ def _pair(status: Status, pair: PairStatus, memory: Memory, bars: str) -> list[T
             (CATALOGUE[verdict.fault].title, _ROLES[verdict.severity.value]),
         ),
     ]
-    lines += [Text(f"   {each}", "dim") for each in verdict.because[:2] if verdict.severity is not Severity.OK]
+    if verdict.severity is not Severity.OK:
+        told = (line for each in verdict.because[:2] for line in textwrap.wrap(each, columns - 5)[:2])
+        lines += [Text(f"   {line}", "dim") for line in told]
     for path in sorted(pair.paths, key=lambda each: each.rank):
         lines.append(_path(status, path, memory, bars))
     return lines

@@ -48,7 +48,7 @@ PATH_FAULTS = (
         code=FaultCode.OVERLAY_NEW_FLOWS,
         layer=Layer.OVERLAY,
         severity=Severity.CRITICAL,
-        title="new overlay flows die at the leader while established flows live",
+        title="new overlay flows die while established flows pass",
         remedy="drain the leader; the fault lies between its overlay device and its NIC, or in the hypervisor",
         about="Connections that exist go on, new ones hang until they time out. ping works and the node is Ready,"
         " because both use one established flow. A flow table below the overlay does not learn new flows.",

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import meshwatchd
 from meshwatchd.adapters.control.explain import explain
@@ -21,6 +22,7 @@ from meshwatchd.adapters.netlink.way import Way
 from meshwatchd.cli.command_path import describe
 from meshwatchd.cli.doctor_daemon import judge_nodes
 from meshwatchd.cli.legs import legs_to
+from meshwatchd.cli.main import _COMMANDS, cli
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.render_bisect import render_bisection
 from meshwatchd.cli.render_doctor import render_checkup
@@ -30,6 +32,7 @@ from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_path import render_path
 from meshwatchd.cli.render_ping import render_ping
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
+from meshwatchd.cli.render_top import Memory, render_top
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
 from meshwatchd.core.membership.node_list import collect_faults, remark_versions
@@ -45,6 +48,7 @@ from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.model.status import RateStatus, Status
 from meshwatchd.profiles.compose import look
+from tests.meta.tree import ROOT
 from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_nodes import NODES
@@ -182,7 +186,29 @@ WAY = Way(
 )
 PATH = msgspec.structs.replace(describe("10.244.3.7", WAY, MOVED, NODES), operations=OPERATION.operations)
 
+
+SAMPLE = str(ROOT / "etc/meshwatchd/meshwatchd.toml")
+
+
+def _typed(*arguments: str) -> str:
+    """What is printed for a command that asks no daemon, standard error included."""
+    return CliRunner().invoke(cli, arguments, terminal_width=80, prog_name="meshwatchctl").output
+
+
+def _top(mode: str) -> str:
+    memory = Memory()
+    memory.take(MOVED)
+    return render_top(MOVED, INCIDENT, memory, now_ns=NOW_NS, size=(80, 40), mode=mode).plain + "\n"
+
+
 PAGES = {
+    "help": _typed("--help"),
+    "no-such-command": _typed("staus"),
+    "explain-code": _typed("explain", "forwarding-off"),
+    "explain-list": _typed("explain", "--list"),
+    "config-explain": _typed("config", "explain", "policy.hold_down", "--config", SAMPLE),
+    "top": _top(""),
+    "top-sessions": _top("sessions"),
     "status-healthy": _shown(HEALTHY),
     "status-moved": _shown(MOVED),
     "status-moved-verbose": _shown(MOVED, is_verbose=True),
@@ -233,6 +259,26 @@ def test_page_reads_as_agreed(root, name):
     if os.environ.get("MESHWATCH_UPDATE_GOLDEN"):
         file.write_text(PAGES[name], encoding="utf-8")
     assert file.read_text(encoding="utf-8") == PAGES[name]
+
+
+UNPRINTED = {
+    "report": "a page for a browser: tests/pictures",
+    "wait": "a sentence of status, or nothing",
+    "bundle": "the name of a file",
+    "stamp": "tests/unit/cli/test_render_stamp.py has each line of it",
+    "replay": "lines of events",
+    "version": "numbers",
+    **dict.fromkeys(("sweep", "rollback", "forget"), "one sentence for each thing done"),
+    **dict.fromkeys(("failback", "confirm", "pause", "resume", "drain", "undrain", "pin", "unpin"), "as failover"),
+}
+"""Commands without a page of their own, and why."""
+
+
+def test_every_command_has_a_page():
+    """Or a reason to have none; a reason does not outlive its command."""
+    shown = {name for name in _COMMANDS if any(page.partition("-")[0] == name for page in PAGES)}
+    assert set(_COMMANDS) == shown | set(UNPRINTED)
+    assert not shown & set(UNPRINTED)
 
 
 def test_every_page_is_tested(root):
