@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import click
@@ -10,10 +11,12 @@ import msgspec
 from meshwatchd.adapters.control.bisection import BisectParameters, BisectReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import Client
+from meshwatchd.cli.command_status import fetch_status
 from meshwatchd.cli.main import Terminal
-from meshwatchd.cli.render_bisect import render_bisection
+from meshwatchd.cli.render_bisect import find_known, render_bisection
 from meshwatchd.model.bisection import Place
 from meshwatchd.model.decoding import decode_json
+from meshwatchd.model.errors import ControlError
 
 EXIT_DEAD = 2
 PATIENCE_S = 90.0
@@ -36,5 +39,9 @@ def bisect(terminal: Terminal, *, node: str) -> int:
     if terminal.is_json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
-        sys.stdout.write(render_bisection(result, terminal.paint))
+        known: list[str] = []
+        if result.place is not Place.NOWHERE:
+            with contextlib.suppress(ControlError):  # the result stands without it
+                known = find_known(fetch_status(terminal), result.peer)
+        sys.stdout.write(render_bisection(result, terminal.paint, known))
     return 0 if result.place is Place.NOWHERE else EXIT_DEAD

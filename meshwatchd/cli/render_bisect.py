@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from meshwatchd.cli.text import Cell, Paint, columns
+from meshwatchd.cli.render_findings import summarise_finding
+from meshwatchd.cli.render_reported import render_reported
+from meshwatchd.cli.text import Cell, Paint, columns, paint_nothing
 from meshwatchd.model.bisection import BisectResult, Flows, PeerCounts, Place, SeriesCounts
 from meshwatchd.model.faults import Direction
+from meshwatchd.model.status import Status
 
 _WIDTH = 110
 _LABEL_WIDTH = 8
@@ -46,16 +49,23 @@ _FLOWS = MappingProxyType(
 )
 
 
-def render_bisection(result: BisectResult, paint: Paint) -> str:
-    """The whole result."""
-    return "\n".join(_lines(result, paint)) + "\n"
+def render_bisection(result: BisectResult, paint: Paint, known: Sequence[str] = ()) -> str:
+    """The whole result, below what looks at kernels have found on this way: lost packets are its consequence."""
+    return "\n".join(_lines(result, paint, known)) + "\n"
 
 
-def _lines(result: BisectResult, paint: Paint) -> Iterator[str]:
+def find_known(status: Status, peer: str) -> list[str]:
+    """What this node's kernel shows about its way to a peer, and what is reported about that node's own kernel."""
+    own = [summarise_finding(each, paint_nothing) for each in status.findings if each.peer in ("", peer)]
+    return own + [render_reported(each, paint_nothing) for each in status.reported if each.culprit == peer]
+
+
+def _lines(result: BisectResult, paint: Paint, known: Sequence[str]) -> Iterator[str]:
     is_well = result.place is Place.NOWHERE
     word = paint("OK" if is_well else "DIES", "ok" if is_well else "critical")
     via = f" via {result.via}" if result.via != result.peer else ""
     yield f"{word}  {result.node} to {result.peer}{via}: {paint(PLACES[result.place], 'strong')}"
+    yield from _entry("known", list(known), paint)
     direction = "" if result.direction is Direction.UNKNOWN else result.direction.value
     what = ", ".join(part for part in (_FLOWS[result.flows], direction) if part)
     if what:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from meshwatchd.cli.render_bisect import PLACES, render_bisection
+import msgspec
+
+from meshwatchd.cli.render_bisect import PLACES, find_known, render_bisection
 from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.core.membership.node_list import collect_faults
 from meshwatchd.model.bisection import Place
 from tests.support.example_bisection import RESULT
+from tests.support.example_reports import reporting
+from tests.support.example_status import MOVED
 
 
 def test_every_place_has_words():
@@ -20,3 +25,12 @@ def test_colours_change_no_word():
     assert "\x1b" in coloured
     assert "\x1b" not in plain
     assert "FDB" in plain
+
+
+def test_what_looks_at_kernels_have_found_comes_first():
+    """`the peer, behind its overlay device` is no news where that node reports that it does not forward."""
+    known = find_known(msgspec.structs.replace(MOVED, reported=collect_faults(reporting(), MOVED)), "b1")
+    lines = render_bisection(RESULT, paint_nothing, known).splitlines()
+
+    assert "known   CRITICAL  b1 reports: the node does not forward packets" in lines[1]
+    assert [] == find_known(MOVED, "b1")
