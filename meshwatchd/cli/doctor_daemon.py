@@ -79,7 +79,7 @@ def judge_nodes(reply: NodesReply) -> Iterator[Check]:
     versions = _group(heard, {node.name: node.version for node in heard})
     for version, names in versions.items():
         if version and version != meshwatchd.__version__:
-            text = f"{names} run meshwatchd {version}, this node {meshwatchd.__version__}"
+            text = f"meshwatchd {version} on {names}, {meshwatchd.__version__} here"
             yield Check(area="nodes", state=CheckState.WARNING, text=text, remedy="install one version on all nodes")
     for mode, names in _group(heard, {node.name: node.mode for node in heard}).items():
         if mode not in ("", Mode.ENFORCE.value):

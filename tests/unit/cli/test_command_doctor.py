@@ -41,7 +41,7 @@ def test_with_a_daemon_its_words_are_part_of_it(config, room, run):
 
     assert (2, "error") == (status, reply["state"])
     assert "to onprem: every layer answers" in texts
-    assert any("b1 run meshwatchd 9.9" in text for text in texts)
+    assert any("meshwatchd 9.9 on b1" in text for text in texts)
     quiet = msgspec.json.decode(run("doctor", "--config", str(config), "--json", "--quiet")[1])["checks"]
     assert "ok" not in {check["state"] for check in quiet}
 

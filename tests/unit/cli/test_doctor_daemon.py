@@ -71,4 +71,4 @@ def test_neighbours_are_heard_run_one_version_and_may_relay():
     )
     assert ["warning", "warning", "warning", "note"] == [state for state, _ in told]
     assert "a2 was never heard" == told[0][1]
-    assert f"a1 run meshwatchd 9, this node {VERSION}" == told[2][1]
+    assert f"meshwatchd 9 on a1, {VERSION} here" == told[2][1]
