@@ -276,7 +276,8 @@ def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
         return f"rank {pin.rank} is pinned: traffic fails back after `meshwatchctl unpin`, or when the pin expires"
     active = next((path for path in pair.paths if path.is_active), None)
     if active is not None and not active.is_local_relay:
-        return f"{' and '.join(active.relays)} relay this path and say when traffic moves back: ask `explain` there"
+        relays = " and ".join(active.relays)
+        return f"{relays} relay this path and decide when traffic moves back: see `meshwatchctl explain` there"
     if pair.is_chosen:
         return "an operator has moved traffic here: this node does not move it back by itself, `failback` does"
     if home is not None and _is_drained(home, drained):

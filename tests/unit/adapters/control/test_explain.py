@@ -179,7 +179,10 @@ def test_a_move_of_an_operator_stays():
 
 def test_who_only_follows_does_not_foretell_the_way_back():
     """Orders and the wait to restore are those of the relays."""
-    assert "b2 and a1 relay this path and say when traffic moves back: ask `explain` there" == _only(MOVED).next[0]
+    assert (
+        "b2 and a1 relay this path and decide when traffic moves back: see `meshwatchctl explain` there"
+        == _only(MOVED).next[0]
+    )
     assert _only(_relayed(MOVED)).next[0].startswith("when the primary path has been good long enough, traffic")
 
 
