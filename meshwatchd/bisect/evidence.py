@@ -36,7 +36,7 @@ def tell_evidence(seen: Observation, flows: Flows, taps: Sequence[TapReport]) ->
         )
     known = seen.known_flows
     if known.sent:
-        yield f"of the daemon's {known.sent} probes of known flows meanwhile {known.answered} were answered"
+        yield f"of the daemon's {known.sent} probes of established flows meanwhile {known.answered} were answered"
     if flows is not Flows.NONE and (seen.overlay_dropped or seen.overlay_errors):
         yield f"{seen.overlay} counted {seen.overlay_dropped} drops and {seen.overlay_errors} errors meanwhile"
     if seen.queue_dropped:

@@ -194,7 +194,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "between-devices",
         Place.LOCAL_NETFILTER,
         _OUT,
-        "packets enter {overlay} and do not leave {lower}; which part between them drops them was not to be told",
+        "packets enter {overlay} and do not leave {lower}; which part between them drops them could not be found",
         (Place.OVERLAY_DEVICE, Place.LOCAL_QDISC),
         left=LOST,
     ),
@@ -274,7 +274,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "new-flows",
         Place.WIRE,
         _UNKNOWN,
-        "packets leave {lower}, known flows are answered and new ones are not: a flow table in the network, or a"
+        "packets leave {lower}, established flows are answered and new ones are not: a flow table in the network, or a"
         " connection table on {via}",
         _BEYOND,
         left=ALL,
@@ -307,7 +307,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "beyond-tunnel",
         Place.WIRE,
         _UNKNOWN,
-        "packets enter {overlay} and no answer comes out of it; what is below it cannot be told apart from outside",
+        "packets enter {overlay} and no answer comes out of it; what is below it cannot be seen from outside",
         (Place.OVERLAY_DEVICE, *_BEYOND),
         entered=ALL,
         left=NOT_SEEN,

@@ -72,7 +72,9 @@ def _lines(result: BisectResult, paint: Paint, known: Sequence[str]) -> Iterator
         yield from _entry("what", [what], paint)
     if len(result.candidates) > 1:
         others = [PLACES[place] for place in result.candidates[1:]]
-        yield from _entry("or", [*others, "(the peer's taps did not take part, so these cannot be told apart)"], paint)
+        yield from _entry(
+            "or", [*others, "(the peer's taps did not take part, so these cannot be distinguished)"], paint
+        )
     yield from _entry("why", result.because, paint)
     tables = [getattr(result.tables, name) for name in result.tables.__struct_fields__]
     yield from _entry("tables", [text for text in tables if text], paint)

@@ -30,7 +30,7 @@ SIZE_FAULTS = (
         code=FaultCode.MTU_POISONED,
         layer=Layer.RELAY,
         severity=Severity.WARNING,
-        title="the kernel believes in a path MTU that is smaller than what the path carries",
+        title="the kernel has cached a path MTU that is smaller than what the path carries",
         remedy="ip route flush cache; if it comes back, look for whoever sends ICMP fragmentation-needed messages",
         about="An ICMP message has made the kernel remember a smaller size for ten minutes, and every TCP connection to"
         " that address obeys. Probes do not: they have measured that more passes.",

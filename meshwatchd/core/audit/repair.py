@@ -239,7 +239,7 @@ class Repairs:
             return f"repair.{missing[0]} is off"
         if self._history(work.finding.name).is_fight(now):
             minutes = FIGHT_NS // MINUTE
-            return f"it was put back {MAX_IN_FIGHT} times in {minutes} min and undone: whoever does that has his way"
+            return f"it was put back {MAX_IN_FIGHT} times in {minutes} min and undone by another program: it is left"
         minute, day = (sum(1 for at in self._actions if now - at < span) for span in (MINUTE, DAY))
         if minute >= self._settings.actions_per_minute:
             return "repair.actions_per_minute is used up"

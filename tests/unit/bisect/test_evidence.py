@@ -50,5 +50,5 @@ def test_the_peers_view_and_known_flows_are_told():
     there_only = msgspec.structs.replace(seen.peer_counts[0], at_lower=None)
 
     assert "b1 saw of the new flows: 12 at its NIC, 3 out of its overlay device" in told(seen)
-    assert "daemon's 8 probes of known flows meanwhile 7 were answered" in told(seen)
+    assert "daemon's 8 probes of established flows meanwhile 7 were answered" in told(seen)
     assert "? at its NIC" in told(msgspec.structs.replace(seen, peer_counts=(there_only,)))

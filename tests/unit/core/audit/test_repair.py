@@ -229,7 +229,7 @@ def test_who_keeps_undoing_a_repair_has_his_way():
     (held,) = _of(repairs.update(_findings(NO_FDB), now))
 
     assert isinstance(held, RepairHeld)
-    assert "whoever does that has his way" in held.reason
+    assert "undone by another program: it is left" in held.reason
     assert "held" == repairs.state(_findings(NO_FDB)[0].name)[0]
     assert [RepairStarted, Repair] == _kinds(repairs.advance(NOW + FIGHT_NS + MINUTE))
 
