@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from meshwatchd.adapters.control.incidents import Incident
 from meshwatchd.cli.report_svg import COLOURS, svg_head
+from meshwatchd.cli.text import render_flow
 from meshwatchd.core.operators.incidents import Outage, instant
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
@@ -74,7 +75,7 @@ def _legs(events: Sequence[Event]) -> dict[str, list[tuple[int, str]]]:
             continue
         path = each.get("path")
         over = f" rank {path % RANKS_PER_PAIR}" if isinstance(path, int) and path != _NO_PATH else ""
-        name = f"{each.get('layer')} to {each.get('peer')}{over} {each.get('flow')}"
+        name = f"{each.get('layer')} to {each.get('peer')}{over} {render_flow(str(each.get('flow', '')))}"
         legs.setdefault(name, []).append((instant(each), str(each.get("state"))))
     return dict(list(legs.items())[:MAX_ROWS])
 

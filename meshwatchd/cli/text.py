@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from meshwatchd.model.ids import FlowClass
 
 Paint = Callable[[str, str], str]
 """Gives a text the colour of a role: a severity, a state, or "dim"."""
@@ -44,9 +40,9 @@ def paint_ansi(text: str, role: str) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
 
 
-def render_flow(flow: FlowClass) -> str:
-    """As people call it: the value is the word of wire, JSON and metrics."""
-    return "established" if flow == "pinned" else flow.value
+def render_flow(flow: str) -> str:
+    """A `FlowClass` as people call it; its value is the word of wire, events and metrics."""
+    return "established" if flow == "pinned" else str(flow)
 
 
 def is_stale(at_ns: int, now_ns: int) -> bool:

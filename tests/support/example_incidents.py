@@ -6,7 +6,15 @@ from meshwatchd.core.operators.incidents import IncidentTracker
 from tests.support.example_status import BECAUSE, NOW_NS, event
 
 FALLEN = event(
-    "session.changed", 2_400, session=7, peer="a3", layer="relay", path=0, state="down", silent_ns=90_000_000
+    "session.changed",
+    2_400,
+    session=7,
+    peer="a3",
+    layer="relay",
+    path=0,
+    flow="pinned",
+    state="down",
+    silent_ns=90_000_000,
 )
 NIGHT = (
     event("verdict.changed", 90_000, fault="none", severity="ok", culprit="", previous="undetermined"),

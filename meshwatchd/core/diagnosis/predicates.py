@@ -174,7 +174,7 @@ def new_flows_at(name: str, direction: str) -> tuple[str, ...]:
     """What a node does to the overlay that takes known flows only."""
     return (
         f"fresh flows {direction} {name} over the overlay die",
-        f"flows that {name}'s network remembers still pass",
+        f"established flows to {name} still pass",
     )
 
 

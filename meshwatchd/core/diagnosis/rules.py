@@ -169,7 +169,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=lambda e: e.self_name,
         because=lambda e: (
             "fresh overlay flows between this node and every neighbour die",
-            "flows that the network remembers still pass",
+            "established flows still pass",
             own_overlay_because(e),
         ),
     ),
@@ -205,7 +205,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=lambda e: e.self_name,
         because=lambda e: (
             "fresh overlay flows between this leader and every node of its location die",
-            "flows that the network remembers still pass",
+            "established flows still pass",
             f"the underlay to them is {e.members_underlay}",
         ),
     ),

@@ -19,7 +19,7 @@ def test_legs_verdicts_moves_and_the_outage_are_drawn():
     """The outage from the last answer to the move, in the scale of the picture."""
     root = ET.fromstring(draw_timeline(NIGHT))
     texts = ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
-    assert any(text.startswith("relay to a3 rank 0") for text in texts)
+    assert any(text == "relay to a3 rank 0 established" for text in texts)
     assert {"undetermined", "moved to rank 1", "none", "moved to rank 0"} <= set(texts)
 
     shades = [each for each in root.iter(f"{SVG}rect") if each.attrib.get("opacity")]
