@@ -35,7 +35,7 @@ from netnslab.kube_api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from netnslab.kube_api.server import KubeApi
 from netnslab.kube_api.store import Store
 from netnslab.lab import Lab
-from netnslab.process import put_first
+from netnslab.process import PRIORITY
 from netnslab.topology import Node, Topology
 from netnslab.waiting import pause_until, wait_until
 
@@ -221,11 +221,10 @@ class RealKiloAgents:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._logs[node] = (self._directory / f"kg-{node}.log").open("a", encoding="utf-8")
         topology = self._lab.topology
-        command = agent_command(self._program, topology, topology.nodes[node])
-        agent = self._lab.node(node).popen(command, stdout=self._logs[node], stderr=subprocess.STDOUT)
-        self._agents[node] = agent
-        if self._is_first:
-            put_first(agent.pid)
+        # Said in both cases: it would inherit the priority of whoever makes the change.
+        priority = ("chrt", "--rr", str(PRIORITY)) if self._is_first else ("chrt", "--other", "0")
+        command = (*priority, *agent_command(self._program, topology, topology.nodes[node]))
+        self._agents[node] = self._lab.node(node).popen(command, stdout=self._logs[node], stderr=subprocess.STDOUT)
 
     def _quit(self, node: str) -> None:
         agent = self._agents.pop(node)
