@@ -17,7 +17,17 @@ from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
 
-__all__ = ["BETWEEN_NODES", "CATALOGUE", "FOUND_IN_A_KERNEL", "Direction", "Fault", "FaultCode", "Severity", "Verdict"]
+__all__ = [
+    "BETWEEN_NODES",
+    "CATALOGUE",
+    "FOUND_BY_OTHERS",
+    "FOUND_IN_A_KERNEL",
+    "Direction",
+    "Fault",
+    "FaultCode",
+    "Severity",
+    "Verdict",
+]
 
 CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS)})
 """Every fault by its code; a test asserts that it is complete."""
@@ -32,6 +42,9 @@ BETWEEN_NODES = frozenset(
     )
 )
 """Those of a tunnel that is silent: each end names the other, and no end can tell where the cause is."""
+
+FOUND_BY_OTHERS = BETWEEN_NODES | {FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED}
+"""Those that a node's neighbours find, not the node that is named."""
 
 
 class Direction(StrEnum):

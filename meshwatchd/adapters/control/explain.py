@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from meshwatchd.adapters.control.naming import name_path, name_place, name_relays
-from meshwatchd.model.faults import CATALOGUE, FOUND_IN_A_KERNEL, Severity
+from meshwatchd.model.faults import CATALOGUE, FOUND_BY_OTHERS, FOUND_IN_A_KERNEL, Severity
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.status import UNWATCHED, PairStatus, PathStatus, Status
@@ -83,12 +83,13 @@ def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> 
 
 
 def _remedy(status: Status, pair: PairStatus) -> str:
-    """What to do; what a kernel shows is put right on its own node, which knows the names that are left open here."""
+    """What to do; where this node rests on another's word, that of a kernel has the names that are left open here."""
     verdict = pair.verdict
     remedy = CATALOGUE[verdict.fault].remedy
-    if verdict.fault not in FOUND_IN_A_KERNEL or verdict.culprit in ("", status.node):
+    finder = verdict.told_by if verdict.fault in FOUND_BY_OTHERS else verdict.culprit
+    if not verdict.told_by or verdict.fault not in FOUND_IN_A_KERNEL or finder in ("", status.node):
         return remedy
-    return f"on {verdict.culprit}: meshwatchctl explain, which has the names; {remedy}"
+    return f"on {finder}: meshwatchctl explain, which has the names; {remedy}"
 
 
 def _find_verdict(events: Sequence[Event], pair: PairStatus) -> int | None:

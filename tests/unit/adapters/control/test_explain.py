@@ -30,6 +30,14 @@ def test_what_another_kernel_shows_is_mended_there():
     assert _only(msgspec.structs.replace(TOLD, node=NodeName("b1"))).remedy.startswith("ip neigh del ADDRESS")
 
 
+def test_what_neighbours_find_is_explained_by_the_neighbour():
+    """A node whose address another machine has cannot see it; who has seen it itself needs nobody."""
+    told = verdict(FaultCode.DUPLICATE_ADDRESS, culprit="b1")
+    (heard, own) = (status(msgspec.structs.replace(told, told_by=source)) for source in ("b2", ""))
+    assert _only(heard).remedy.startswith("on b2: meshwatchctl explain, which has the names; take the address")
+    assert _only(own).remedy.startswith("take the address from")
+
+
 def test_the_verdict_began_with_the_first_event_of_its_run():
     """A verdict that is stated anew with better evidence has not begun anew."""
     again = event("verdict.changed", 1_000, fault="overlay-new-flows", severity="warning", culprit="b1", previous="x")
