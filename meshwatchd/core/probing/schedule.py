@@ -63,6 +63,9 @@ EARLY_PART = 4
 SLOW_NS = 1 * SECOND
 """Sessions from this interval on leave in company. The faster ones notice faults, and for that their pace is even."""
 
+QUIET_PROBES = 0.2
+"""Who sends more in a place of the grid is awake most of the time, and has no packets to spare for who comes early."""
+
 LATENESS_SHARE = 4
 """Lateness of less than a quarter of the shortest wait is lost in it."""
 
@@ -102,7 +105,7 @@ class Schedule:
         self._used: frozenset[int] = frozenset()
         self._awake: frozenset[int] = frozenset()
         self._widening_ns = 0
-        self._grid_ns, self._grid_jitter_ns = GRID_NS, 0
+        self._grid_ns, self._grid_jitter_ns, self._is_quiet = GRID_NS, 0, False
 
     def start(
         self,
@@ -186,7 +189,9 @@ class Schedule:
 
     def _lay_grid(self) -> None:
         probes_per_grid = GRID_NS * sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
-        self._grid_ns = GRID_NS
+        self._grid_ns, self._is_quiet = GRID_NS, probes_per_grid <= QUIET_PROBES
+        if not self._is_quiet:
+            self._early.clear()
         if probes_per_grid > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
             full_ns = GRID_PROBES * GRID_NS / probes_per_grid
@@ -497,7 +502,7 @@ class Schedule:
     def _push(self, at: int, item: Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
-        if type(item) is Turn and item.interval_ns >= SLOW_NS:
+        if self._is_quiet and type(item) is Turn and item.interval_ns >= SLOW_NS:
             item.early_at = item.grid - min(item.interval_ns // EARLY_PART, item.step_ns // 2)
             heapq.heappush(self._early, (item.early_at, self._pushed, item))
 
