@@ -13,7 +13,7 @@ import msgspec
 
 from meshwatchd.config.check_mesh import check_mesh
 from meshwatchd.config.relations import check_relations
-from meshwatchd.config.shape import ShapeError, shape
+from meshwatchd.config.shape import Kind, ShapeError, shape
 from meshwatchd.config.values import Finding
 from meshwatchd.model.decoding import FAILURES
 from meshwatchd.model.errors import ConfigError
@@ -43,16 +43,24 @@ def load(path: Path) -> Settings:
     Raises:
         ConfigError: the first thing wrong, with the file, the key's path and the remedy.
     """
-    document = _parse(path)
-    try:
-        settings = shape(document)
-    except ShapeError as error:
-        raise _error(path, error.finding) from error
-    settings = _name_node(settings)
+    settings = _name_node(read(path, Settings))
     finding = next(itertools.chain(check_relations(settings), check_mesh(settings)), None)
     if finding is not None:
         raise _error(path, finding)
     return settings
+
+
+def read(path: Path, kind: type[Kind]) -> Kind:
+    """Read and convert a file of settings of any kind, such as those of a program beside the daemon.
+
+    Raises:
+        ConfigError: as for `load`.
+    """
+    document = _parse(path)
+    try:
+        return shape(document, kind)
+    except ShapeError as error:
+        raise _error(path, error.finding) from error
 
 
 def unreadable(path: Path, reason: str) -> ConfigError:

@@ -6,13 +6,12 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
 from meshwatchd.config.values import Finding
 from meshwatchd.model.setting_types import Duration
-from meshwatchd.model.settings import Settings
 from meshwatchd.model.units import format_duration, parse_duration, render_duration
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
@@ -24,6 +23,8 @@ _WRONG_CHOICE = re.compile(r"Invalid enum value (.*)")
 _OUT_OF_BOUNDS = re.compile(r"Expected `\w+` (?:[<>]=|of length|matching regex) .*", re.DOTALL)
 
 _Path = list[str | int]
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 _TYPE_WORDS = {
     "str": ("a string", 'put it in quotes: "..."'),
@@ -42,8 +43,8 @@ class ShapeError(Exception):
         super().__init__(finding.problem)
 
 
-def shape(document: Mapping[str, object]) -> Settings:
-    """Convert a parsed TOML document.
+def shape(document: Mapping[str, object], kind: type[Kind]) -> Kind:
+    """Convert a parsed TOML document to settings of a kind, whose fields are the sections of the file.
 
     Raises:
         ShapeError: an unknown key, a wrong type, a missing key, or a value outside of its choices or bounds.
@@ -60,9 +61,9 @@ def shape(document: Mapping[str, object]) -> Settings:
             raise ShapeError(finding) from error
 
     try:
-        return msgspec.convert(_map_durations(document, Settings, measure, []), Settings)
+        return msgspec.convert(_map_durations(document, kind, measure, []), kind)
     except msgspec.ValidationError as error:
-        raise ShapeError(_explain(str(error), document)) from error
+        raise ShapeError(_explain(str(error), document, kind)) from error
 
 
 def unshape(settings: msgspec.Struct) -> object:
@@ -104,32 +105,32 @@ def element_key(section: str, index: int, name: object) -> str:
     return f"{section}[{index}] ({name})" if isinstance(name, str) and name else f"{section}[{index}]"
 
 
-def _explain(text: str, document: Mapping[str, object]) -> Finding:
+def _explain(text: str, document: Mapping[str, object], kind: type[msgspec.Struct]) -> Finding:
     match = _PLACE.fullmatch(text)
     assert match is not None
     what, steps = match["what"], _parse_steps(match["path"] or "")
     key = _render_key(steps, document)
     if unknown := _UNKNOWN.fullmatch(what):
-        return _explain_unknown(unknown[1], key, steps)
+        return _explain_unknown(unknown[1], key, steps, kind)
     if missing := _MISSING.fullmatch(what):
         return Finding(key=key, problem=f"{missing[1]} is missing", remedy=f"add {missing[1]} = ...")
     if wrong := _WRONG_TYPE.fullmatch(what):
         return _explain_type(wrong[1], wrong[2], key, _value_at(steps, document))
     if choice := _WRONG_CHOICE.fullmatch(what):
-        remedy = f"write one of {', '.join(choices(_kind_at(steps)))}"
+        remedy = f"write one of {', '.join(choices(_kind_at(steps, kind)))}"
         return Finding(key=key, problem=f"{choice[1]} is none of the choices", remedy=remedy)
     if _OUT_OF_BOUNDS.fullmatch(what):
-        return _explain_bounds(key, _kind_at(steps), _value_at(steps, document))
+        return _explain_bounds(key, _kind_at(steps, kind), _value_at(steps, document))
     return Finding(key=key, problem=what, remedy="see the commented sample meshwatchd.toml")
 
 
-def _explain_unknown(name: str, key: str, steps: _Path) -> Finding:
-    known = [field.name for field in _fields_at(steps)]
+def _explain_unknown(name: str, key: str, steps: _Path, kind: type[msgspec.Struct]) -> Finding:
+    known = [field.name for field in _fields(_kind_at(steps, kind))]
     full = f"{key}.{name}" if key else name
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return Finding(key=full, problem="unknown key", remedy=f"did you mean {near[0]}?")
-    elsewhere = [section for section, names in _sections() if name in names and section != key]
+    elsewhere = [section for section, names in _sections(kind) if name in names and section != key]
     if elsewhere:
         return Finding(key=full, problem="unknown key", remedy=f"{name} belongs in [{elsewhere[0]}]")
     return Finding(key=full, problem="unknown key", remedy=f"remove it; known here: {', '.join(known)}")
@@ -197,14 +198,9 @@ def _descend(value: object, step: str | int) -> object:
     return None
 
 
-def _fields_at(steps: _Path) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of the settings struct that a path leads to."""
-    return _fields(_kind_at(steps))
-
-
-def _kind_at(steps: _Path) -> object:
+def _kind_at(steps: _Path, kind: type[msgspec.Struct]) -> object:
     """The type that a path leads to, with its bounds."""
-    here: object = Settings
+    here: object = kind
     for step in steps:
         here = get_args(bare(here))[0] if isinstance(step, int) else _field_type(here, step)
     return here
@@ -218,6 +214,6 @@ def _field_type(here: object, name: str) -> object:
     return next((field.type for field in _fields(here) if field.name == name), None)
 
 
-def _sections() -> Iterator[tuple[str, tuple[str, ...]]]:
-    for section in _fields(Settings):
+def _sections(kind: type[msgspec.Struct]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for section in _fields(kind):
         yield section.name, tuple(field.name for field in _fields(section.type))

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from meshwatchd.config.load import load
+from meshwatchd.config.load import load, read
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode
 
@@ -177,3 +178,23 @@ def test_loading_does_not_drag_in_heavy_libraries():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert "[]" == done.stdout.strip()
+
+
+class _Pace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    steps: int = 3
+
+
+class _Walk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pace: _Pace = _Pace()
+
+
+def test_settings_of_another_program_are_read_with_the_same_complaints(tmp_path):
+    """What stands beside the daemon has a file of its own, and its keys are named as the daemon's are."""
+    path = tmp_path / "walk.toml"
+    path.write_text("[pace]\nsteps = 5\n")
+    assert _Walk(pace=_Pace(steps=5)) == read(path, _Walk)
+
+    path.write_text("[pace]\nstep = 5\n")
+    with pytest.raises(ConfigError) as caught:
+        read(path, _Walk)
+    assert f"{path}: pace.step: unknown key; did you mean steps?" == str(caught.value)

@@ -6,13 +6,14 @@ import pytest
 
 from meshwatchd.config.relations import check_relations
 from meshwatchd.config.shape import ShapeError, shape
+from meshwatchd.model.settings import Settings
 
 DAEMON = {"node": "b3"}
 
 
 def test_the_defaults_are_accepted():
     """Nothing has to be written for a mesh to be found."""
-    assert [] == list(check_relations(shape({"daemon": DAEMON})))
+    assert [] == list(check_relations(shape({"daemon": DAEMON}, Settings)))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_the_defaults_are_accepted():
 def test_what_cannot_work_is_refused(discovery, key, word):
     """One finding, its key, and what is wrong."""
     try:
-        (finding,) = check_relations(shape({"daemon": DAEMON, "discovery": discovery}))
+        (finding,) = check_relations(shape({"daemon": DAEMON, "discovery": discovery}, Settings))
     except ShapeError as error:
         finding = error.finding
 

@@ -16,7 +16,7 @@ UNIT = "write a number and a unit (us, ms, s, min, h), as in 50ms"
 
 def test_an_empty_document_is_all_defaults():
     """Nothing has to be written."""
-    assert Settings() == shape({})
+    assert Settings() == shape({}, Settings)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_empty_document_is_all_defaults():
 def test_a_complaint_names_key_and_remedy(document, key, problem, remedy):
     """Every kind of complaint the converter has."""
     with pytest.raises(ShapeError) as caught:
-        shape(document)
+        shape(document, Settings)
     finding = caught.value.finding
     assert (key, problem, remedy) == (finding.key, finding.problem, finding.remedy)
 
@@ -81,7 +81,7 @@ def test_an_element_is_called_by_index_and_name():
 def test_durations_are_nanoseconds_inside_and_words_outside():
     """Of every section, and of canaries, which are a list."""
     canary = {"name": "web", "address": "10.0.0.1", "port": 80, "node": "b3", "interval": "1500ms"}
-    settings = shape({"policy": {"hold_down": "1.5min"}, "probe": {"canary": [canary]}})
+    settings = shape({"policy": {"hold_down": "1.5min"}, "probe": {"canary": [canary]}}, Settings)
     assert (90_000_000_000, 1_500_000_000) == (settings.policy.hold_down, settings.probe.canary[0].interval)
     document: Any = unshape(settings)
     assert ("90s", "1500ms") == (document["policy"]["hold_down"], document["probe"]["canary"][0]["interval"])
@@ -108,8 +108,8 @@ def test_every_bound_holds_and_lets_the_default_pass(key, meta, default, is_dura
     for good, bad in ((meta.ge, meta.ge - step), (meta.le, meta.le and meta.le + step)):
         if good is None:
             continue
-        assert good == getattr(getattr(shape({section: {name: write(good)}}), section), name)
+        assert good == getattr(getattr(shape({section: {name: write(good)}}, Settings), section), name)
         if is_duration and bad < 0:
             continue
         with pytest.raises(ShapeError, match="out of range"):
-            shape({section: {name: write(bad)}})
+            shape({section: {name: write(bad)}}, Settings)
