@@ -12,13 +12,13 @@ MAKEFLAGS += --no-print-directory
 VENV    := .venv
 BIN     := $(VENV)/bin
 PYTHON  := $(BIN)/python
-LOCKED  := requirements/lock.txt pyproject.toml netns-lab/pyproject.toml scripts/bootstrap
+LOCKED  := requirements/lock.txt pyproject.toml netns-lab/pyproject.toml kube/pyproject.toml scripts/bootstrap
 STAMP   := $(VENV)/.complete-$(shell cat $(LOCKED) | sha256sum | cut -c1-16)
 LAB     := $(PYTHON) -m netnslab
 
 # Debian's plain `su` leaves the sbin directories out, where ip, nft and modprobe live.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
-export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab
+export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab:$(CURDIR)/kube
 
 # Tests that need neither root nor a lab, in the order in which a failure is cheapest to understand.
 QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim tests/meta
@@ -26,7 +26,7 @@ QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim t
 LAB_TESTS   := tests/unit tests/lab
 # Tests that need a browser, which is larger than all the rest: of no suite.
 PICTURE_TESTS := tests/pictures
-CODE        := meshwatchd netns-lab scripts tests
+CODE        := meshwatchd netns-lab kube scripts tests
 TOPOLOGIES   = $(sort $(basename $(notdir $(wildcard netns-lab/netnslab/topologies/*.toml))))
 
 # Where `make install` puts things, as a Debian package would.
@@ -77,7 +77,7 @@ lint: venv ## ruff's rules
 .PHONY: types
 types: venv ## mypy, strict for the packages
 	@echo '==> mypy'
-	@$(BIN)/mypy --no-error-summary meshwatchd netns-lab/netnslab netns-lab/enginerig tests
+	@$(BIN)/mypy --no-error-summary meshwatchd netns-lab/netnslab netns-lab/enginerig kube/meshwatchkube tests
 
 .PHONY: imports
 imports: venv ## import-linter's contracts
@@ -197,6 +197,11 @@ LOCATION  = --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFD
 .PHONY: install
 install: ## install below DESTDIR, beside what runs; WHEELS=FOLDER needs no network
 	@scripts/install --wheels '$(WHEELS)' $(LOCATION)
+
+# For nodes of Kubernetes that want it; an environment of its own, fetched by pip.
+.PHONY: install-kube
+install-kube: ## install meshwatchd-kube below DESTDIR, its unit disabled
+	@scripts/install-kube $(LOCATION)
 
 .PHONY: uninstall
 uninstall: ## undo make install; PURGE=yes also removes configuration, keys and state

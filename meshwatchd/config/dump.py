@@ -48,6 +48,12 @@ def sample() -> str:
     return "\n\n".join(part.rstrip() for part in (*parts[:-1], _canary(), parts[-1])) + "\n"
 
 
+def sample_of(kind: type[msgspec.Struct], header: str) -> str:
+    """All defaults of settings of a kind, each under its reason."""
+    parts = [_comment(header), *(_section(field) for field in msgspec.structs.fields(kind))]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
 def _table(settings: msgspec.Struct) -> dict[str, object]:
     """A struct as TOML has it."""
     table = unshape(settings)

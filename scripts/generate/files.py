@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from meshwatchd.config.dump import sample_of
+from meshwatchkube.settings import Settings as KubeSettings
 from scripts.generate import alerts, dashboard, faults, manual
 
 FOLDERS = ("man", "completions/bash", "completions/zsh", "completions/fish")
 """Folders that hold nothing else."""
+
+
+KUBE_HEADER = """\
+Configuration of meshwatchd-kube. Every value below is the default, by which nothing is changed: begin with the modes at
+"dry-run". Check it with `meshwatchd-kube --check`.
+"""
 
 
 def generated() -> dict[str, str]:
@@ -17,5 +25,6 @@ def generated() -> dict[str, str]:
         "docs/faults.md": faults.page(),
         "man/meshwatchctl.1": manual.control_page(),
         "man/meshwatchd.8": manual.daemon_page(),
+        "kube/kube.toml": sample_of(KubeSettings, KUBE_HEADER),
         **{path: manual.completion(shell) for shell, path in manual.SHELLS.items()},
     }

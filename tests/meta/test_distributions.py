@@ -14,10 +14,12 @@ from tests.meta.tree import ROOT
 
 
 @pytest.mark.parametrize(
-    ("source", "packages"), [(".", {"meshwatchd"}), ("netns-lab", {"netnslab", "enginerig"})], ids=["daemon", "lab"]
+    ("source", "packages"),
+    [(".", {"meshwatchd"}), ("netns-lab", {"netnslab", "enginerig"}), ("kube", {"meshwatchkube"})],
+    ids=["daemon", "lab", "kube"],
 )
 def test_a_wheel_holds_its_own_packages_alone(tmp_path, source, packages):
-    """The laboratory is a distribution of its own."""
+    """The laboratory and what talks to Kubernetes are distributions of their own."""
     copy = tmp_path / "source"
     ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests")
     shutil.copytree(ROOT / source, copy, ignore=ignored)

@@ -44,7 +44,7 @@ def test_no_private_key():
     assert [] == _offences(PRIVATE_KEY)
 
 
-@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt"])
+@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "kube.txt"])
 def test_lock_files_pin_and_hash(name):
     """Every locked requirement has one exact version and at least one hash."""
     text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_installed_set_is_a_subset_of_the_tested_set():
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / name).read_text(encoding="utf-8"), re.MULTILINE))
 
-    assert set() == pins("runtime.txt") - pins("lock.txt")
+    assert set() == (pins("runtime.txt") | pins("kube.txt")) - pins("lock.txt")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ def test_installed_set_is_a_subset_of_the_tested_set():
     [
         "scripts/bootstrap",
         "scripts/install",
+        "scripts/install-kube",
         "scripts/later-deb",
         "scripts/lock",
         "scripts/snapshot-capture",
@@ -101,7 +102,7 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("folder", ["meshwatchd", "netns-lab", "scripts", "talos", "tests/lab"])
+@pytest.mark.parametrize("folder", ["meshwatchd", "netns-lab", "kube", "scripts", "talos", "tests/lab"])
 def test_the_daemons_modules_are_run_without_the_current_folder(folder):
     """With `-m` alone the first place to import from is wherever root happens to stand (python(1), -P)."""
     spawn = re.compile(r""""-m", ("meshwatchd|[A-Z]+\b)|("\$python"|executable}) (-m|(?!-P).*-m) meshwatchd""")

@@ -1,7 +1,8 @@
 """tests/unit mirrors meshwatchd: whoever opens a file knows where its tests are, and that they are.
 
 `meshwatchd/x/y.py` is tested by `tests/unit/x/test_y.py`, or, where one file would grow too long, by several
-`tests/unit/x/test_y_<aspect>.py`. The lab's own unit tests live in `tests/unit/netnslab` by the same rule; it
+`tests/unit/x/test_y_<aspect>.py`; `kube/meshwatchkube/y.py` likewise by `tests/unit/meshwatchkube/test_y.py`. The
+lab's own unit tests live in `tests/unit/netnslab` by the same rule; it
 is not demanded there, because most of the lab is tested by being built.
 """
 
@@ -16,6 +17,8 @@ from tests.meta.tree import ROOT, name_of, python_files
 
 PACKAGE = ROOT / "meshwatchd"
 LAB_PACKAGE = ROOT / "netns-lab" / "netnslab"
+KUBE_PACKAGE = ROOT / "kube" / "meshwatchkube"
+PACKAGES = {"netnslab": LAB_PACKAGE, "meshwatchkube": KUBE_PACKAGE}
 UNIT = ROOT / "tests" / "unit"
 
 # Modules with logic but without a unit test of their own, each with where it is tested instead. This list
@@ -31,13 +34,19 @@ def _has_logic(path: Path) -> bool:
     return any(not isinstance(line, ast.Expr) for function in functions for line in function.body)
 
 
+def _unit_folder_of(module: Path) -> Path:
+    if module.is_relative_to(KUBE_PACKAGE):
+        return UNIT / "meshwatchkube" / module.relative_to(KUBE_PACKAGE).parent
+    return UNIT / module.relative_to(PACKAGE).parent
+
+
 def _unit_tests_of(module: Path) -> list[Path]:
-    folder = UNIT / module.relative_to(PACKAGE).parent
+    folder = _unit_folder_of(module)
     return [*folder.glob(f"test_{module.stem}.py"), *folder.glob(f"test_{module.stem}_*.py")]
 
 
 def _modules() -> list[Path]:
-    return [path for path in python_files("meshwatchd") if path.name != "__init__.py"]
+    return [path for path in python_files("meshwatchd", "kube/meshwatchkube") if path.name != "__init__.py"]
 
 
 MODULES = [path for path in _modules() if _has_logic(path)]
@@ -49,7 +58,7 @@ def test_module_with_logic_has_a_unit_test(module):
     if name_of(module) in EXCEPTIONS:
         return
 
-    assert _unit_tests_of(module), f"write {name_of(UNIT / module.relative_to(PACKAGE).parent)}/test_{module.stem}.py"
+    assert _unit_tests_of(module), f"write {name_of(_unit_folder_of(module))}/test_{module.stem}.py"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +67,7 @@ def test_module_with_logic_has_a_unit_test(module):
 def test_unit_test_has_a_module(test):
     """No unit test outlives the module it was written for."""
     package, *folders = test.relative_to(UNIT).parent.parts
-    folder = LAB_PACKAGE.joinpath(*folders) if package == "netnslab" else PACKAGE.joinpath(package, *folders)
+    folder = PACKAGES[package].joinpath(*folders) if package in PACKAGES else PACKAGE.joinpath(package, *folders)
     words = test.stem.removeprefix("test_").split("_")
     candidates = [folder / f"{'_'.join(words[:length])}.py" for length in range(len(words), 0, -1)]
 

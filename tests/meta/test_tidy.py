@@ -23,7 +23,7 @@ MAX_FUNCTION_LINES = 60
 # One number for the formatter, the linter and this test.
 MAX_LINE_LENGTH: int = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["line-length"]
 
-CODE = python_files("meshwatchd", "netns-lab", "scripts", "tests")
+CODE = python_files("meshwatchd", "netns-lab", "kube", "scripts", "tests")
 
 # A comment describes the code as it stands. Words that tell its history belong to the commit message.
 # `now` is the name of an argument all over the core, so it is spared in code quotes and in

@@ -1,0 +1,59 @@
+"""Where traffic goes while a location's leader changes, and how each process has it moved there and back.
+
+    b3 --overlay-- b1 ===kilo0=== a1 --overlay-- a3      both leaders' WireGuard devices and routes are rewritten
+    b3 --overlay-- b2 ====mwN==== a2 --overlay-- a3      a standby link around both of them is not
+
+Only a relay can move traffic to a path of its own, so each process reads in the Lease what is about to happen, and asks
+the daemon of its node. It does so with a pin, which holds traffic there: daemons take the new mesh over one by one, and
+one of them would else bring traffic home while another still sends by the former leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchkube.actions import Action, Pin, Unpin
+from meshwatchkube.memory import Change, Memory, Phase
+from meshwatchkube.mesh import Mesh, Pair, Path
+
+
+def steer(mesh: Mesh, memory: Memory) -> Iterator[Action]:
+    """What a process asks of the daemon on its own node."""
+    for pair in mesh.pairs:
+        change = next((each for each in memory.changes if each.sides == pair.sides), None)
+        is_moving = change is not None and change.phase is not Phase.STANDS
+        if change is not None and is_moving and pair.remote not in mesh.pins:
+            yield from _pin(pair, change)
+        elif not is_moving and pair.remote in mesh.pins:
+            yield Unpin(remote=pair.remote)
+
+
+def detour(pair: Pair, node: str) -> tuple[str, ...]:
+    """Relays of the path that a change between a node and its neighbour touches least; empty where there is none.
+
+    A path around both leaders is the one; the node that is broken, or has been until lately, relays nothing in any
+    case. Without such a path traffic goes around that node, as it does already.
+    """
+    leaders = set(pair.primary_relays) - {node}
+    around = paths_around(pair, node)
+    untouched = [path for path in around if not leaders & set(path.relays)]
+    best = min(untouched or around, key=lambda path: (not path.is_active, path.rank), default=None)
+    return () if best is None else best.relays
+
+
+def paths_around(pair: Pair, node: str) -> list[Path]:
+    """The standby paths by which a node is avoided, but for those that are known to be bad."""
+    return [path for path in pair.paths if path.rank and node not in path.relays and not path.is_bad]
+
+
+def is_on(pair: Pair, relays: tuple[str, ...]) -> bool:
+    """Whether traffic is on the standby path with these relays."""
+    return pair.active is not None and pair.is_diverted and set(pair.active.relays) == set(relays)
+
+
+def _pin(pair: Pair, change: Change) -> Iterator[Action]:
+    standbys = (path for path in pair.paths if path.rank and set(path.relays) == set(change.via))
+    path = next(standbys, None)
+    if path is not None and path.is_local_relay:
+        reason = f"{change.leader} is to lead {change.location} instead of {change.former}"
+        yield Pin(remote=pair.remote, rank=path.rank, reason=reason)

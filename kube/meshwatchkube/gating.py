@@ -1,0 +1,159 @@
+"""Nodes whose overlay is broken: conditions as node-problem-detector sets them, then a taint or a cordon.
+
+    nodes name one, or it names itself   -> MeshDegraded, OverlayUnavailable and an Event
+    for `taint_after`                    -> tainted, if few enough are
+    nobody names it for `untaint_after`  -> conditions False, no taint
+
+A taint moves no pod that runs. Where many nodes are named at once the fault is nearly always somewhere else, and with
+all of them tainted pods would have no place: hence two limits, of the taints of all locations and of those of one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from meshwatchd.model.fault_codes import FaultCode, Severity
+from meshwatchd.model.faults import CATALOGUE
+from meshwatchd.model.ids import Layer
+from meshwatchkube.actions import Action, SetConditions, SetCordon, SetTaint, Tell
+from meshwatchkube.cluster import DEGRADED, OVERLAY_UNAVAILABLE, TAINT_KEY, Cluster, Condition, Node, Taint
+from meshwatchkube.mesh import Mesh, Report
+from meshwatchkube.settings import GatingSettings, Mode
+from meshwatchkube.standing import Standing
+
+OVERLAY_LAYERS = frozenset({Layer.WIREGUARD, Layer.IPIP, Layer.OVERLAY, Layer.RELAY})
+WELL = "MeshHealthy"
+
+
+class Gating:
+    """Conditions, taints and cordons, decided at each look.
+
+    Args:
+        settings: of the section.
+        report_age_ns: what is older than this counts as not reported.
+    """
+
+    def __init__(self, settings: GatingSettings, report_age_ns: int) -> None:
+        self._settings = settings
+        self._report_age_ns = report_age_ns
+        self._broken, self._well = Standing(), Standing()
+
+    def forget(self) -> None:
+        """Begin all waits anew."""
+        self._broken.forget()
+        self._well.forget()
+
+    def decide(self, mesh: Mesh, cluster: Cluster, *, now: int) -> Iterator[Action]:
+        """What the holder of the Lease writes."""
+        if self._settings.mode is Mode.OFF:
+            return
+        named = self._named(mesh, cluster)
+        broken = {name: fault for name, reports in named.items() if (fault := self._overlay_fault(reports))}
+        self._broken.note(broken, now)
+        self._well.note(cluster.nodes.keys() - broken.keys(), now)
+        for name, node in sorted(cluster.nodes.items()):
+            is_long_well = self._well.has_lasted(name, self._settings.untaint_after, now)
+            yield from self._condition(node, named.get(name, ()), broken.get(name), is_long_well=is_long_well)
+            if is_long_well and (node.is_tainted or node.is_cordoned_here):
+                yield from self._release(node)
+        room = self._room(mesh, cluster)
+        for name, report in sorted(broken.items()):
+            node, location = cluster.nodes[name], mesh.members[name].location
+            is_due = self._broken.has_lasted(name, self._settings.taint_after, now)
+            if is_due and not _is_gated(node) and room[location] > 0 and room[""] > 0:
+                room[location] -= 1
+                room[""] -= 1
+                yield from self._gate(node, report)
+
+    def _named(self, mesh: Mesh, cluster: Cluster) -> Mapping[str, Sequence[Report]]:
+        """What is reported of each node of the mesh that is one of the cluster's, by enough others or by itself."""
+        found: dict[str, list[Report]] = defaultdict(list)
+        for report in mesh.fresh(self._report_age_ns):
+            if report.culprit in cluster.nodes and report.culprit in mesh.members:
+                found[report.culprit].append(report)
+        return {
+            name: reports
+            for name, reports in found.items()
+            if len({each.reporter for each in reports}) >= self._settings.reporters
+            or any(each.reporter == name for each in reports)
+        }
+
+    def _overlay_fault(self, reports: Sequence[Report]) -> Report | None:
+        return next((report for report in reports if is_overlay_fault(report)), None)
+
+    def _condition(
+        self, node: Node, reports: Sequence[Report], broken: Report | None, *, is_long_well: bool
+    ) -> Iterator[Action]:
+        """Conditions come at once and go after `untaint_after`; what stays as it is costs no request."""
+        wanted = [_condition(DEGRADED, reports[0] if reports else None), _condition(OVERLAY_UNAVAILABLE, broken)]
+        held = [node.condition(each.type) for each in wanted]
+        changed = tuple(
+            new
+            for new, old in zip(wanted, held, strict=True)
+            if new.status != old.status and (new.status == "True" or is_long_well)
+        )
+        if not changed:
+            return
+        yield SetConditions(node=node.name, conditions=changed, is_dry=self._is_dry)
+        for each in changed if not self._is_dry else ():
+            is_bad = each.status == "True"
+            yield Tell(node=node.name, reason=each.reason, message=each.message, is_warning=is_bad)
+
+    def _gate(self, node: Node, report: Report) -> Iterator[Action]:
+        version = node.metadata.resource_version
+        if self._settings.cordon:
+            yield SetCordon(node=node.name, version=version, is_cordoned=True, fault=report.fault, is_dry=self._is_dry)
+        else:
+            ours = Taint(key=TAINT_KEY, effect=self._settings.effect, value=report.fault)
+            yield SetTaint(node=node.name, version=version, taints=(*node.taints, ours), is_dry=self._is_dry)
+
+    def _release(self, node: Node) -> Iterator[Action]:
+        version = node.metadata.resource_version
+        if node.is_tainted:
+            others = tuple(taint for taint in node.taints if taint.key != TAINT_KEY)
+            yield SetTaint(node=node.name, version=version, taints=others, is_dry=self._is_dry)
+        elif node.is_cordoned_here:
+            yield SetCordon(node=node.name, version=version, is_cordoned=False, is_dry=self._is_dry)
+
+    def _room(self, mesh: Mesh, cluster: Cluster) -> dict[str, int]:
+        """How many more nodes may be tainted, by location; of all locations together under the empty name."""
+        members: dict[str, list[Node]] = defaultdict(list)
+        for name, member in mesh.members.items():
+            if name in cluster.nodes:
+                members[member.location].append(cluster.nodes[name])
+        room = {
+            location: len(nodes) // self._settings.max_share - sum(map(_is_gated, nodes))
+            for location, nodes in members.items()
+        }
+        return {**room, "": self._settings.max_tainted - sum(map(_is_gated, cluster.nodes.values()))}
+
+    @property
+    def _is_dry(self) -> bool:
+        return self._settings.mode is Mode.DRY_RUN
+
+
+def is_overlay_fault(report: Report) -> bool:
+    """Whether pods on the node that is named can reach nobody else, or nobody elsewhere.
+
+    The catalogue's severity counts: that of a verdict is lower once other nodes' traffic goes around the node.
+    """
+    if report.fault == FaultCode.POD_NETWORK_BROKEN:
+        return True
+    if report.fault not in {code.value for code in FaultCode}:
+        return False
+    known = CATALOGUE[FaultCode(report.fault)]
+    return known.severity is Severity.CRITICAL and known.layer in OVERLAY_LAYERS
+
+
+def _condition(kind: str, report: Report | None) -> Condition:
+    if report is None:
+        return Condition(
+            type=kind, status="False", reason=WELL, message="no node of the mesh reports a fault of this one"
+        )
+    reason = "".join(word.capitalize() for word in report.fault.split("-"))
+    return Condition(type=kind, status="True", reason=reason, message=f"{report.words} (by {report.reporter})")
+
+
+def _is_gated(node: Node) -> bool:
+    return node.is_tainted or node.is_cordoned_here

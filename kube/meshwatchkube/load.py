@@ -1,0 +1,42 @@
+"""Read the configuration file of meshwatchd-kube."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from meshwatchd.config.load import read
+from meshwatchd.config.values import Finding
+from meshwatchd.model.errors import ConfigError
+from meshwatchkube.settings import LeaderKind, Mode, Settings
+
+
+def load(path: Path) -> Settings:
+    """Read and check a file.
+
+    Raises:
+        ConfigError: the first thing wrong, with the file, the key's path and the remedy.
+    """
+    settings = read(path, Settings)
+    finding = next(_check(settings), None)
+    if finding is not None:
+        raise ConfigError(str(path), finding.key, finding.problem, finding.remedy)
+    return settings
+
+
+def _check(settings: Settings) -> Iterator[Finding]:
+    promotion = settings.promotion
+    if promotion.kind is LeaderKind.HOOK and promotion.mode is not Mode.OFF and not promotion.hook:
+        yield Finding(key="promotion.hook", problem="no program is named", remedy='write hook = "/path/to/program"')
+    if settings.lease.duration <= settings.api.timeout:
+        yield Finding(
+            key="lease.duration",
+            problem="is no longer than api.timeout, so one slow answer would lose the lease",
+            remedy="write three times api.timeout or more",
+        )
+    if settings.gating.cordon and settings.gating.effect == "NoExecute":
+        yield Finding(
+            key="gating.cordon",
+            problem="has no effect of its own, and gating.effect asks for NoExecute",
+            remedy="write one of the two",
+        )

@@ -1,0 +1,242 @@
+"""When another node shall lead a location, and by which steps, so that no packet is lost on the way.
+
+    traffic on a standby, both sides name the leader, for `promote_after`
+      -> DETOUR   relays pin the traffic to a path that the change does not touch
+      -> CHANGED  the marks are set; the mesh's agents follow in milliseconds
+      -> STANDS   relays end their pins; the daemons bring traffic home over the new leader when that is good
+    the former leader without fault for `demote_after`
+      -> DETOUR, CHANGED and home again, with the marks as they were before
+
+The holder of the Lease takes each step, and writes it into the Lease before the next. Relays read it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from meshwatchd.model.units import SECOND, render_duration
+from meshwatchkube.actions import Action, Remember, RunHook, SetMark, Tell
+from meshwatchkube.cluster import Node
+from meshwatchkube.detour import detour, is_on, paths_around
+from meshwatchkube.leaders import Mark, inverse, is_kilo_ready, kilo_leader, marks_for, stands
+from meshwatchkube.look import Look
+from meshwatchkube.memory import Change, Memory, Phase
+from meshwatchkube.mesh import Pair
+from meshwatchkube.settings import LeaderKind, Mode, PromotionSettings
+from meshwatchkube.standing import Standing
+
+LEADER = "leader"
+"""A role of the mesh (`node_status.NodeStatus.role`)."""
+
+Accused = Mapping[tuple[str, str], Pair]
+"""(location, its leader) where traffic avoids the primary path and both sides name that leader."""
+
+
+class Promotions:
+    """The changes of leaders, decided at each look of the process that holds the Lease.
+
+    Args:
+        settings: of the section.
+    """
+
+    def __init__(self, settings: PromotionSettings) -> None:
+        self._settings = settings
+        self._accused, self._well = Standing(), Standing()
+        self._told: set[str] = set()
+
+    def forget(self) -> None:
+        """Begin all waits anew, as after a time without knowledge of one side."""
+        self._accused.forget()
+        self._well.forget()
+
+    def decide(self, look: Look, memory: Memory) -> Iterator[Action]:
+        """What is to be done; at most one step."""
+        if self._settings.mode is Mode.OFF:
+            return
+        accused = {key: pair for pair in look.mesh.pairs for key in self._accusations(look, pair)}
+        self._accused.note(accused, look.now)
+        self._well.note((each.location for each in memory.changes if self._is_well(look, each)), look.now)
+        if not accused:
+            self._told.clear()
+        for change in memory.changes:
+            steps = tuple(self._go_on(look, memory, change, accused))
+            if steps:
+                yield from steps
+                return
+        is_busy = any(change.phase is not Phase.STANDS for change in memory.changes)
+        for (location, former), pair in accused.items():
+            has_stood = self._accused.has_lasted((location, former), self._settings.promote_after, look.now)
+            if has_stood and not is_busy and memory.of(location) is None:
+                yield from self._begin(look, memory, pair, former)
+                return
+
+    # --- the way there -----------------------------------------------------------------------------
+
+    def _accusations(self, look: Look, pair: Pair) -> Iterator[tuple[str, str]]:
+        if not pair.is_diverted:
+            return
+        for relay in pair.primary_relays:
+            accusers = {
+                report.location
+                for report in look.mesh.fresh(self._settings.report_age)
+                if report.culprit == relay != report.reporter and report.sides == pair.sides
+            }
+            if accusers == pair.sides and relay in look.mesh.members:
+                yield look.mesh.members[relay].location, relay
+
+    def _begin(self, look: Look, memory: Memory, pair: Pair, former: str) -> Iterator[Action]:
+        location = look.mesh.members[former].location
+        nodes = [node for name, node in look.cluster.nodes.items() if look.is_in(name, location)]
+        leader = self._successor(look, pair, former)
+        refusal = self._refusal(look, memory, nodes, former=former, leader=leader)
+        if refusal:
+            text = f"{former} goes on leading {location}: {refusal}"
+            yield from self._tell_once(former, "MeshPromotionRefused", text)
+            return
+        marks = marks_for(self._settings.kind, nodes, former=former, successor=leader)
+        fault = next((report.words for report in look.mesh.reports if report.culprit == former), "")
+        text = f"{leader} is to lead {location} instead of {former}: {fault}"
+        if self._settings.mode is Mode.DRY_RUN:
+            if text not in self._told:
+                for mark in marks:
+                    yield SetMark(mark=mark, version=look.version(mark.node), is_dry=True)
+            yield from self._tell_once(former, "MeshPromotionDryRun", text)
+            return
+        change = Change(
+            location=location,
+            remote=pair.other(location),
+            leader=leader,
+            former=former,
+            via=detour(pair, former),
+            marks=marks,
+            undo=inverse(marks, look.cluster.nodes),
+            at_s=look.now_s,
+        )
+        yield Remember(memory=memory.with_change(change).spending(look.now_s))
+        yield Tell(node=former, reason="MeshPromotion", message=text, is_warning=True)
+
+    def _successor(self, look: Look, pair: Pair, former: str) -> str:
+        """The relay beside the former leader, of the path in use if possible; empty where none is fit."""
+        location = look.mesh.members[former].location
+        paths = sorted(paths_around(pair, former), key=lambda path: (not path.is_active, path.rank))
+        relays = (relay for path in paths for relay in path.relays if look.is_in(relay, location))
+        return next((relay for relay in relays if self._is_fit(look, relay)), "")
+
+    def _is_fit(self, look: Look, name: str) -> bool:
+        """Whether a node could lead: it is heard, nobody names it, and the agents that would follow count it."""
+        member, node = look.mesh.members.get(name), look.cluster.nodes.get(name)
+        if member is None or node is None or node.spec.unschedulable:
+            return False
+        age_ns = 0 if name == look.mesh.node else member.heard_ago_ns
+        is_heard = age_ns is not None and age_ns <= self._settings.report_age
+        is_named = any(report.culprit == name for report in look.mesh.fresh(self._settings.report_age))
+        is_counted = self._settings.kind is not LeaderKind.KILO or is_kilo_ready(node, look.now_s)
+        return is_heard and is_counted and not is_named
+
+    def _refusal(self, look: Look, memory: Memory, nodes: Iterable[Node], *, former: str, leader: str) -> str:
+        spent = len(memory.spent(look.now_s))
+        if spent >= self._settings.per_day:
+            return f"leaders were changed {spent} times within a day"
+        if not leader:
+            return "no other relay of the location is well, schedulable and known to the agents"
+        believed = kilo_leader(nodes, look.now_s) if self._settings.kind is LeaderKind.KILO else former
+        if believed != former:
+            return f"by the annotations {believed or 'nobody'} leads, so this API is not what the mesh goes by"
+        return ""
+
+    # --- each step ---------------------------------------------------------------------------------
+
+    def _go_on(self, look: Look, memory: Memory, change: Change, accused: Accused) -> Iterator[Action]:
+        pair = next((each for each in look.mesh.pairs if each.sides == change.sides), None)
+        if pair is None:
+            return  # only nodes of the two locations see how the change goes
+        waited_ns = max(0, look.now_s - change.at_s) * SECOND
+        missing = [mark for mark in change.marks if not stands(mark, look.cluster.nodes)]
+        match change.phase:
+            case Phase.DETOUR:
+                if len(missing) == len(change.marks) and not self._is_wanted(look, change, accused):
+                    yield from _abandon(look, memory, change)
+                elif not change.via or is_on(pair, change.via) or waited_ns >= self._settings.detour_wait:
+                    yield from self._set(look, memory, change, missing)
+            case Phase.CHANGED if waited_ns >= self._settings.settle_wait:
+                has_followed = _leads(look, pair, change.leader)
+                if has_followed or waited_ns >= self._settings.settle_wait + self._settings.detour_wait:
+                    yield from _close(look, memory, change, has_followed=has_followed)
+            case Phase.STANDS if missing:
+                text = f"somebody else has changed who leads {change.location}; {change.former} will not be restored"
+                yield Remember(memory=memory.without(change.location))
+                yield Tell(node=change.leader, reason="MeshPromotionEnded", message=text)
+            case Phase.STANDS:
+                yield from self._maybe_return(look, memory, change, pair)
+
+    def _is_wanted(self, look: Look, change: Change, accused: Accused) -> bool:
+        """Whether the reason for a change still holds while nothing is done yet."""
+        if change.is_return:
+            return self._is_fit(look, change.leader)
+        return (change.location, change.former) in accused
+
+    def _set(self, look: Look, memory: Memory, change: Change, missing: Sequence[Mark]) -> Iterator[Action]:
+        """One mark in each look: the next one rests on what the first has made of the Nodes."""
+        pending = [mark for mark in missing if mark.node in look.cluster.nodes]
+        if pending:
+            yield SetMark(mark=pending[0], version=look.version(pending[0].node))
+            return
+        if self._settings.kind is LeaderKind.HOOK:
+            yield RunHook(location=change.location, former=change.former, leader=change.leader)
+        yield Remember(memory=memory.with_change(change.entering(Phase.CHANGED, look.now_s)))
+
+    # --- the way back ------------------------------------------------------------------------------
+
+    def _is_well(self, look: Look, change: Change) -> bool:
+        """Whether a former leader is fit, while no node of either side reports anything between the two locations.
+
+        A broken node that leads nobody is not named for the traffic of others: standbys by way of it count too.
+        """
+        pair = next((each for each in look.mesh.pairs if each.sides == change.sides), None)
+        is_home = pair is not None and not pair.is_diverted and not any(path.is_bad for path in pair.paths)
+        is_quiet = all(report.sides != change.sides for report in look.mesh.fresh(self._settings.report_age))
+        return is_home and is_quiet and self._is_fit(look, change.former)
+
+    def _maybe_return(self, look: Look, memory: Memory, change: Change, pair: Pair) -> Iterator[Action]:
+        after_ns = self._settings.demote_after
+        is_due = bool(after_ns) and self._well.has_lasted(change.location, after_ns, look.now)
+        if not is_due or len(memory.spent(look.now_s)) >= self._settings.per_day:
+            return
+        back = change.reversed(Phase.DETOUR, look.now_s)
+        back = msgspec.structs.replace(back, via=detour(pair, back.leader))
+        text = f"{back.leader} has been well for {render_duration(after_ns)} and is to lead {back.location} again"
+        yield Remember(memory=memory.with_change(back).spending(look.now_s))
+        yield Tell(node=back.leader, reason="MeshPromotion", message=text)
+
+    def _tell_once(self, node: str, reason: str, message: str) -> Iterator[Action]:
+        if message not in self._told:
+            self._told.add(message)
+            yield Tell(node=node, reason=reason, message=message, is_warning=True)
+
+
+def _abandon(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
+    """Leave everything as it is: nothing is done yet, and the reason has gone."""
+    if change.is_return:
+        yield Remember(memory=memory.with_change(change.reversed(Phase.STANDS, look.now_s)))
+    else:
+        yield Remember(memory=memory.without(change.location))
+    text = f"{change.former} goes on leading {change.location}: the reason for a change has gone"
+    yield Tell(node=change.former, reason="MeshPromotionEnded", message=text)
+
+
+def _close(look: Look, memory: Memory, change: Change, *, has_followed: bool) -> Iterator[Action]:
+    if change.is_return:
+        yield Remember(memory=memory.without(change.location))
+    else:
+        yield Remember(memory=memory.with_change(change.entering(Phase.STANDS, look.now_s)))
+    verb = "leads" if has_followed else "was to lead, which the mesh has not followed,"
+    text = f"{change.leader} {verb} {change.location} instead of {change.former}"
+    reason = "MeshPromotionReturned" if change.is_return else "MeshPromoted"
+    yield Tell(node=change.leader, reason=reason, message=text, is_warning=not has_followed)
+
+
+def _leads(look: Look, pair: Pair, leader: str) -> bool:
+    member = look.mesh.members.get(leader)
+    return member is not None and member.role == LEADER and leader in pair.primary_relays

@@ -1,0 +1,351 @@
+"""When leaders change: the waits, the agreement, each step there and back, and everything that ends it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchkube.actions import Remember, RunHook, SetMark, Tell
+from meshwatchkube.leaders import KILO_LEADER, Mark
+from meshwatchkube.memory import Change, Memory, Phase
+from meshwatchkube.promotion import Promotions
+from meshwatchkube.settings import LeaderKind, Mode, PromotionSettings
+from tests.support.kube import NOW_S, accusing, cluster, look, mesh, node, report
+
+SETTINGS = PromotionSettings(mode=Mode.ENFORCE)
+BROKEN = mesh(active="a1-b2", reports=accusing("b1"))
+"""b1's overlay is broken; traffic goes by a1 and b2."""
+DETOURED = mesh(active="a2-b2", reports=accusing("b1"))
+B2_LEADS = ("a1-b2", "a2-b2", "a1-b1", "a2-b1", "a1-b2")
+FOLLOWED = mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2"))
+WELL = mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"))
+MARKED = cluster(node("b2", leader="true"))
+
+
+def _settings(**changes):
+    return msgspec.structs.replace(SETTINGS, **changes)
+
+
+def _play(promotions, *looks):
+    """Decide at each look, with the memory that the one before has left; the actions of the last."""
+    memory, actions = Memory(), []
+    for each in looks:
+        memory = each.memory if each.memory.changes or each.memory.spent_s else memory
+        actions = list(promotions.decide(_remembering(each, memory), memory))
+        memory = next((action.memory for action in actions if isinstance(action, Remember)), memory)
+    return memory, actions
+
+
+def _remembering(each, memory):
+    """The same look with another memory."""
+    return look(each.mesh, each.cluster, memory, at_s=each.now_s - NOW_S)
+
+
+def _reasons(actions):
+    return [action.reason for action in actions if isinstance(action, Tell)]
+
+
+def _begun(promotions):
+    """A memory in which the change has begun, and the second at which it did."""
+    memory, _ = _play(promotions, look(BROKEN), look(BROKEN, at_s=300))
+    assert memory.changes
+    return memory
+
+
+def test_a_failover_that_has_stood_begins_a_change_by_way_of_a_path_around_both_leaders():
+    """Both sides name b1 for five minutes: b2, which relays the traffic, is to lead."""
+    promotions = Promotions(SETTINGS)
+    memory, actions = _play(promotions, look(BROKEN), look(BROKEN, at_s=299))
+    assert ([], Memory()) == (actions, memory)
+
+    memory, actions = _play(promotions, look(BROKEN, at_s=300))
+    (change,) = memory.changes
+    assert ("cloud", "onprem", "b2", "b1") == (change.location, change.remote, change.leader, change.former)
+    assert ("a2", "b2") == change.via
+    assert (Mark(node="b2", field="annotations", key=KILO_LEADER, value="true"),) == change.marks
+    assert (Mark(node="b2", field="annotations", key=KILO_LEADER, value=None),) == change.undo
+    assert (NOW_S + 300,) == memory.spent_s
+    assert ["MeshPromotion"] == _reasons(actions)
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (mesh(active="a1-b1", reports=accusing("b1")), "traffic is on the primary path"),
+        (mesh(active="a1-b2", reports=accusing("b1", "a3")), "one side alone names it"),
+        (mesh(active="a1-b2", reports=(report("b1", by="a3"), report("a1", by="b3"))), "each names another one"),
+        (mesh(active="a1-b2", reports=accusing("b3")), "who is named does not lead"),
+        (mesh(active="a1-b2", reports=accusing("b1", "a3", "b1")), "it names itself, and nobody beside it does"),
+        (
+            mesh(active="a1-b2", reports=(report("b1", by="a3"), report("b1", by="b3", age_s=91))),
+            "the word of one side is old",
+        ),
+        (
+            mesh(active="a1-b2", reports=(report("b1", by="a3"), report("b1", by="b3", towards="elsewhere"))),
+            "one of them means the traffic to a third location",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_without_agreement_of_both_sides_nothing_begins(seen, why):
+    """However long it stands."""
+    _, actions = _play(Promotions(SETTINGS), look(seen), look(seen, at_s=3600))
+    assert [] == actions, why
+
+
+def test_a_break_in_what_stands_begins_the_wait_anew():
+    """The leader was well for one look."""
+    promotions = Promotions(SETTINGS)
+    memory, _ = _play(promotions, look(BROKEN), look(mesh(), at_s=200), look(BROKEN, at_s=300))
+    assert () == memory.changes
+    memory, _ = _play(promotions, look(BROKEN, at_s=600))
+    assert 1 == len(memory.changes)
+
+
+def test_time_without_knowledge_is_no_wait():
+    """The API was away, or the daemon: what stood before counts no more."""
+    promotions = Promotions(SETTINGS)
+    _play(promotions, look(BROKEN))
+    promotions.forget()
+    memory, _ = _play(promotions, look(BROKEN, at_s=300))
+    assert () == memory.changes
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "words"),
+    [
+        (cluster(node("b2", last_seen="1")), BROKEN, "no other relay"),
+        (cluster(node("b2", key="")), BROKEN, "no other relay"),
+        (cluster(), mesh(active="a1-b2", reports=(*accusing("b1"), report("b2", by="a1"))), "no other relay"),
+        (cluster(), mesh(active="a1-b2", reports=accusing("b1"), silent=("b2",)), "no other relay"),
+        (cluster(node("b0")), mesh(active="a1-b2", reports=accusing("b1"), bad=("a1-b2", "a2-b2")), "no other relay"),
+        (cluster(node("b3", leader="")), BROKEN, "by the annotations b3 leads"),
+        (cluster(*(node(name, last_seen="1") for name in ("b1", "b3"))), BROKEN, "by the annotations b2 leads"),
+    ],
+)
+def test_a_change_that_cannot_be_made_well_is_refused_with_its_reason_once(known, seen, words):
+    """Kilo must count the successor, nobody may name it, and Kilo must believe in the leader that the mesh has."""
+    promotions = Promotions(SETTINGS)
+    memory, actions = _play(promotions, look(seen, known), look(seen, known, at_s=300))
+    assert () == memory.changes
+    assert ["MeshPromotionRefused"] == _reasons(actions)
+    assert words in actions[0].message
+    assert ([], []) == tuple(_play(promotions, look(seen, known, at_s=at_s))[1] for at_s in (302, 900))
+
+
+def test_a_successor_that_is_unschedulable_is_none():
+    """Somebody is about to take it away."""
+    gone = node("b2")
+    gone = msgspec.structs.replace(gone, spec=msgspec.structs.replace(gone.spec, unschedulable=True))
+    _, actions = _play(Promotions(SETTINGS), look(BROKEN, cluster(gone)), look(BROKEN, cluster(gone), at_s=300))
+    assert ["MeshPromotionRefused"] == _reasons(actions)
+
+
+def test_the_budget_of_a_day_is_kept():
+    """Four changes, there and back; a change that is a day old counts no more."""
+    spent = Memory(spent_s=(NOW_S - 80_000, NOW_S - 3000, NOW_S - 2000, NOW_S - 1000))
+    _, actions = _play(Promotions(SETTINGS), look(BROKEN, memory=spent), look(BROKEN, memory=spent, at_s=300))
+    assert "4 times within a day" in actions[0].message
+
+    older = msgspec.structs.replace(spent, spent_s=(NOW_S - 86_400, *spent.spent_s[1:]))
+    memory, _ = _play(Promotions(SETTINGS), look(BROKEN, memory=older), look(BROKEN, memory=older, at_s=300))
+    assert 1 == len(memory.changes)
+    assert 4 == len(memory.spent_s)
+
+
+def test_a_dry_run_asks_the_api_once_and_remembers_nothing():
+    """So that permissions and admission are tried as well."""
+    promotions = Promotions(_settings(mode=Mode.DRY_RUN))
+    memory, actions = _play(promotions, look(BROKEN), look(BROKEN, at_s=300))
+    mark, told = actions
+    assert isinstance(mark, SetMark)
+    assert mark.is_dry
+    assert "MeshPromotionDryRun" == told.reason
+    assert Memory() == memory
+    assert [] == _play(promotions, look(BROKEN, at_s=302))[1]
+
+
+def test_off_is_off():
+    """Nothing is decided."""
+    assert [] == _play(Promotions(_settings(mode=Mode.OFF)), look(BROKEN), look(BROKEN, at_s=900))[1]
+
+
+def test_marks_are_set_when_traffic_is_on_the_detour_and_not_before():
+    """Relays pin it there meanwhile."""
+    promotions = Promotions(SETTINGS)
+    memory = _begun(promotions)
+    assert [] == _play(promotions, look(BROKEN, memory=memory, at_s=302))[1]
+
+    after, (action,) = _play(promotions, look(DETOURED, memory=memory, at_s=304))
+    assert SetMark(mark=memory.changes[0].marks[0], version="7") == action
+    assert Phase.DETOUR is after.changes[0].phase, "the Node shows the mark first"
+
+    after, _ = _play(promotions, look(DETOURED, MARKED, memory, at_s=306))
+    assert (Phase.CHANGED, NOW_S + 306) == (after.changes[0].phase, after.changes[0].at_s)
+
+
+def test_where_traffic_cannot_be_moved_first_the_change_is_made_all_the_same():
+    """No daemon would obey; half a minute is enough."""
+    promotions = Promotions(SETTINGS)
+    memory = _begun(promotions)
+    assert [] == _play(promotions, look(BROKEN, memory=memory, at_s=329))[1]
+    (action,) = _play(promotions, look(BROKEN, memory=memory, at_s=330))[1]
+    assert isinstance(action, SetMark)
+
+
+def test_marks_are_set_one_after_the_other_and_a_location_is_never_without_candidate():
+    """b1 was made leader by hand: b2 gets the mark before b1 loses it."""
+    promotions, known = Promotions(SETTINGS), cluster(node("b1", leader=""))
+    memory, _ = _play(promotions, look(BROKEN, known), look(BROKEN, known, at_s=300))
+    (first,) = _play(promotions, look(DETOURED, known, memory, at_s=302))[1]
+    assert ("b2", "true") == (first.mark.node, first.mark.value)
+
+    known = cluster(node("b1", leader=""), node("b2", leader="true"))
+    (second,) = _play(promotions, look(DETOURED, known, memory, at_s=304))[1]
+    assert ("b1", None) == (second.mark.node, second.mark.value)
+    assert [("b1", ""), ("b2", None)] == [(mark.node, mark.value) for mark in memory.changes[0].undo]
+
+
+def test_nothing_is_done_where_the_reason_goes_before_anything_was_done():
+    """b1 recovers while relays move the traffic."""
+    promotions = Promotions(SETTINGS)
+    memory = _begun(promotions)
+    after, actions = _play(promotions, look(mesh(active="a2-b2"), memory=memory, at_s=302))
+    assert () == after.changes
+    assert ["MeshPromotionEnded"] == _reasons(actions)
+
+
+def test_a_change_stands_when_the_mesh_has_followed_and_was_left_alone_for_a_while():
+    """The last daemon takes the new mesh over ten seconds after the first one: until then traffic is held."""
+    promotions = Promotions(SETTINGS)
+    changed = _at_phase(_begun(promotions), Phase.CHANGED)
+    assert [] == _play(promotions, look(FOLLOWED, MARKED, changed, at_s=329))[1]
+    assert [] == _play(promotions, look(DETOURED, MARKED, changed, at_s=345))[1]
+
+    after, actions = _play(promotions, look(FOLLOWED, MARKED, changed, at_s=345))
+    assert Phase.STANDS is after.changes[0].phase
+    assert ["MeshPromoted"] == _reasons(actions)
+    assert not actions[1].is_warning
+
+
+def test_a_mesh_that_does_not_follow_is_reported_and_held_no_longer():
+    """Kilo's agent of that node may be dead."""
+    promotions = Promotions(SETTINGS)
+    changed = _at_phase(_begun(promotions), Phase.CHANGED)
+    after, actions = _play(promotions, look(DETOURED, MARKED, changed, at_s=360))
+    assert Phase.STANDS is after.changes[0].phase
+    assert "has not followed" in actions[1].message
+    assert actions[1].is_warning
+
+
+def _at_phase(memory: Memory, phase: Phase, at_s: int = 300) -> Memory:
+    return memory.with_change(memory.changes[0].entering(phase, NOW_S + at_s))
+
+
+def test_the_former_leader_leads_again_after_the_wait_with_marks_as_they_were():
+    """Half an hour in which nobody says anything of the two locations."""
+    promotions = Promotions(SETTINGS)
+    stands = _at_phase(_begun(promotions), Phase.STANDS)
+    assert [] == _play(promotions, look(WELL, MARKED, stands, at_s=400), look(WELL, MARKED, stands, at_s=2199))[1]
+
+    back, actions = _play(promotions, look(WELL, MARKED, stands, at_s=2200))
+    (change,) = back.changes
+    assert ("b1", "b2", True, Phase.DETOUR) == (change.leader, change.former, change.is_return, change.phase)
+    assert ("a2", "b2") == change.via
+    assert 2 == len(back.spent_s)
+
+    pinned = mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2"))
+    (action,) = _play(promotions, look(pinned, MARKED, back, at_s=2202))[1]
+    assert Mark(node="b2", field="annotations", key=KILO_LEADER, value=None) == action.mark
+
+    changed, _ = _play(promotions, look(pinned, cluster(), back, at_s=2204))
+    over, actions = _play(promotions, look(mesh(active="a2-b2"), cluster(), changed, at_s=2240))
+    assert () == over.changes
+    assert 2 == len(over.spent_s), "the budget remembers both"
+    assert ["MeshPromotionReturned"] == _reasons(actions)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"), bad=("a2-b1",)),
+        mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"), silent=("b1",)),
+        mesh(
+            active="a1-b2",
+            paths=B2_LEADS,
+            leaders=("a1", "b2"),
+            reports=(report("", by="a1", fault="standby-down"),),
+        ),
+        mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2")),
+    ],
+    ids=["a standby by way of it is bad", "it is silent", "a standby is reported", "traffic is not home"],
+)
+def test_a_former_leader_that_is_not_well_does_not_lead_again(seen):
+    """Nobody names a broken node that leads nobody; its standbys tell."""
+    promotions = Promotions(SETTINGS)
+    stands = _at_phase(_begun(promotions), Phase.STANDS)
+    assert [] == _play(promotions, look(seen, MARKED, stands, at_s=400), look(seen, MARKED, stands, at_s=9000))[1]
+
+
+def test_no_return_without_the_wish_or_the_budget():
+    """`demote_after = "0s"` leaves it to people."""
+    for settings, spent in ((_settings(demote_after=0), ()), (SETTINGS, tuple(range(NOW_S, NOW_S + 4)))):
+        promotions = Promotions(settings)
+        stands = msgspec.structs.replace(_at_phase(_begun(promotions), Phase.STANDS), spent_s=spent or (NOW_S,))
+        played = _play(promotions, look(WELL, MARKED, stands, at_s=400), look(WELL, MARKED, stands, at_s=9000))
+        assert [] == played[1]
+
+
+def test_a_return_is_given_up_where_the_former_leader_breaks_again_first():
+    """b2 goes on leading, and the wait begins anew."""
+    promotions = Promotions(SETTINGS)
+    stands = _at_phase(_begun(promotions), Phase.STANDS)
+    back, _ = _play(promotions, look(WELL, MARKED, stands, at_s=400), look(WELL, MARKED, stands, at_s=2200))
+    broken = mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"), reports=(report("b1", by="b3"),))
+    after, actions = _play(promotions, look(broken, MARKED, back, at_s=2202))
+    (change,) = after.changes
+    assert ("b2", "b1", False, Phase.STANDS) == (change.leader, change.former, change.is_return, change.phase)
+    assert stands.changes[0].marks == change.marks
+    assert ["MeshPromotionEnded"] == _reasons(actions)
+
+
+def test_an_operator_who_changes_the_marks_ends_our_part():
+    """Or a program that applies its own idea of the Nodes."""
+    promotions = Promotions(SETTINGS)
+    stands = _at_phase(_begun(promotions), Phase.STANDS)
+    after, actions = _play(promotions, look(WELL, cluster(), stands, at_s=400))
+    assert () == after.changes
+    assert ["MeshPromotionEnded"] == _reasons(actions)
+
+
+def test_one_location_at_a_time():
+    """A leader of the other side that breaks meanwhile has to wait."""
+    promotions = Promotions(SETTINGS)
+    both = mesh(active="a2-b2", reports=(*accusing("b1"), *accusing("a1")))
+    memory, _ = _play(promotions, look(both), look(both, at_s=300))
+    assert 1 == len(memory.changes)
+    after, actions = _play(promotions, look(both, memory=_at_phase(memory, Phase.CHANGED), at_s=310))
+    assert ([], 1) == (actions, len(after.changes))
+
+
+def test_a_writer_of_a_third_location_leaves_a_change_alone():
+    """It does not see how it goes."""
+    change = Change(location="x", remote="y", leader="x2", former="x1", at_s=NOW_S)
+    memory = Memory(changes=(change,))
+    assert [] == _play(Promotions(SETTINGS), look(memory=memory, at_s=9000))[1]
+
+
+def test_a_hook_is_called_where_no_api_has_the_leader():
+    """And the change is written down after it, so that a hook that fails is called again."""
+    promotions = Promotions(_settings(kind=LeaderKind.HOOK, hook="/usr/bin/true"))
+    memory, _ = _play(promotions, look(BROKEN), look(BROKEN, at_s=300))
+    assert () == memory.changes[0].marks
+    hook, remember = _play(promotions, look(DETOURED, memory=memory, at_s=302))[1]
+    assert RunHook(location="cloud", former="b1", leader="b2") == hook
+    assert Phase.CHANGED is remember.memory.changes[0].phase
+
+
+def test_the_words_of_the_verdict_go_with_the_event():
+    """A person reads `kubectl describe node`."""
+    _, actions = _play(Promotions(SETTINGS), look(BROKEN), look(BROKEN, at_s=300))
+    assert "b2 is to lead cloud instead of b1: new flows die at b1" == actions[1].message
