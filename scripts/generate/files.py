@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshwatchd.config.dump import sample_of
 from meshwatchkube.settings import Settings as KubeSettings
-from scripts.generate import alerts, dashboard, faults, manual
+from scripts.generate import alerts, dashboard, faults, manifests, manual
 
 FOLDERS = ("man", "completions/bash", "completions/zsh", "completions/fish")
 """Folders that hold nothing else."""
@@ -25,6 +25,8 @@ def generated() -> dict[str, str]:
         "docs/faults.md": faults.page(),
         "man/meshwatchctl.1": manual.control_page(),
         "man/meshwatchd.8": manual.daemon_page(),
+        "kube/manifests/base/prometheusrule.yaml": manifests.prometheus_rule(),
+        "kube/manifests/base/dashboard.yaml": manifests.dashboard_map(),
         "kube/kube.toml": sample_of(KubeSettings, KUBE_HEADER),
         **{path: manual.completion(shell) for shell, path in manual.SHELLS.items()},
     }

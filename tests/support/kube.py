@@ -216,13 +216,23 @@ def served(
     store = Store((NODES, LEASES, EVENTS), history=history)
     for name in names:
         store.create(NODES, node_object(name))
-    listening = socket.create_server(("127.0.0.1", 0))
-    port = listening.getsockname()[1]
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(kubeconfig_text(f"http://127.0.0.1:{port}"))
-    api = Served(store=store, kubeconfig=kubeconfig, port=port)
+    listening, port = listening_socket()
+    api = Served(store=store, kubeconfig=write_kubeconfig(directory, port), port=port)
     with KubeApi(store, [listening], gate=api.gate, bookmark_s=bookmark_s):
         yield api
+
+
+def listening_socket() -> tuple[socket.socket, int]:
+    """A socket for an API on this machine, and its port."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    return listening, listening.getsockname()[1]
+
+
+def write_kubeconfig(directory: FilePath, port: int) -> FilePath:
+    """A file that leads to a port of this machine."""
+    path = directory / "kubeconfig"
+    path.write_text(kubeconfig_text(f"http://127.0.0.1:{port}"))
+    return path
 
 
 def kubeconfig_text(server: str) -> str:

@@ -144,6 +144,32 @@ def test_requests_grow_with_changes_and_not_with_time(cluster, start, clock):
     assert {("get", "leases"): 1, ("update", "leases"): 1} == dict(cluster.asked)
 
 
+def test_a_thousand_nodes_cost_two_pages_and_then_changes_alone(tmp_path, clock, log):
+    """One process writes; nineteen others read the Lease. Ten minutes of them."""
+    names = [f"n{number:04}" for number in range(1000)]
+    with served(tmp_path, names=names, bookmark_s=5) as cluster:
+        clocks = Clocks(monotonic=clock.monotonic, unix=clock.unix)
+        reach = partial(connect, str(cluster.kubeconfig), 5)
+        made = [
+            Api(SETTINGS, reach, identity=f"p{number}", node=names[number], say=log, clocks=clocks)
+            for number in range(20)
+        ]
+        assert 1000 == len(_fresh(made[0]).nodes)
+        for _ in range(60):
+            for api in made:
+                api.look()
+            clock.skip(10)
+        for number in range(50):
+            version = made[0].look()[0].nodes[names[number]].metadata.resource_version
+            mark = Mark(node=names[number], field="labels", key="x", value="y")
+            assert made[0].write(SetMark(mark=mark, version=version))
+        eventually(lambda: "y" == made[0].look()[0].nodes[names[49]].labels.get("x"), "all changes")
+        assert (2, 1, 50) == tuple(cluster.asked[verb, "nodes"] for verb in ("list", "watch", "patch"))
+        assert [True] + 19 * [False] == [api.is_writer for api in made]
+        for api in made:
+            api.close()
+
+
 def test_readers_watch_no_nodes_but_their_own_where_it_is_followed(cluster, start):
     """A thousand of them would watch a thousand Nodes each."""
     first = start("x")
