@@ -7,8 +7,8 @@
 
 It speaks what clients of client-go's kind rely on: discovery, lists with a resourceVersion, watches with bookmarks,
 initial events (`sendInitialEvents`) and 410 Gone, conflicts, the three kinds of patches, the status subresource. It has
-no authentication, admission, schemas, controllers or protobuf, and no pages: `limit` is passed over, as an API server
-may. A gate given to `KubeApi` makes denials, failures and delay.
+no authentication, admission, schemas, controllers or protobuf; pages of a list (`limit`) are of the list as it is when
+each is asked for. A gate given to `KubeApi` makes denials, failures and delay.
 
     request.py     URL and method to a Request
     store.py       objects, versions, history

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from netnslab.kube_api import discovery
-from netnslab.kube_api.objects import ApiError, Json, Object, Resource, as_object
+from netnslab.kube_api.objects import ApiError, Json, Object, as_object
 from netnslab.kube_api.patches import apply_patch
 from netnslab.kube_api.request import Request, decode, path_of
 from netnslab.kube_api.store import Store
@@ -180,7 +180,7 @@ def perform(store: Store, request: Request) -> Object:
         case "get":
             return store.get(resource, name, namespace)
         case "list":
-            return _list(resource, *store.list(resource, request.matches()))
+            return _list(request, *store.list(resource, request.matches()))
         case "create":
             return store.create(resource, as_object(request.body), namespace)
         case "update":
@@ -197,14 +197,15 @@ def perform(store: Store, request: Request) -> Object:
             return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
-def _list(resource: Resource, items: list[Object], version: int) -> Object:
-    members: list[Json] = [*items]
-    return {
-        "kind": f"{resource.kind}List",
-        "apiVersion": resource.api_version,
-        "metadata": {"resourceVersion": str(version)},
-        "items": members,
-    }
+def _list(request: Request, items: list[Object], version: int) -> Object:
+    """A list, or a page of it; what changes between two pages of one is in neither, or in both."""
+    resource = request.resource
+    begin, limit = request.number("continue", 0), request.number("limit", 0) or len(items)
+    members: list[Json] = [*items[begin : begin + limit]]
+    metadata: Object = {"resourceVersion": str(version)}
+    if begin + limit < len(items):
+        metadata |= {"continue": str(begin + limit), "remainingItemCount": len(items) - begin - limit}
+    return {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata, "items": members}
 
 
 def _decoded(raw: bytes, media_type: str) -> Json:

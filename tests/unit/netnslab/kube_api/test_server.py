@@ -52,6 +52,22 @@ def test_an_object_is_made_read_changed_and_deleted():
         assert (404, "NotFound") == _reason(_ask(client, "GET", "/api/v1/nodes/b1"))
 
 
+def test_a_list_has_pages_where_they_are_asked_for():
+    """The last one says that there is no other."""
+    with _served() as (store, client):
+        for name in ("b1", "b2", "b3"):
+            store.create(NODES, {"metadata": {"name": name}})
+        first = _ask(client, "GET", "/api/v1/nodes?limit=2")[1]
+        assert (["b1", "b2"], 1) == (
+            [each["metadata"]["name"] for each in first["items"]],
+            first["metadata"]["remainingItemCount"],
+        )
+        last = _ask(client, "GET", f"/api/v1/nodes?limit=2&continue={first['metadata']['continue']}")[1]
+        assert ["b3"] == [each["metadata"]["name"] for each in last["items"]]
+        assert "continue" not in last["metadata"]
+        assert 3 == len(_ask(client, "GET", "/api/v1/nodes")[1]["items"])
+
+
 def test_a_client_that_sends_something_else_is_told():
     """Protobuf, text that is no JSON, a place that there is not."""
     with _served() as (_, client):
