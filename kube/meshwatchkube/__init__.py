@@ -14,6 +14,7 @@ of that Lease, so that another process can go on.
     gating      conditions, taints and cordons of nodes whose overlay is broken
     leaders     what makes a node the leader: Kilo's, Submariner's and Antrea's annotations and labels, or a program
     lease       who writes
+    canaries    sections for meshwatchd.toml that ask API servers and kubelets
     mesh, cluster, memory   the two pictures and what is remembered: a Look (`look`)
     control                 the adapter to the daemon
     api, watch, http        the adapter to the API; `requests` says what an action is on the wire

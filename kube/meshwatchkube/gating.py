@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from meshwatchd.model.fault_codes import FaultCode, Severity
+from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.faults import CATALOGUE
 from meshwatchd.model.ids import Layer
 from meshwatchkube.actions import Action, SetConditions, SetCordon, SetTaint, Tell
 from meshwatchkube.cluster import DEGRADED, OVERLAY_UNAVAILABLE, TAINT_KEY, Cluster, Condition, Node, Taint
-from meshwatchkube.mesh import Mesh, Report
+from meshwatchkube.mesh import SILENT, Mesh, Report
 from meshwatchkube.settings import GatingSettings, Mode
 from meshwatchkube.standing import Standing
 
@@ -134,16 +134,10 @@ class Gating:
 
 
 def is_overlay_fault(report: Report) -> bool:
-    """Whether pods on the node that is named can reach nobody else, or nobody elsewhere.
-
-    The catalogue's severity counts: that of a verdict is lower once other nodes' traffic goes around the node.
-    """
-    if report.fault == FaultCode.POD_NETWORK_BROKEN:
+    """Whether pods on the node that is named can reach nobody else, or nobody elsewhere."""
+    if report.fault in (FaultCode.POD_NETWORK_BROKEN, SILENT):
         return True
-    if report.fault not in {code.value for code in FaultCode}:
-        return False
-    known = CATALOGUE[FaultCode(report.fault)]
-    return known.severity is Severity.CRITICAL and known.layer in OVERLAY_LAYERS
+    return report.is_critical and CATALOGUE[FaultCode(report.fault)].layer in OVERLAY_LAYERS
 
 
 def _condition(kind: str, report: Report | None) -> Condition:

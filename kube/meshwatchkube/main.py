@@ -13,31 +13,35 @@ from functools import partial
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.model.errors import ConfigError
+from meshwatchd.model.errors import ConfigError, DecodeError
 from meshwatchd.runtime.stderr import say
 from meshwatchkube.api import Api, Clocks
+from meshwatchkube.canaries import render
 from meshwatchkube.control import Control
-from meshwatchkube.http import connect
+from meshwatchkube.http import ApiError, Http, connect
 from meshwatchkube.load import load
 from meshwatchkube.run import Loop
 from meshwatchkube.settings import CONFIG_FILE, Settings
+from meshwatchkube.watch import list_nodes
 
-EXIT_OK, EXIT_CONFIG = 0, 2
+EXIT_OK, EXIT_UNREACHED, EXIT_CONFIG = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the configuration, or run until SIGTERM.
 
     Returns:
-        0 after an orderly end; 2 for a configuration that cannot be used, as meshwatchd.
+        0 after an orderly end; 1 where the API does not list its Nodes; 2 for a configuration that cannot be used.
     """
     arguments = make_parser().parse_args(argv)
     try:
         settings = load(arguments.config)
         reach = partial(connect, settings.api.kubeconfig, settings.api.timeout / 1e9)
         reach().close()
-        if arguments.verb != "run" or arguments.check:
+        if arguments.check:
             return EXIT_OK
+        if arguments.verb == "canaries":
+            return _print_canaries(reach())
         return _run(settings)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
@@ -51,8 +55,21 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=Path(CONFIG_FILE), help="configuration file (%(default)s)")
     parser.add_argument("--check", action="store_true", help="check the configuration and the kubeconfig, then exit")
     parser.add_argument("--version", action="version", version=f"meshwatchd-kube {__version__}")
-    parser.add_argument("verb", nargs="?", choices=("run",), default="run", help="the default")
+    about_verb = "run (the default), or print sections for meshwatchd.toml that ask API servers and kubelets"
+    parser.add_argument("verb", nargs="?", choices=("run", "canaries"), default="run", help=about_verb)
     return parser
+
+
+def _print_canaries(http: Http) -> int:
+    try:
+        nodes, _ = list_nodes(http)
+    except (ApiError, DecodeError) as error:
+        sys.stderr.write(f"the API does not answer: {error}\n")
+        return EXIT_UNREACHED
+    finally:
+        http.close()
+    sys.stdout.write(render(nodes.values()))
+    return EXIT_OK
 
 
 def _run(settings: Settings) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meshwatchd.model.fault_codes import FaultCode, Severity
@@ -10,6 +10,11 @@ from meshwatchd.model.faults import CATALOGUE
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import OrderKind
 from meshwatchd.model.status import PairStatus, PathStatus, Status
+
+SILENT = "overlay-silent"
+"""In the place of a fault's code: a neighbour does not answer by the overlay, while it does below it. A node that
+relays nothing for others is in nobody's verdict; its neighbours notice all the same."""
+_OVERLAY = ("overlay", "ipip")
 
 ORDER_NAME = "meshwatchd-kube"
 """Whose pins and drains are ours among the operator holds of the daemon."""
@@ -28,11 +33,16 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The traffic between this node's location and a remote one."""
+    """The traffic between this node's location and a remote one.
+
+    Attributes:
+        culprit: whom this node's verdict names, by another one's word too; empty where all is well, or nobody is named.
+    """
 
     location: str
     remote: str
     paths: tuple[Path, ...]
+    culprit: str = ""
 
     @property
     def active(self) -> Path | None:
@@ -83,16 +93,33 @@ class Report:
         """The locations between which traffic suffers."""
         return frozenset({self.location, self.towards})
 
+    @property
+    def is_critical(self) -> bool:
+        """By the catalogue: that of a verdict is lower once other nodes' traffic goes around the culprit."""
+        return is_known(self.fault) and CATALOGUE[FaultCode(self.fault)].severity is Severity.CRITICAL
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One node of the mesh."""
+    """One node of the mesh.
+
+    Attributes:
+        severity, report_age_ns: how it says that it fares, and how long ago; a node whose verdict rests on the word of
+            another one reports no verdict and no culprit, and this all the same.
+    """
 
     name: str
     location: str
     role: str
     address: str
     heard_ago_ns: int | None = None
+    severity: str = ""
+    report_age_ns: int | None = None
+
+    def is_in_trouble(self, age_ns: int) -> bool:
+        """Whether it has said so within so many nanoseconds."""
+        is_fresh = self.report_age_ns is not None and self.report_age_ns <= age_ns
+        return is_fresh and self.severity in (Severity.WARNING, Severity.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +146,7 @@ class Mesh:
         return (report for report in self.reports if report.age_ns <= age_ns)
 
 
-def see(status: Status, nodes: Iterable[NodeStatus]) -> Mesh:
+def see(status: Status, nodes: Sequence[NodeStatus]) -> Mesh:
     """One picture of the two replies of the daemon."""
     members = {
         str(node.name): Member(
@@ -128,6 +155,8 @@ def see(status: Status, nodes: Iterable[NodeStatus]) -> Mesh:
             role=node.role,
             address=node.node_ip,
             heard_ago_ns=node.heard_ago_ns,
+            severity=node.severity,
+            report_age_ns=node.report_age_ns,
         )
         for node in nodes
     }
@@ -140,7 +169,7 @@ def see(status: Status, nodes: Iterable[NodeStatus]) -> Mesh:
         and not status.rejected
         and all(pair.verdict.fault is not FaultCode.LOCAL for pair in status.pairs),
         pairs=tuple(_pair(pair) for pair in status.pairs),
-        reports=(*_own(status), *_others(status)),
+        reports=(*_own(status), *_others(status), *_silences(nodes)),
         members=members,
         pins=tuple(order.location for order in ours if order.kind is OrderKind.PIN),
         is_drained=any(order.kind is OrderKind.DRAIN for order in ours),
@@ -151,6 +180,7 @@ def _pair(pair: PairStatus) -> Pair:
     return Pair(
         location=pair.location,
         remote=pair.remote_location,
+        culprit=pair.verdict.culprit if pair.verdict.severity is not Severity.OK else "",
         paths=tuple(_path(path, is_active=path.rank == pair.active_rank) for path in pair.paths),
     )
 
@@ -202,6 +232,26 @@ def _others(status: Status) -> Iterator[Report]:
         )
 
 
+def _silences(nodes: Iterable[NodeStatus]) -> Iterator[Report]:
+    for node in nodes:
+        for silence in node.silent:
+            if silence.layer in _OVERLAY:
+                yield Report(
+                    reporter=node.name,
+                    location=node.location,
+                    towards="",
+                    fault=SILENT,
+                    culprit=silence.peer,
+                    age_ns=node.report_age_ns or 0,
+                    words=f"no answer from {silence.peer} by the overlay, while it answers below it",
+                )
+
+
 def title(fault: str) -> str:
     """The catalogue's words for a code; the code itself where another version made it."""
-    return CATALOGUE[FaultCode(fault)].title if fault in {code.value for code in FaultCode} else fault
+    return CATALOGUE[FaultCode(fault)].title if is_known(fault) else fault
+
+
+def is_known(fault: str) -> bool:
+    """Whether a code is in this version's catalogue."""
+    return fault in FaultCode._value2member_map_

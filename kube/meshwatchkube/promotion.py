@@ -1,6 +1,6 @@
 """When another node shall lead a location, and by which steps, so that no packet is lost on the way.
 
-    traffic on a standby, both sides name the leader, for `promote_after`
+    traffic on a standby, both sides agree on the leader that is broken, for `promote_after`
       -> DETOUR   relays pin the traffic to a path that the change does not touch
       -> CHANGED  the marks are set; the mesh's agents follow in milliseconds
       -> STANDS   relays end their pins; the daemons bring traffic home over the new leader when that is good
@@ -23,7 +23,7 @@ from meshwatchkube.detour import detour, is_on, paths_around
 from meshwatchkube.leaders import Mark, inverse, is_kilo_ready, kilo_leader, marks_for, stands
 from meshwatchkube.look import Look
 from meshwatchkube.memory import Change, Memory, Phase
-from meshwatchkube.mesh import Pair
+from meshwatchkube.mesh import SILENT, Pair
 from meshwatchkube.settings import LeaderKind, Mode, PromotionSettings
 from meshwatchkube.standing import Standing
 
@@ -31,7 +31,7 @@ LEADER = "leader"
 """A role of the mesh (`node_status.NodeStatus.role`)."""
 
 Accused = Mapping[tuple[str, str], Pair]
-"""(location, its leader) where traffic avoids the primary path and both sides name that leader."""
+"""(location, its leader) where traffic avoids the primary path by reason of that leader, and both sides agree."""
 
 
 class Promotions:
@@ -75,16 +75,22 @@ class Promotions:
     # --- the way there -----------------------------------------------------------------------------
 
     def _accusations(self, look: Look, pair: Pair) -> Iterator[tuple[str, str]]:
-        if not pair.is_diverted:
+        """Where both sides agree: this side's verdict names the leader, the other side is in trouble as well, and of
+        all nodes of both that have seen the fault themselves none names anybody else.
+
+        Only nodes beside the leader see its overlay; the others go by their word, and advertise no verdict.
+        """
+        leader, age_ns = pair.culprit, self._settings.report_age
+        if not pair.is_diverted or leader not in pair.primary_relays or leader not in look.mesh.members:
             return
-        for relay in pair.primary_relays:
-            accusers = {
-                report.location
-                for report in look.mesh.fresh(self._settings.report_age)
-                if report.culprit == relay != report.reporter and report.sides == pair.sides
-            }
-            if accusers == pair.sides and relay in look.mesh.members:
-                yield look.mesh.members[relay].location, relay
+        named = {
+            report.culprit
+            for report in look.mesh.fresh(age_ns)
+            if report.sides == pair.sides and report.is_critical and report.culprit and report.reporter != leader
+        }
+        others = (each for each in look.mesh.members.values() if each.location == pair.remote and each.name != leader)
+        if named == {leader} and any(member.is_in_trouble(age_ns) for member in others):
+            yield look.mesh.members[leader].location, leader
 
     def _begin(self, look: Look, memory: Memory, pair: Pair, former: str) -> Iterator[Action]:
         location = look.mesh.members[former].location
@@ -131,7 +137,10 @@ class Promotions:
             return False
         age_ns = 0 if name == look.mesh.node else member.heard_ago_ns
         is_heard = age_ns is not None and age_ns <= self._settings.report_age
-        is_named = any(report.culprit == name for report in look.mesh.fresh(self._settings.report_age))
+        # Whose own overlay is broken finds all its neighbours silent.
+        is_named = any(
+            report.culprit == name and report.fault != SILENT for report in look.mesh.fresh(self._settings.report_age)
+        )
         is_counted = self._settings.kind is not LeaderKind.KILO or is_kilo_ready(node, look.now_s)
         return is_heard and is_counted and not is_named
 
@@ -192,11 +201,14 @@ class Promotions:
     def _is_well(self, look: Look, change: Change) -> bool:
         """Whether a former leader is fit, while no node of either side reports anything between the two locations.
 
-        A broken node that leads nobody is not named for the traffic of others: standbys by way of it count too.
+        A broken node that leads nobody is in no verdict: standbys by way of it count, and a neighbour's silence.
         """
         pair = next((each for each in look.mesh.pairs if each.sides == change.sides), None)
         is_home = pair is not None and not pair.is_diverted and not any(path.is_bad for path in pair.paths)
-        is_quiet = all(report.sides != change.sides for report in look.mesh.fresh(self._settings.report_age))
+        is_quiet = all(
+            report.sides != change.sides and report.culprit != change.former
+            for report in look.mesh.fresh(self._settings.report_age)
+        )
         return is_home and is_quiet and self._is_fit(look, change.former)
 
     def _maybe_return(self, look: Look, memory: Memory, change: Change, pair: Pair) -> Iterator[Action]:

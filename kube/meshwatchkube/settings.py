@@ -82,7 +82,8 @@ class PromotionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         mode: what may be done.
         kind: what makes a leader.
         hook: the program for kind = "hook"; it gets location, former leader and successor as arguments.
-        promote_after: so long must a failover have stood, with the daemons of both sides naming the leader.
+        promote_after: so long must a failover have stood, with the daemons of both sides agreeing on the leader that is
+            broken.
         demote_after: so long must the former leader be without fault before it leads again; "0s" for never by itself.
         detour_wait: so long is waited for traffic to be on a path that the change does not touch, and afterwards for
             the mesh to follow. Where no path is good enough the change is made all the same.

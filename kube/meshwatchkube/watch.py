@@ -48,6 +48,23 @@ class _Failure(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+def list_nodes(http: Http, selector: Mapping[str, str] | None = None) -> tuple[dict[str, Node], str]:
+    """All Nodes by name, and the version from which a watch can go on.
+
+    Raises:
+        ApiError: it failed.
+        DecodeError: what is answered is no list of Nodes.
+    """
+    found: dict[str, Node] = {}
+    parameters = {"limit": str(PAGE), **(selector or {})}
+    while True:
+        page = decode_json(http.send(Request(method="GET", path=NODES, parameters=parameters)), _List, ANSWER)
+        found |= {node.name: node for node in page.items or ()}
+        if not page.metadata.continue_:
+            return found, page.metadata.resource_version
+        parameters["continue"] = page.metadata.continue_
+
+
 class NodeWatch:
     """A thread that watches Nodes until it is stopped.
 
@@ -105,17 +122,9 @@ class NodeWatch:
                     self._stopped.wait(self._backoff.failed(str(error), self._clock()) / 1e9)
 
     def _list(self) -> None:
-        found: dict[str, Node] = {}
-        parameters = {"limit": str(PAGE), **self._selector}
-        while True:
-            answer = self._http.send(Request(method="GET", path=NODES, parameters=parameters))
-            page = decode_json(answer, _List, ANSWER)
-            found |= {node.name: node for node in page.items or ()}
-            if not page.metadata.continue_:
-                break
-            parameters["continue"] = page.metadata.continue_
+        nodes, version = list_nodes(self._http, self._selector)
         with self._lock:
-            self._nodes, self._version, self._heard_ns = found, page.metadata.resource_version, self._clock()
+            self._nodes, self._version, self._heard_ns = nodes, version, self._clock()
         self._backoff.worked()
 
     def _watch(self) -> None:

@@ -27,6 +27,7 @@ from netnslab.kube_api.server import KubeApi
 from netnslab.kube_api.store import Store
 from netnslab.waiting import wait_until
 
+CUT = 0
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 NOW_S = 1_795_224_000
@@ -53,11 +54,13 @@ def report(culprit: str, *, by: str, fault: str = "overlay-new-flows", age_s: in
 
 
 def accusing(culprit: str, *reporters: str) -> tuple[Report, ...]:
-    """One node of each side, unless others are named."""
-    return tuple(report(culprit, by=each) for each in reporters or ("a3", "b3"))
+    """A neighbour of b1 has seen its overlay break, unless others are named."""
+    return tuple(report(culprit, by=each) for each in reporters or ("b3",))
 
 
-def pair(*, active: str = "a1-b1", paths: Sequence[str] = PATHS, bad: Sequence[str] = (), at: str = "a3") -> Pair:
+def pair(
+    *, active: str = "a1-b1", paths: Sequence[str] = PATHS, bad: Sequence[str] = (), at: str = "a3", culprit: str = ""
+) -> Pair:
     """The pair of locations as a node of onprem or the cloud sees it; bad paths by their relays."""
     ranks = range(len(paths))
     in_use = max(rank for rank in ranks if paths[rank] == active and (rank or active == paths[0])) if active else 0
@@ -65,6 +68,7 @@ def pair(*, active: str = "a1-b1", paths: Sequence[str] = PATHS, bad: Sequence[s
     return Pair(
         location=PLACES[at],
         remote="cloud" if PLACES[at] == "onprem" else "onprem",
+        culprit=culprit,
         paths=tuple(
             Path(
                 rank=rank,
@@ -90,8 +94,12 @@ def mesh(
     is_reliable: bool = True,
     is_drained: bool = False,
     silent: Sequence[str] = (),
+    culprit: str | None = None,
+    troubled: Sequence[str] = tuple(PLACES),
 ) -> Mesh:
-    """What the daemon of a node shows."""
+    """What the daemon of a node shows; whom its verdict names is by default the first that a report names."""
+    if culprit is None:
+        culprit = next((each.culprit for each in reports), "")
     members = {
         name: Member(
             name=name,
@@ -99,6 +107,8 @@ def mesh(
             role="leader" if name in leaders else "member",
             address=address(name),
             heard_ago_ns=(10 * MINUTE if name in silent else SECOND),
+            severity="warning" if name in troubled else "ok",
+            report_age_ns=10 * MINUTE if name in silent else SECOND,
         )
         for name, place in PLACES.items()
     }
@@ -106,7 +116,7 @@ def mesh(
         node=at,
         location=PLACES[at],
         is_reliable=is_reliable,
-        pairs=(pair(active=active, paths=paths, bad=bad, at=at),),
+        pairs=(pair(active=active, paths=paths, bad=bad, at=at, culprit=culprit),),
         reports=tuple(reports),
         members=members,
         pins=tuple(pins),
@@ -157,7 +167,7 @@ class Served:
     Attributes:
         kubeconfig: a file that leads there.
         asked: how often each verb of each resource was asked for.
-        failing: HTTP statuses by (verb, plural); "*" for any.
+        failing: HTTP statuses by (verb, plural), "*" for any; CUT ends the connection.
         delay_s: before each answer.
         bodies: of what was written, in order.
     """
@@ -179,7 +189,10 @@ class Served:
         if self.delay_s:
             time.sleep(self.delay_s)
         for key in ((request.verb, plural), ("*", plural), ("*", "*")):
-            if code := self.failing.get(key):
+            code = self.failing.get(key)
+            if code == CUT:
+                raise ConnectionResetError
+            if code is not None:
                 raise ApiError(code, f"{request.verb} {plural} is refused by the test")
 
     def node(self, name: str) -> Object:

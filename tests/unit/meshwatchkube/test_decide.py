@@ -17,7 +17,7 @@ SETTINGS = Settings(
     gating=GatingSettings(mode=Mode.ENFORCE),
     drain=DrainSettings(follow=True),
 )
-BROKEN = mesh(active="a1-b2", reports=accusing("b1"))
+BROKEN = mesh(active="a1-b2", reports=accusing("b1", "b2", "b3"))
 CHANGE = Change(location="cloud", remote="onprem", leader="b2", former="b1", via=("a2", "b2"))
 
 
@@ -53,7 +53,7 @@ def test_the_writer_promotes_and_sets_conditions():
         lambda at_s: look(BROKEN, cluster(is_fresh=False), at_s=at_s),
         lambda at_s: look(BROKEN, cluster(_elsewhere("a3")), at_s=at_s),
         lambda at_s: look(BROKEN, cluster(_elsewhere("b2")), at_s=at_s),
-        lambda at_s: look(mesh(active="a1-b2", reports=accusing("b1"), is_reliable=False), at_s=at_s),
+        lambda at_s: look(mesh(active="a1-b2", reports=accusing("b1", "b2", "b3"), is_reliable=False), at_s=at_s),
         lambda at_s: _without_memory(look(BROKEN, at_s=at_s)),
     ],
     ids=["not the writer", "API silent", "another cluster", "a node of another one", "daemon ill", "memory unreadable"],

@@ -84,6 +84,7 @@ def test_a_node_that_names_itself_is_believed():
     ("fault", "is_broken"),
     [
         ("overlay-black-hole", True),
+        ("overlay-silent", True),
         ("wireguard-device-missing", True),
         ("pod-network-broken", True),
         ("leader-dead", False),

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from meshwatchkube.main import EXIT_CONFIG, EXIT_OK, main
+from meshwatchkube.main import EXIT_CONFIG, EXIT_OK, EXIT_UNREACHED, main
 from netnslab.kube_api.objects import part, text
 from netnslab.kube_api.resources import LEASES
 from tests.support.kube import eventually, kubeconfig_text, served
@@ -41,6 +41,17 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert 3 == len(lines)
     assert "lease.lenght: unknown key" in lines[2]
+
+
+def test_canaries_are_printed_for_the_nodes_of_the_cluster(tmp_path, capsys):
+    """Or the reason why not."""
+    with served(tmp_path) as api:
+        config = str(_config(tmp_path, api.kubeconfig))
+        assert EXIT_OK == main(["--config", config, "canaries"])
+        assert 6 == capsys.readouterr().out.count("[[probe.canary]]")
+        api.failing["list", "nodes"] = 403
+        assert EXIT_UNREACHED == main(["--config", config, "canaries"])
+        assert "the API does not answer: 403 list nodes is refused by the test\n" == capsys.readouterr().err
 
 
 def test_it_runs_without_a_daemon_and_gives_the_lease_back_on_sigterm(tmp_path):

@@ -6,10 +6,10 @@ import pytest
 
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, LocationName, NodeName
-from meshwatchd.model.node_status import NodeStatus, ReportedFault
+from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.status import FindingStatus, PairStatus, PathStatus, Status
-from meshwatchkube.mesh import see, title
+from meshwatchkube.mesh import SILENT, see, title
 
 
 def _verdict(fault=FaultCode.OVERLAY_NEW_FLOWS, severity=Severity.CRITICAL, culprit="b1", told_by=""):
@@ -150,6 +150,15 @@ def test_a_daemon_that_does_not_know_is_not_believed(verdict, changes):
     """It would accuse everybody."""
     assert not see(_status(verdict, **changes), ()).is_reliable
     assert see(_status(_verdict()), ()).is_reliable
+
+
+def test_neighbours_that_are_silent_on_the_overlay_are_reported():
+    """Silence below it is another matter, and has verdicts of its own."""
+    silent = (SilentPeer(peer="b1", layer="overlay"), SilentPeer(peer="b2", layer="underlay"))
+    nodes = (NodeStatus(name=NodeName("b3"), location=LocationName("cloud"), silent=silent, report_age_ns=9),)
+    (report,) = see(_status(_verdict(told_by="b3")), nodes).reports
+    assert ("b3", SILENT, "b1", 9) == (report.reporter, report.fault, report.culprit, report.age_ns)
+    assert frozenset({"cloud", ""}) == report.sides
 
 
 def test_holds_of_ours_are_told_from_those_of_people():

@@ -8,6 +8,7 @@ import pytest
 from meshwatchkube.actions import Remember, RunHook, SetMark, Tell
 from meshwatchkube.leaders import KILO_LEADER, Mark
 from meshwatchkube.memory import Change, Memory, Phase
+from meshwatchkube.mesh import SILENT
 from meshwatchkube.promotion import Promotions
 from meshwatchkube.settings import LeaderKind, Mode, PromotionSettings
 from tests.support.kube import NOW_S, accusing, cluster, look, mesh, node, report
@@ -19,6 +20,7 @@ DETOURED = mesh(active="a2-b2", reports=accusing("b1"))
 B2_LEADS = ("a1-b2", "a2-b2", "a1-b1", "a2-b1", "a1-b2")
 FOLLOWED = mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2"))
 WELL = mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"))
+SILENT_B1 = report("b1", by="b3", fault=SILENT, towards="")
 MARKED = cluster(node("b2", leader="true"))
 
 
@@ -72,18 +74,17 @@ def test_a_failover_that_has_stood_begins_a_change_by_way_of_a_path_around_both_
     ("seen", "why"),
     [
         (mesh(active="a1-b1", reports=accusing("b1")), "traffic is on the primary path"),
-        (mesh(active="a1-b2", reports=accusing("b1", "a3")), "one side alone names it"),
+        (mesh(active="a1-b2", reports=accusing("b1"), culprit=""), "this side's verdict names nobody"),
+        (mesh(active="a1-b2", reports=accusing("b1"), troubled=("a1", "a2", "a3")), "the other side is well"),
+        (mesh(active="a1-b2", reports=accusing("b1"), troubled=("a3", "b1")), "it alone is in trouble there"),
+        (mesh(active="a1-b2", reports=accusing("b1"), silent=("b2", "b3")), "what the other side says is old"),
         (mesh(active="a1-b2", reports=(report("b1", by="a3"), report("a1", by="b3"))), "each names another one"),
         (mesh(active="a1-b2", reports=accusing("b3")), "who is named does not lead"),
-        (mesh(active="a1-b2", reports=accusing("b1", "a3", "b1")), "it names itself, and nobody beside it does"),
-        (
-            mesh(active="a1-b2", reports=(report("b1", by="a3"), report("b1", by="b3", age_s=91))),
-            "the word of one side is old",
-        ),
-        (
-            mesh(active="a1-b2", reports=(report("b1", by="a3"), report("b1", by="b3", towards="elsewhere"))),
-            "one of them means the traffic to a third location",
-        ),
+        (mesh(active="a1-b2", reports=accusing("b1", "b1")), "it names itself, and nobody beside it does"),
+        (mesh(active="a1-b2", reports=(report("b1", by="b3", age_s=91),)), "the word of who has seen it is old"),
+        (mesh(active="a1-b2", reports=(report("b1", by="b3", towards="x"),)), "another location's traffic is meant"),
+        (mesh(active="a1-b2", reports=accusing("b1"), culprit="a1"), "this side names its own leader"),
+        (mesh(active="a1-b2", reports=(report("b1", by="b3", fault="standby-down"),)), "it is no fault of the path"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -91,6 +92,15 @@ def test_without_agreement_of_both_sides_nothing_begins(seen, why):
     """However long it stands."""
     _, actions = _play(Promotions(SETTINGS), look(seen), look(seen, at_s=3600))
     assert [] == actions, why
+
+
+def test_a_writer_beside_the_broken_leader_needs_the_other_side_too():
+    """It has seen the fault itself; nodes of the other side say no more than that something is wrong."""
+    seen = mesh(at="b3", active="a1-b2", reports=accusing("b1"))
+    memory, _ = _play(Promotions(SETTINGS), look(seen), look(seen, at_s=300))
+    assert ("cloud", "onprem") == (memory.changes[0].location, memory.changes[0].remote)
+    alone = mesh(at="b3", active="a1-b2", reports=accusing("b1"), troubled=("b2", "b3"))
+    assert [] == _play(Promotions(SETTINGS), look(alone), look(alone, at_s=300))[1]
 
 
 def test_a_break_in_what_stands_begins_the_wait_anew():
@@ -116,7 +126,14 @@ def test_time_without_knowledge_is_no_wait():
     [
         (cluster(node("b2", last_seen="1")), BROKEN, "no other relay"),
         (cluster(node("b2", key="")), BROKEN, "no other relay"),
-        (cluster(), mesh(active="a1-b2", reports=(*accusing("b1"), report("b2", by="a1"))), "no other relay"),
+        (
+            cluster(),
+            mesh(
+                active="a1-b2",
+                reports=(*accusing("b1"), report("b2", by="b2", towards="", fault="overlay-device-down")),
+            ),
+            "no other relay",
+        ),
         (cluster(), mesh(active="a1-b2", reports=accusing("b1"), silent=("b2",)), "no other relay"),
         (cluster(node("b0")), mesh(active="a1-b2", reports=accusing("b1"), bad=("a1-b2", "a2-b2")), "no other relay"),
         (cluster(node("b3", leader="")), BROKEN, "by the annotations b3 leads"),
@@ -139,6 +156,13 @@ def test_a_successor_that_is_unschedulable_is_none():
     gone = msgspec.structs.replace(gone, spec=msgspec.structs.replace(gone.spec, unschedulable=True))
     _, actions = _play(Promotions(SETTINGS), look(BROKEN, cluster(gone)), look(BROKEN, cluster(gone), at_s=300))
     assert ["MeshPromotionRefused"] == _reasons(actions)
+
+
+def test_a_broken_leader_that_finds_its_neighbours_silent_accuses_nobody():
+    """All of its own overlay is gone; b2 may lead all the same."""
+    seen = mesh(active="a1-b2", reports=(*accusing("b1"), report("b2", by="b1", fault=SILENT, towards="")))
+    memory, _ = _play(Promotions(SETTINGS), look(seen), look(seen, at_s=300))
+    assert "b2" == memory.changes[0].leader
 
 
 def test_the_budget_of_a_day_is_kept():
@@ -277,8 +301,9 @@ def test_the_former_leader_leads_again_after_the_wait_with_marks_as_they_were():
             reports=(report("", by="a1", fault="standby-down"),),
         ),
         mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2")),
+        mesh(active="a1-b2", paths=B2_LEADS, leaders=("a1", "b2"), reports=(SILENT_B1,)),
     ],
-    ids=["a standby by way of it is bad", "it is silent", "a standby is reported", "traffic is not home"],
+    ids=["a standby by way of it is bad", "it is silent", "a standby is reported", "traffic is away", "its overlay"],
 )
 def test_a_former_leader_that_is_not_well_does_not_lead_again(seen):
     """Nobody names a broken node that leads nobody; its standbys tell."""
@@ -321,10 +346,9 @@ def test_an_operator_who_changes_the_marks_ends_our_part():
 def test_one_location_at_a_time():
     """A leader of the other side that breaks meanwhile has to wait."""
     promotions = Promotions(SETTINGS)
-    both = mesh(active="a2-b2", reports=(*accusing("b1"), *accusing("a1")))
-    memory, _ = _play(promotions, look(both), look(both, at_s=300))
-    assert 1 == len(memory.changes)
-    after, actions = _play(promotions, look(both, memory=_at_phase(memory, Phase.CHANGED), at_s=310))
+    changed = _at_phase(_begun(promotions), Phase.CHANGED)
+    other = mesh(active="a2-b2", reports=(report("a1", by="a2"),))
+    after, actions = _play(promotions, look(other, MARKED, changed, at_s=301), look(other, MARKED, changed, at_s=328))
     assert ([], 1) == (actions, len(after.changes))
 
 

@@ -19,8 +19,8 @@ SETTINGS = Settings(
     promotion=PromotionSettings(mode=Mode.ENFORCE),
     gating=GatingSettings(mode=Mode.ENFORCE),
 )
-BROKEN = mesh(active="a1-b2", reports=accusing("b1"))
-DETOURED = mesh(active="a2-b2", reports=accusing("b1"))
+BROKEN = mesh(active="a1-b2", reports=accusing("b1", "b2", "b3"))
+DETOURED = mesh(active="a2-b2", reports=accusing("b1", "b2", "b3"))
 
 
 class _Sides:
