@@ -96,9 +96,9 @@ class Gating:
         if not changed:
             return
         yield SetConditions(node=node.name, conditions=changed, is_dry=self._is_dry)
-        for each in changed if not self._is_dry else ():
-            is_bad = each.status == "True"
-            yield Tell(node=node.name, reason=each.reason, message=each.message, is_warning=is_bad)
+        told = {(each.reason, each.message, each.status == "True"): None for each in changed}
+        for reason, message, is_bad in told if not self._is_dry else ():
+            yield Tell(node=node.name, reason=reason, message=message, is_warning=is_bad)
 
     def _gate(self, node: Node, report: Report) -> Iterator[Action]:
         version = node.metadata.resource_version

@@ -40,11 +40,11 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         socket: its control socket. Only root may move traffic there; others can promote and taint all the same.
-        read_interval: between two looks at its status; nothing here is decided in less than seconds.
+        read_interval: between two looks at its status; nothing here is decided within less than half a minute.
     """
 
     socket: AbsolutePath = "/run/meshwatchd/control.sock"
-    read_interval: Annotated[Duration, Meta(ge=SECOND // 5, le=MINUTE)] = 2 * SECOND
+    read_interval: Annotated[Duration, Meta(ge=SECOND // 5, le=MINUTE)] = 5 * SECOND
 
 
 class ApiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

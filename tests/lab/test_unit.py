@@ -11,6 +11,7 @@ from tests.meta.tree import ROOT
 
 MAX_EXPOSURE = 2.0
 UNIT = ROOT / "systemd/meshwatchd.service"
+KUBE_UNIT = ROOT / "kube/systemd/meshwatchd-kube.service"
 DROP_INS = ("root", "stamp", "userspace")
 
 
@@ -20,10 +21,11 @@ def analyze(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_unit_is_exposed_no_more_than_it_must_be():
+@pytest.mark.parametrize("unit", [UNIT, KUBE_UNIT], ids=lambda unit: unit.stem)
+def test_the_unit_is_exposed_no_more_than_it_must_be(unit):
     """FRR's has 9.8, systemd-networkd's 2.8."""
-    said = analyze("security", "--offline=yes", UNIT)
-    found = re.search(r"Overall exposure level for meshwatchd.service: ([\d.]+)", said.stdout)
+    said = analyze("security", "--offline=yes", unit)
+    found = re.search(rf"Overall exposure level for {unit.name}: ([\d.]+)", said.stdout)
 
     assert found is not None, said.stderr
     assert float(found[1]) <= MAX_EXPOSURE, "\n".join(line for line in said.stdout.splitlines() if "✓" not in line)
@@ -41,6 +43,16 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path, drop_in):
     said = analyze("verify", "--man=no", "--recursive-errors=no", unit)
 
     assert ("", "", 0) == (said.stdout, said.stderr, said.returncode)
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit_for_kubernetes(tmp_path):
+    """It does not require the daemon."""
+    unit = tmp_path / KUBE_UNIT.name
+    unit.write_text(KUBE_UNIT.read_text().replace("/usr/bin/meshwatchd-kube", "/bin/true"))
+    said = analyze("verify", "--man=no", "--recursive-errors=no", unit)
+
+    assert ("", "", 0) == (said.stdout, said.stderr, said.returncode)
+    assert "Requires=" not in re.sub(r"^#.*", "", unit.read_text(), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(("tool", "name"), [("systemd-sysusers", "sysusers"), ("systemd-tmpfiles", "tmpfiles")])

@@ -102,7 +102,7 @@ def _turn(loop, sides, at_s):
 def test_a_failover_is_made_to_last_and_each_thing_written_is_logged(sides, log):
     """The step is remembered before anything is done."""
     loop = _loop(sides, log)
-    assert [SetConditions, Tell, Tell] == _turn(loop, sides, 0)
+    assert [SetConditions, Tell] == _turn(loop, sides, 0)
     sides.cluster = cluster(*_with_conditions())
     assert [Tell, SetTaint] == _turn(loop, sides, 300)
     assert [Phase.DETOUR] == [change.phase for change in sides.memory.changes]
