@@ -34,6 +34,12 @@ def _check(settings: Settings) -> Iterator[Finding]:
             problem="is no longer than api.timeout, so one slow answer would lose the lease",
             remedy="write three times api.timeout or more",
         )
+    if settings.lease.duration // 3 + settings.daemon.read_interval > promotion.detour_wait // 2:
+        yield Finding(
+            key="promotion.detour_wait",
+            problem="is too short for relays to read the Lease, each third of lease.duration, and to pin traffic",
+            remedy="write twice that and daemon.read_interval, or more",
+        )
     if settings.gating.cordon and settings.gating.effect == "NoExecute":
         yield Finding(
             key="gating.cordon",

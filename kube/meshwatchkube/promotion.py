@@ -115,7 +115,7 @@ class Promotions:
             remote=pair.other(location),
             leader=leader,
             former=former,
-            via=detour(pair, former),
+            via=detour(pair, former, {node.name for node in nodes}),
             marks=marks,
             undo=inverse(marks, look.cluster.nodes),
             at_s=look.now_s,
@@ -167,7 +167,7 @@ class Promotions:
             case Phase.DETOUR:
                 if len(missing) == len(change.marks) and not self._is_wanted(look, change, accused):
                     yield from _abandon(look, memory, change)
-                elif not change.via or is_on(pair, change.via) or waited_ns >= self._settings.detour_wait:
+                elif not change.via or self._is_held(pair, change, waited_ns):
                     yield from self._set(look, memory, change, missing)
             case Phase.CHANGED if waited_ns >= self._settings.settle_wait:
                 has_followed = _leads(look, pair, change.leader)
@@ -179,6 +179,14 @@ class Promotions:
                 yield Tell(node=change.leader, reason="MeshPromotionEnded", message=text)
             case Phase.STANDS:
                 yield from self._maybe_return(look, memory, change, pair)
+
+    def _is_held(self, pair: Pair, change: Change, waited_ns: int) -> bool:
+        """Whether traffic is on the detour, and relays have had the time to read in the Lease that they are to pin it.
+
+        A path that is in use already has to be pinned all the same; where it cannot be, nothing is waited for any more.
+        """
+        wait_ns = self._settings.detour_wait
+        return waited_ns >= wait_ns or (waited_ns >= wait_ns // 2 and is_on(pair, change.via))
 
     def _is_wanted(self, look: Look, change: Change, accused: Accused) -> bool:
         """Whether the reason for a change still holds while nothing is done yet."""
@@ -217,7 +225,8 @@ class Promotions:
         if not is_due or len(memory.spent(look.now_s)) >= self._settings.per_day:
             return
         back = change.reversed(Phase.DETOUR, look.now_s)
-        back = msgspec.structs.replace(back, via=detour(pair, back.leader))
+        neighbours = {name for name in look.mesh.members if look.is_in(name, change.location)}
+        back = msgspec.structs.replace(back, via=detour(pair, back.leader, neighbours))
         text = f"{back.leader} has been well for {render_duration(after_ns)} and is to lead {back.location} again"
         yield Remember(memory=memory.with_change(back).spending(look.now_s))
         yield Tell(node=back.leader, reason="MeshPromotion", message=text)

@@ -83,6 +83,11 @@ def _fresh(api):
     return api.look()[0]
 
 
+def _await_watches(cluster, count):
+    """A picture is fresh with its list; the watch is asked for a moment later."""
+    eventually(lambda: count == cluster.asked["watch", "nodes"], "the watch")
+
+
 def test_the_first_process_takes_the_lease_and_sees_all_nodes(cluster, start):
     """It makes the Lease where there is none."""
     api = start()
@@ -133,6 +138,7 @@ def test_requests_grow_with_changes_and_not_with_time(cluster, start, clock):
     """A Lease is read and renewed each ten seconds, however often somebody looks; Nodes come by themselves."""
     api = start()
     _fresh(api)
+    _await_watches(cluster, 1)
     cluster.asked.clear()
     for _ in range(50):
         api.look()
@@ -173,12 +179,13 @@ def test_readers_watch_no_nodes_but_their_own_where_it_is_followed(cluster, star
     """A thousand of them would watch a thousand Nodes each."""
     first = start("x")
     _fresh(first)
+    _await_watches(cluster, 1)
     cluster.asked.clear()
     reader, follower = start("y"), start("z", msgspec.structs.replace(SETTINGS, drain=DrainSettings(follow=True)))
     reader.look()
     assert ({}, False) == (reader.look()[0].nodes, reader.look()[0].is_fresh)
     assert ["a3"] == list(_fresh(follower).nodes)
-    assert 1 == cluster.asked["watch", "nodes"]
+    _await_watches(cluster, 1)
 
 
 def test_writes_reach_nodes(cluster, start):

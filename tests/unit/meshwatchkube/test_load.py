@@ -36,6 +36,7 @@ def test_durations_have_units(tmp_path):
     [
         ('[promotion]\nmode = "enforce"\nkind = "hook"\n', "promotion.hook"),
         ('[lease]\nduration = "4s"\n', "lease.duration"),
+        ('[promotion]\ndetour_wait = "29s"\n', "promotion.detour_wait"),
         ('[gating]\ncordon = true\neffect = "NoExecute"\n', "gating.cordon"),
         ('[gating]\neffect = "NoScheduling"\n', "gating.effect"),
         ("[gating]\nmax_tained = 2\n", "did you mean max_tainted"),

@@ -14,8 +14,8 @@ from meshwatchkube.settings import LeaderKind, Mode, PromotionSettings
 from tests.support.kube import NOW_S, accusing, cluster, look, mesh, node, report
 
 SETTINGS = PromotionSettings(mode=Mode.ENFORCE)
-BROKEN = mesh(active="a1-b2", reports=accusing("b1"))
-"""b1's overlay is broken; traffic goes by a1 and b2."""
+BROKEN = mesh(active="a2-b1", reports=accusing("b1"))
+"""b1's overlay is broken; traffic is on a standby that it relays as well, so it has to be moved."""
 DETOURED = mesh(active="a2-b2", reports=accusing("b1"))
 B2_LEADS = ("a1-b2", "a2-b2", "a1-b1", "a2-b1", "a1-b2")
 FOLLOWED = mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2"))
@@ -194,18 +194,28 @@ def test_off_is_off():
     assert [] == _play(Promotions(_settings(mode=Mode.OFF)), look(BROKEN), look(BROKEN, at_s=900))[1]
 
 
+def test_traffic_that_goes_around_the_leader_already_is_not_moved_before():
+    """A move from one standby to another would cost some flows; relays hold it where it is."""
+    promotions, seen = Promotions(SETTINGS), mesh(active="a1-b2", reports=accusing("b1"))
+    memory, _ = _play(promotions, look(seen), look(seen, at_s=300))
+    assert ("a1", "b2") == memory.changes[0].via
+    assert [] == _play(promotions, look(seen, memory=memory, at_s=314))[1], "relays read the Lease first"
+    (action,) = _play(promotions, look(seen, memory=memory, at_s=315))[1]
+    assert isinstance(action, SetMark)
+
+
 def test_marks_are_set_when_traffic_is_on_the_detour_and_not_before():
     """Relays pin it there meanwhile."""
     promotions = Promotions(SETTINGS)
     memory = _begun(promotions)
     assert [] == _play(promotions, look(BROKEN, memory=memory, at_s=302))[1]
 
-    after, (action,) = _play(promotions, look(DETOURED, memory=memory, at_s=304))
+    after, (action,) = _play(promotions, look(DETOURED, memory=memory, at_s=320))
     assert SetMark(mark=memory.changes[0].marks[0], version="7") == action
     assert Phase.DETOUR is after.changes[0].phase, "the Node shows the mark first"
 
-    after, _ = _play(promotions, look(DETOURED, MARKED, memory, at_s=306))
-    assert (Phase.CHANGED, NOW_S + 306) == (after.changes[0].phase, after.changes[0].at_s)
+    after, _ = _play(promotions, look(DETOURED, MARKED, memory, at_s=322))
+    assert (Phase.CHANGED, NOW_S + 322) == (after.changes[0].phase, after.changes[0].at_s)
 
 
 def test_where_traffic_cannot_be_moved_first_the_change_is_made_all_the_same():
@@ -221,11 +231,11 @@ def test_marks_are_set_one_after_the_other_and_a_location_is_never_without_candi
     """b1 was made leader by hand: b2 gets the mark before b1 loses it."""
     promotions, known = Promotions(SETTINGS), cluster(node("b1", leader=""))
     memory, _ = _play(promotions, look(BROKEN, known), look(BROKEN, known, at_s=300))
-    (first,) = _play(promotions, look(DETOURED, known, memory, at_s=302))[1]
+    (first,) = _play(promotions, look(DETOURED, known, memory, at_s=320))[1]
     assert ("b2", "true") == (first.mark.node, first.mark.value)
 
     known = cluster(node("b1", leader=""), node("b2", leader="true"))
-    (second,) = _play(promotions, look(DETOURED, known, memory, at_s=304))[1]
+    (second,) = _play(promotions, look(DETOURED, known, memory, at_s=322))[1]
     assert ("b1", None) == (second.mark.node, second.mark.value)
     assert [("b1", ""), ("b2", None)] == [(mark.node, mark.value) for mark in memory.changes[0].undo]
 
@@ -279,11 +289,11 @@ def test_the_former_leader_leads_again_after_the_wait_with_marks_as_they_were():
     assert 2 == len(back.spent_s)
 
     pinned = mesh(active="a2-b2", paths=B2_LEADS, leaders=("a1", "b2"))
-    (action,) = _play(promotions, look(pinned, MARKED, back, at_s=2202))[1]
+    (action,) = _play(promotions, look(pinned, MARKED, back, at_s=2215))[1]
     assert Mark(node="b2", field="annotations", key=KILO_LEADER, value=None) == action.mark
 
-    changed, _ = _play(promotions, look(pinned, cluster(), back, at_s=2204))
-    over, actions = _play(promotions, look(mesh(active="a2-b2"), cluster(), changed, at_s=2240))
+    changed, _ = _play(promotions, look(pinned, cluster(), back, at_s=2217))
+    over, actions = _play(promotions, look(mesh(active="a2-b2"), cluster(), changed, at_s=2250))
     assert () == over.changes
     assert 2 == len(over.spent_s), "the budget remembers both"
     assert ["MeshPromotionReturned"] == _reasons(actions)
@@ -364,7 +374,7 @@ def test_a_hook_is_called_where_no_api_has_the_leader():
     promotions = Promotions(_settings(kind=LeaderKind.HOOK, hook="/usr/bin/true"))
     memory, _ = _play(promotions, look(BROKEN), look(BROKEN, at_s=300))
     assert () == memory.changes[0].marks
-    hook, remember = _play(promotions, look(DETOURED, memory=memory, at_s=302))[1]
+    hook, remember = _play(promotions, look(DETOURED, memory=memory, at_s=320))[1]
     assert RunHook(location="cloud", former="b1", leader="b2") == hook
     assert Phase.CHANGED is remember.memory.changes[0].phase
 
