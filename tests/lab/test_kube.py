@@ -41,6 +41,7 @@ def _healthy(stage):
     """Each test begins with a mesh that is well, led by b1."""
     stage.kube.failing.clear()
     stage.kube.delay_s = 0
+    stage.wait_lease()
     stage.wait_leader("b1")
     stage.mesh.settle()
 

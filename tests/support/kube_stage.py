@@ -75,6 +75,15 @@ class KubeStage:
             poll_s=0.2,
         )
 
+    def wait_lease(self) -> None:
+        """Wait until every process reads the Lease again: after a trouble each tries ever more seldom."""
+
+        def are_well() -> bool:
+            of_leases = [[line for line in self.log(node) if line.get("what") == "lease"] for node in WRITERS]
+            return all(not lines or lines[-1]["event"] != "api.failed" for lines in of_leases)
+
+        wait_until(are_well, timeout_s=120, what="the API to be asked again", poll_s=0.5)
+
     def memory(self) -> Mapping[str, object]:
         """What the Lease remembers."""
         lease = json.loads(json.dumps(self.kube.store.get(LEASES, "meshwatchd-kube", "kube-system")))
