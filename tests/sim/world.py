@@ -334,10 +334,8 @@ class World:
             else:
                 self._effect(node, output)
         node.due = engine.deadline()
-        early_at = engine.early_at()
-        if early_at is not None and early_at <= self.now and event is not _TICK:
-            # As the loop does: whoever is awake anyway sends what may leave early.
-            self._feed(node, _TICK)
+        if event is not _TICK and (engine.early_at() or self.now + 1) <= self.now:
+            self._feed(node, _TICK)  # as the loop does for who is awake
 
     def _effect(self, node: SimNode, output: out.Output) -> None:
         match output:
@@ -386,8 +384,7 @@ class World:
         conductor, change = node.engine.state.conductors[command.pair], command.switch
         intent = conductor.mover.intent
         assert intent is not None, "a change is made with an intent"
-        is_good = conductor.watch.group(intent.target).is_good
-        inverse = change.inverse()
+        is_good, inverse = conductor.watch.group(intent.target).is_good, change.inverse()
         assert node.rules - set(inverse.delete) | set(inverse.add) == before, f"{change} cannot be undone"
         proven = self.carried.get((node.name, intent.target.number), 0)
         self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason, proven))
@@ -402,8 +399,7 @@ class World:
                     self.loops.append(f"{self.now}: {source} to {target}")
 
     def _send(self, node: SimNode, probe: out.SendProbe) -> None:
-        self.sent += 1
-        plan = node.plans[probe.session]
+        self.sent, plan = self.sent + 1, node.plans[probe.session]
         way = self._way_of(node.name, plan)
         if self._passes(way.there, plan.flow, plan, probe):
             request = Request(node.name, node.engine.epoch, probe, plan, node.says_to(plan.peer), self.now)

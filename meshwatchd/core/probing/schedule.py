@@ -3,8 +3,7 @@
 Sessions of one kind are asked in turn, a step apart, so that a leg they share is seen as often as all of them
 together: one heap entry serves them all, however many there are. Each probe leaves up to a tenth of its interval
 early (RFC 5880 section 6.8.7 asks for jitter), so that nodes do not fall into step, and on a common grid, so that
-one wake-up serves whatever is due about the same time. A slow probe leaves up to a quarter of its interval early where
-the engine is awake anyway, since something else leaves or a packet has come: it hardly ever wakes the engine itself.
+one wake-up serves whatever is due about the same time (slow ones leave early for that, see `probing.company`).
 
 The ends of waits are queues, one for each estimator of delay, since its waits end in the order they began. A queue
 has one entry in the heap; what was answered meanwhile is skipped and wakes nobody.
@@ -18,6 +17,7 @@ import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
+from meshwatchd.core.probing.company import Company
 from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
@@ -57,15 +57,6 @@ MAX_PROBES = 256
 """Of one look at the time: the wait for the last of them has begun some milliseconds before it leaves, and answers to
 the first may be waiting in the socket. More than that are due at once only where an engine cannot keep up."""
 
-EARLY_PART = 4
-"""RFC 5880 section 6.8.7 lets an interval be a quarter shorter. The places of a round stay, and so does the average."""
-
-SLOW_NS = 1 * SECOND
-"""Sessions from this interval on leave in company. The faster ones notice faults, and for that their pace is even."""
-
-QUIET_PROBES = 0.2
-"""Who sends more in a place of the grid is awake most of the time, and has no packets to spare for who comes early."""
-
 LATENESS_SHARE = 4
 """Lateness of less than a quarter of the shortest wait is lost in it."""
 
@@ -93,7 +84,7 @@ class Schedule:
         self._known = known_flow_ports(settings.probe.port)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
         self._pushed = 0
-        self._early: list[tuple[int, int, Turn]] = []
+        self._company = Company()
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
         self._close_ns = 0
@@ -104,8 +95,7 @@ class Schedule:
         self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
         self._awake: frozenset[int] = frozenset()
-        self._widening_ns = 0
-        self._grid_ns, self._grid_jitter_ns, self._is_quiet = GRID_NS, 0, False
+        self._widening_ns, self._grid_ns, self._grid_jitter_ns = 0, GRID_NS, 0
 
     def start(
         self,
@@ -189,9 +179,8 @@ class Schedule:
 
     def _lay_grid(self) -> None:
         probes_per_grid = GRID_NS * sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
-        self._grid_ns, self._is_quiet = GRID_NS, probes_per_grid <= QUIET_PROBES
-        if not self._is_quiet:
-            self._early.clear()
+        self._grid_ns = GRID_NS
+        self._company.lay_out(probes_per_grid)
         if probes_per_grid > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
             full_ns = GRID_PROBES * GRID_NS / probes_per_grid
@@ -216,8 +205,7 @@ class Schedule:
         alive = {id(each) for each in (*self.sessions, *self._turns, *self._waits.values())}
         self._heap = [entry for entry in self._heap if id(entry[2]) in alive]
         heapq.heapify(self._heap)
-        self._early = [entry for entry in self._early if id(entry[2]) in alive]
-        heapq.heapify(self._early)
+        self._company.retain(self._turns)
 
     def _keep_pace(self, now: int) -> None:
         """Give every round the pace that the budgets leave it."""
@@ -290,7 +278,7 @@ class Schedule:
     @property
     def early_at(self) -> int | None:
         """From when on `advance` may have something to do for who is awake anyway; None for nothing."""
-        return self._early[0][0] if self._early else None
+        return self._company.at
 
     def advance(self, now: int, missed: Missed, heard: int = 0) -> list[SendProbe]:
         """What is due: a batch of probes to send; ended waits are given to `missed`.
@@ -324,17 +312,10 @@ class Schedule:
                     probes.append(self._begin(item, now, port, is_confirm=True))
         for at, waits in unheard:
             self._push(at, waits)
-        self._join(now, probes)
+        for turn in self._company.take(now):
+            turn.at = now
+            self._ask(turn, now, probes)
         return probes
-
-    def _join(self, now: int, probes: list[SendProbe]) -> None:
-        """Send what may leave early: another wake-up would cost more than all of these."""
-        early = self._early
-        while early and early[0][0] <= now and len(probes) < MAX_PROBES:
-            at, _, turn = heapq.heappop(early)
-            if turn.early_at == at and turn.at > now and not turn.is_booked:
-                turn.at = now
-                self._ask(turn, now, probes)
 
     def probe(
         self,
@@ -502,9 +483,8 @@ class Schedule:
     def _push(self, at: int, item: Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
-        if self._is_quiet and type(item) is Turn and item.interval_ns >= SLOW_NS:
-            item.early_at = item.grid - min(item.interval_ns // EARLY_PART, item.step_ns // 2)
-            heapq.heappush(self._early, (item.early_at, self._pushed, item))
+        if type(item) is Turn:
+            self._company.offer(item)
 
 
 def _leg(plan: SessionPlan) -> tuple[int, ...]:

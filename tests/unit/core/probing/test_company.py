@@ -5,8 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 
-from meshwatchd.core.probing.schedule import EARLY_PART, SLOW_NS, Schedule
+from meshwatchd.core.probing.company import EARLY_PART, QUIET_PROBES, SLOW_NS, Company
+from meshwatchd.core.probing.intervals import Kind
+from meshwatchd.core.probing.round_robin import Turn
+from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.settings import MS, SECOND, Settings
 from tests.support.lab_mesh import planner_of
 
@@ -76,3 +80,33 @@ def test_what_notices_faults_keeps_its_pace():
         off = [abs(after - before - intervals[session]) for before, after in itertools.pairwise(found[session])]
         assert max(off) <= intervals[session] // 10 + MS
         assert abs(len(alone[session]) - len(found[session])) <= 1
+
+
+def test_who_is_awake_most_of_the_time_sends_nothing_early():
+    """There it would take the places of probes that judge paths (tests/sim/test_many_locations)."""
+    company, turn = Company(), Turn(Kind(Layer.UNDERLAY, 0, FlowClass.FRESH), [])
+    turn.grid, turn.interval_ns, turn.step_ns, turn.at = 10 * SECOND, 4 * SECOND, 4 * SECOND, 10 * SECOND
+
+    found = []
+    for probes in (QUIET_PROBES / 2, QUIET_PROBES * 2):
+        company.lay_out(probes)
+        company.offer(turn)
+        found.append(company.at)
+
+    assert [9 * SECOND, None] == found
+    assert [] == list(company.take(10 * SECOND))
+
+
+def test_a_round_that_has_another_place_or_is_gone_is_not_taken():
+    """It was asked in its own time, booked, or belongs to an earlier mesh."""
+    company, turns = Company(), [Turn(Kind(Layer.UNDERLAY, path, FlowClass.FRESH), []) for path in range(4)]
+    company.lay_out(0.0)
+    for turn in turns:
+        turn.grid, turn.interval_ns, turn.step_ns, turn.at = 10 * SECOND, 4 * SECOND, 4 * SECOND, 10 * SECOND
+        company.offer(turn)
+    turns[0].early_at += 1
+    turns[1].is_booked = True
+    company.retain(turns[:3])
+
+    assert [] == list(company.take(9 * SECOND - 1))
+    assert [turns[2]] == list(company.take(9 * SECOND))
