@@ -129,6 +129,9 @@ class FindingBook:
         """Forget what has been gone for long, and what is back."""
         self._gone = {n: (each, end) for n, (each, end) in self._gone.items() if end > now and n not in self._standing}
         self._taken_back = {each: end for each, end in self._taken_back.items() if end > now and each not in self._told}
+        self._choose_deadline()
+
+    def _choose_deadline(self) -> None:
         # The deadline is asked after every packet: nothing is added to it while nothing lingers.
         self.deadline = self._next if self._gone or self._taken_back else self._repairs.deadline
 
@@ -146,6 +149,7 @@ class FindingBook:
         self._repairs.forget_under_way()
         self._in_hellos, self._told = (), tuple(self.misfits.values())
         self._taken_back = {}
+        self._choose_deadline()
 
     def advance(self, now: int) -> Iterator[Output]:
         """Go on with repairs that had to wait, and forget what has been gone for long."""

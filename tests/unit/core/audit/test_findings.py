@@ -412,3 +412,15 @@ def test_pods_that_no_peer_may_carry_explain_the_silence_of_pods_alone(fault, cu
         code=FaultCode.ALLOWED_IPS_MISSING, device="kilo0", subject="10.244.2.0/24", peer="a2", culprit="b3"
     )
     assert expected == _book(missing)[0].explain(_verdict(fault, culprit)).fault
+
+
+def test_an_agent_that_dies_while_a_word_lingers_leaves_nothing_to_wait_for():
+    """A peer has just taken its word back. The engine asks for its deadline after every packet, and ended there."""
+    book, _ = _book()
+    told = PeerFault(fault=FaultCode.FDB_ENTRY_MISSING, culprit=NodeName("b1"), source=NodeName("b1"))
+    book.hear((told,), NOW)
+    book.hear((), NOW + SECOND)
+    assert book.deadline() is not None
+    book.agent_lost()
+
+    assert book.deadline() is None
