@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meshwatchd.model.fault_codes import FaultCode, Severity
-from meshwatchd.model.faults import CATALOGUE
+from meshwatchd.model.faults import CATALOGUE, Verdict
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import OrderKind
-from meshwatchd.model.status import PairStatus, PathStatus, Status
+from meshwatchd.model.status import FindingStatus, PairStatus, PathStatus, Status
 
 SILENT = "overlay-silent"
 """In the place of a fault's code: a neighbour does not answer by the overlay, while it does below it. A node that
@@ -195,6 +195,11 @@ def _path(path: PathStatus, *, is_active: bool) -> Path:
     )
 
 
+def _words(found: Verdict | FindingStatus) -> str:
+    """The fault's title, and the two pieces of evidence that matter most."""
+    return "; ".join((title(found.fault.value), *found.because[:2]))
+
+
 def _own(status: Status) -> Iterator[Report]:
     for pair in status.pairs:
         verdict = pair.verdict
@@ -205,7 +210,7 @@ def _own(status: Status) -> Iterator[Report]:
                 towards=pair.remote_location,
                 fault=verdict.fault.value,
                 culprit=verdict.culprit,
-                words="; ".join((title(verdict.fault.value), *verdict.because[:2])),
+                words=_words(verdict),
             )
     for finding in status.findings:
         if finding.severity is not Severity.OK:
@@ -215,7 +220,7 @@ def _own(status: Status) -> Iterator[Report]:
                 towards="",
                 fault=finding.fault.value,
                 culprit=finding.culprit or status.node,
-                words="; ".join((title(finding.fault.value), *finding.because[:2])),
+                words=_words(finding),
             )
 
 
