@@ -43,7 +43,6 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
             kernel's to choose, and empty.
         port: destination port.
         device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
-        device_index: what that device was known by when this was planned: another index is another device.
         canary: what a session of Layer.POD asks, and one of Layer.POD_NETWORK by TCP; None for all others.
     """
 
@@ -56,7 +55,6 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     destination: str
     port: int
     device: str = ""
-    device_index: int = 0
     canary: Canary | None = None
 
     @property

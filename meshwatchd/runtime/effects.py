@@ -292,7 +292,7 @@ class Effects:
 
 def _is_same(plan: SessionPlan, other: SessionPlan | None) -> bool:
     """Whether an id stands for the same session still, as far as its probes go."""
-    return other is not None and plan == msgspec.structs.replace(other, path=plan.path, device_index=plan.device_index)
+    return other is not None and plan == msgspec.structs.replace(other, path=plan.path)
 
 
 class _Ports:

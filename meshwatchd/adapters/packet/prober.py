@@ -9,6 +9,7 @@ Sending takes sendto(2), not sendmmsg(2): see the figures in `mmsg`.
 
 from __future__ import annotations
 
+import errno
 import struct
 import time
 from array import array
@@ -257,10 +258,10 @@ class Prober:
                 else:
                     send_to(packet, session.address)
             except OSError as error:
-                failed += 1
-                del outstanding[key]
-                session.find_device()
-                self._fail(number, command.seq, error.errno or 0)
+                if code := _send_anew(port, session, packet, error):
+                    failed += 1
+                    del outstanding[key]
+                    self._fail(number, command.seq, code)
         self._counters["probes-sent"] += len(queue) - failed
 
     def _fail(self, session: SessionId, seq: int, error: int) -> None:
@@ -375,3 +376,18 @@ class Prober:
                 banner=answer.banner,
             )
         )
+
+
+def _send_anew(port: SourcePort[_Queued], session: ProbeSession, packet: bytes, error: OSError) -> int:
+    """Send once more where the device was made anew meanwhile; the error number, 0 for none.
+
+    Who deletes kilo0 or tunl0 and makes it again has done nothing to the way: that is no probe lost.
+    """
+    if session.find_device():
+        try:
+            port.send_with(packet, session.control, session.address)
+        except OSError as again:
+            error = again
+        else:
+            return 0
+    return error.errno or errno.EIO

@@ -90,17 +90,19 @@ class ProbeSession:
         self._template = ProbeTemplate(self._spec(), key=key, own=own)
         self._coordinated: tuple[Coordination, ProbeTemplate] | None = None
 
-    def find_device(self) -> None:
-        """Look up the device by which the probes leave; its index changes when it is made anew.
+    def find_device(self) -> bool:
+        """Look up the device by which the probes leave; whether it is another than before, as when it is made anew.
 
         Without the device every probe fails, which is the truth: going another way would hide it.
         """
-        if self.plan.device:
-            try:
-                index = socket.if_nametoindex(self.plan.device)
-            except OSError:
-                index = _NO_DEVICE
-            self.control = leave_by(index, pack_address(self.plan.source))
+        if not self.plan.device:
+            return False
+        try:
+            index = socket.if_nametoindex(self.plan.device)
+        except OSError:
+            index = _NO_DEVICE
+        known, self.control = self.control, leave_by(index, pack_address(self.plan.source))
+        return known != self.control
 
     def use_key(self, key: PairKey) -> None:
         """Sign with this from here on; answers to what was signed before still come under the key of then."""

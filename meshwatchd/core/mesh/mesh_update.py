@@ -8,7 +8,7 @@ A mesh that is not known yet is waited for: nothing is probed, and what is missi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from meshwatchd.core.diagnosis.banner_windows import windows_of
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
@@ -141,7 +141,7 @@ class Takeover:
         assert self._surroundings is not None, "a mesh is seen somewhere"
         is_acting, before, known = self._surroundings.is_acting, self._state.topology, self._state.schedule.sessions
         self.planner = planner = Planner(topology, self._recogniser.settings)
-        plans = self._lay_out(planner, is_acting=is_acting, devices=self._surroundings.devices)
+        plans = self._lay_out(planner, is_acting=is_acting)
         plans, kept = number(plans, topology, (each.plan for each in known), before)
         state = self._state
         carrying = {conductor.mover.active.key for conductor in state.conductors.values()}
@@ -190,11 +190,11 @@ class Takeover:
                 yield ApplySwitch(pair=pair, generation=conductors[pair].mover.generation, switch=switch)
         self._state.use_paths(now)
 
-    def _lay_out(self, planner: Planner, *, is_acting: bool, devices: Mapping[str, int]) -> tuple[SessionPlan, ...]:
+    def _lay_out(self, planner: Planner, *, is_acting: bool) -> tuple[SessionPlan, ...]:
         paths = planner.topology.local_paths()
         self.standing &= frozenset(path.key for path in paths)
         probed = {NO_PATH, *(path.number for path in paths if path.is_primary or path.key in self.standing)}
-        plans = lay_out(planner, has_standby=is_acting, device_indices=devices)
+        plans = lay_out(planner, has_standby=is_acting)
         return tuple(plan for plan in plans if plan.path in probed)
 
     def provisioned(self, event: Provisioned, now: int) -> Iterator[Output]:

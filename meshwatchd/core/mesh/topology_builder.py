@@ -20,25 +20,21 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         mesh: as it was declared or found out.
         is_acting: whether the kernel may be changed.
-        devices: indices of the devices that sessions are bound to, by name: one that was made anew has another.
         external: indices of the devices on which each packet carries its own destination, as Cilium's eBPF gives it:
             what leaves by one without any is lost, and no counter shows it.
     """
 
     mesh: MeshSettings
     is_acting: bool
-    devices: dict[str, int]
     external: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, snapshot: Snapshot, *, is_acting: bool) -> Surroundings:
         """The surroundings as of a snapshot."""
         mesh = settings.mesh
-        link = snapshot.link(mesh.ipip_device) if mesh.ipip_device else None
         return cls(
             mesh=mesh,
             is_acting=is_acting,
-            devices={} if link is None else {link.name: link.index},
             external=tuple(each.index for each in snapshot.links if _is_external(each)),
         )
 

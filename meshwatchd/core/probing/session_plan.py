@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from types import MappingProxyType
 
 import msgspec
 
@@ -33,15 +32,12 @@ REMOTE_NODES = 192
 each has less to itself, but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
 
 
-def lay_out(
-    planner: Planner, *, has_standby: bool, device_indices: Mapping[str, int] = MappingProxyType({})
-) -> tuple[SessionPlan, ...]:
+def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
     """Every session of this node, ids counting up.
 
     Args:
         planner: knows the topology and the ports.
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
-        device_indices: of the devices that sessions leave by, as far as known.
     """
     plans = [
         *_relay_plans(planner, has_standby=has_standby),
@@ -61,8 +57,7 @@ def lay_out(
             source=source,
             destination=destination,
             port=port,
-            device=(device := "" if ":" in destination else devices.get(layer, "")),
-            device_index=device_indices.get(device, 0),
+            device="" if ":" in destination else devices.get(layer, ""),
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )

@@ -12,7 +12,7 @@ from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import PROFILES
-from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of, with_ipip
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 FOUND = msgspec.structs.replace(declared_mesh(), location=tuple(reversed(declared_mesh().location)))
 
@@ -61,21 +61,6 @@ def test_the_kind_of_mesh_is_no_gate(kind):
 
     assert isinstance(topology, Topology)
     assert kind == topology.profile
-
-
-def test_a_device_that_was_made_anew_is_another_surrounding():
-    """Sessions bound to it have to find it again."""
-    settings = with_ipip(settings_for("a3"))
-    before = Surroundings.of(settings, snapshot_of("a3"), is_acting=True)
-    links = tuple(
-        msgspec.structs.replace(link, index=70 if link.name == "tunl0" else link.index)
-        for link in snapshot_of("a3").links
-    )
-    after = Surroundings.of(settings, msgspec.structs.replace(snapshot_of("a3"), links=links), is_acting=True)
-
-    assert ({"tunl0": 7}, {"tunl0": 70}) == (before.devices, after.devices)
-    assert before != after
-    assert {} == Surroundings.of(settings_for("a3"), snapshot_of("a3"), is_acting=True).devices
 
 
 def test_devices_without_peers_are_told_by_their_kind():
