@@ -51,17 +51,17 @@ MOST_PACKETS = 1_000_000
 class _Watch:
     """One path, no standby, nobody to agree with: what a leader's pair comes to that has nowhere to move to."""
 
-    __slots__ = ("_group",)
+    __slots__ = ("groups",)
 
     is_decider = True
     paths = segments = to_deciders = ()
 
     def __init__(self, group: Group) -> None:
-        self._group = group
+        self.groups = {0: group}
 
     def group(self, _path: object) -> Group:
         """The only one."""
-        return self._group
+        return self.groups[0]
 
     def replacing(self, _path: object) -> tuple[()]:
         """No path could take its place."""

@@ -20,6 +20,7 @@ from meshwatchd.core.diagnosis.peer_views import LOST_NS, View
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET, Share, Use
+from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.session.cusum import MISS_NATS, TRIP_NATS
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, Group
@@ -122,6 +123,7 @@ class Suspicion:
         self.is_raised = group.is_suspect
         self.is_seeking = self._is_stuck(group, now)
         self._call(group, now)
+        self._settle_doubts(now)
         if group.is_suspect:
             self._press(group, now)
         elif self._context.mover.state is MoveState.PROPOSING:
@@ -130,6 +132,15 @@ class Suspicion:
             self._seek(group, now)
         elif any(session.state is SessionState.SUSPECT for session in self._context.watch.segments):
             self._look_at_segments(now)
+
+    def _settle_doubts(self, now: int) -> None:
+        """Ask paths in doubt closely: each session may be good by itself, and at the pace of rest doubt would last."""
+        schedule = self._context.schedule
+        for group in self._context.watch.groups.values():
+            if group.is_suspect:
+                for session in (*group.sessions, *group.controls):
+                    if now - session.last_heard <= GIVEN_UP_NS:
+                        schedule.look_closely(session, now)
 
     def confirm(self, now: int, *, pause_ns: int) -> None:
         """One slice and the whole of the light probes, unless the last burst is younger than the pause."""

@@ -187,30 +187,6 @@ def test_unreachable_destination_costs_only_its_own_probe():
         assert 0 == sender.prober.open_probes
 
 
-def test_a_device_that_is_made_anew_costs_no_probe(monkeypatch):
-    """Its old index is none any more: the probe that finds out leaves by the new one."""
-    with nodes("a1", "b1") as (poller, [sender, peer]):
-        port = free_port()
-        peer.reflector.listen((port,))
-        with monkeypatch.context() as before:
-            before.setattr("socket.if_nametoindex", lambda _: 999_999)
-            sender.prober.configure((msgspec.structs.replace(plan(port), device="lo"),))
-        _send(sender, send(1), send(2))
-        _await_events(poller, sender, 2)
-
-        assert [ReplyReceived] * 2 == [type(event) for event in sender.events]
-        assert (2, 0) == (sender.counters["probes-sent"], sender.counters["sends-failed"])
-
-
-def test_a_device_that_is_gone_fails_each_probe():
-    """No other way is taken."""
-    with nodes("a1") as (_, [sender]):
-        sender.prober.configure((msgspec.structs.replace(plan(free_port()), device="mw-none"),))
-        _send(sender, send(1), send(2))
-
-        assert [(0, 1, errno.ENODEV), (0, 2, errno.ENODEV)] == _failures(sender)
-
-
 @pytest.mark.parametrize("destination", ["nowhere", "fe80::1", "fe80::1%lo", "::1"])
 def test_session_without_a_usable_address_is_no_session(destination):
     """No literal, link-local, or of another family than the source: counted, and the others go on."""

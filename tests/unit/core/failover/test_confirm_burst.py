@@ -19,6 +19,7 @@ from meshwatchd.core.failover.confirm_burst import (
     SLICE,
 )
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET
+from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import FailoverProposed, SendProbe, SessionSuspected, SuspicionCleared
@@ -308,3 +309,18 @@ def test_a_condemned_path_that_nothing_explains_is_asked_about_for_a_while():
     bench.conductor.suspicion.explain(bench.now)
     bench.run(50 * MS)
     assert [] == [plan for plan in _confirms(bench, since) if plan.layer is Layer.UNDERLAY]
+
+
+def test_a_path_in_doubt_is_asked_closely_though_each_of_its_sessions_is_good():
+    """Misses of each are forgiven sooner than all together, which take sixty answers: at rest, half an hour."""
+    bench = ready("a1")
+    bench.run(20 * SECOND)
+    group = bench.conductor.watch.groups[bench.conductor.watch.paths[-1].number]
+    for session in group.sessions:
+        for _ in range(7):
+            group.observe(session, Outcome.MISS, bench.now)
+
+    assert group.is_suspect
+    assert all(session.is_good for session in group.sessions)
+    bench.run(15 * SECOND)
+    assert not group.is_suspect

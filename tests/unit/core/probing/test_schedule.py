@@ -9,7 +9,6 @@ import random
 import msgspec
 import pytest
 
-from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.probing.schedule import (
     GRID_NS,
     LATENESS_SHARE,
@@ -154,34 +153,6 @@ def test_what_has_begun_is_watched_closely():
     assert {True} == {session.is_good for session in schedule.sessions}
 
 
-def test_what_missed_an_answer_is_watched_closely():
-    """A segment in doubt is asked at the pace of watching, and rests again once it has answered for a while."""
-    schedule = _schedule()
-    _instants(schedule, 20 * SECOND)
-    session = schedule.select(layer=Layer.UNDERLAY)[0]
-    schedule.probe(session, START + 20 * SECOND)
-    close, missed = _instants(schedule, 22 * SECOND)
-    _instants(schedule, 25 * SECOND)
-    rest, _ = _instants(schedule, 35 * SECOND)
-
-    assert [session] == missed
-    assert 8 <= len(close[session.plan.session]) <= 11
-    assert 4 <= len(rest[session.plan.session]) <= 6
-
-
-def test_who_is_suspected_is_not_left_to_rest():
-    """Seven misses on a slow session: twelve answers do not acquit it, and the rest must not take half a minute."""
-    schedule = _schedule()
-    _instants(schedule, 20 * SECOND)
-    session = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH, peer="b3")[0]
-    for _ in range(7):
-        schedule.probe(session, START + 20 * SECOND)
-    _instants(schedule, 26 * SECOND)
-
-    assert session.is_good
-    assert session.lost == 7
-
-
 def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
     """A segment's flow is asked too seldom to be remembered eightfold; a path's are, and reach several hash buckets."""
     schedule = _schedule()
@@ -202,22 +173,6 @@ def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
     assert [{min(known)}] * len(slow) == list(slow.values())
     assert ports[True]
     assert [known] * len(ports[True]) == list(ports[True].values())
-
-
-def test_what_has_been_silent_for_a_minute_is_left_to_rest_until_it_answers():
-    """Else its fresh probes would use up the outer flows of the leg, and a fault of new flows would go unseen."""
-    schedule = _schedule()
-    _instants(schedule, 20 * SECOND)
-    session = schedule.select(layer=Layer.UNDERLAY)[0]
-    session.last_heard = START + 20 * SECOND - GIVEN_UP_NS
-    schedule.probe(session, START + 20 * SECOND)
-    rest, missed = _instants(schedule, 30 * SECOND)
-    schedule.look_closely(session, START + 30 * SECOND)
-    close, _ = _instants(schedule, 32 * SECOND)
-
-    assert [session] == missed
-    assert 4 <= len(rest[session.plan.session]) <= 6
-    assert 8 <= len(close[session.plan.session]) <= 11
 
 
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():
