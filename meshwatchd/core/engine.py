@@ -98,6 +98,10 @@ class Engine:
                 earliest = at
         return earliest
 
+    def early_at(self) -> int | None:
+        """From when on `handle(Tick(), now)` is worth its while for who is awake anyway; None for not at all."""
+        return self.state.schedule.early_at
+
     def handle(self, event: ev.Event, now: int) -> list[Output]:
         """Take in one event.
 

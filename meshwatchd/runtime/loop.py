@@ -72,6 +72,10 @@ class EngineLike(Protocol):
         """When a Tick is due."""
         ...
 
+    def early_at(self) -> int | None:
+        """From when on a Tick is worth its while for who is awake anyway."""
+        ...
+
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
         """The whole picture."""
         ...
@@ -218,13 +222,15 @@ class Loop:
     def _tick(self, heard_ns: int) -> bool:
         """Give the core the time it asked for; True when it asks for the same instant again for no good reason."""
         due_ns, now_ns = self._deadline(), monotonic_ns()
-        if due_ns is None or due_ns > now_ns:
+        early_ns = self._engine.early_at()
+        is_early = early_ns is not None and early_ns <= now_ns
+        if due_ns is None or (due_ns > now_ns and not is_early):
             return False
         carried = self._carried
         self._inbox.append(Tick(heard_ns=heard_ns))
         self._settle()
         self._effects.expire(heard_ns)
-        if self._deadline() != due_ns:
+        if due_ns > now_ns or self._deadline() != due_ns:
             self._repeated = 0
             return False
         # More may be due at one instant than leaves at once, and what ended while sockets were read waits for a turn.

@@ -334,6 +334,8 @@ class World:
             else:
                 self._effect(node, output)
         node.due = engine.deadline()
+        if event is not _TICK and (engine.early_at() or self.now + 1) <= self.now:
+            self._feed(node, _TICK)  # as the loop does for who is awake
 
     def _effect(self, node: SimNode, output: out.Output) -> None:
         match output:

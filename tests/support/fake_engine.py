@@ -20,6 +20,7 @@ class FakeEngine:
 
     Attributes:
         answers: outputs to give to an event, by its type, once.
+        early_ns: from when on a Tick is worth its while for who is awake; None for not at all.
     """
 
     plans: tuple[SessionPlan, ...] = ()
@@ -28,6 +29,7 @@ class FakeEngine:
     events: list[tuple[int, Event]] = field(default_factory=list)
     answers: dict[type, list[Output]] = field(default_factory=dict)
     sent: int = 0
+    early_ns: int | None = None
     _due_ns: int | None = None
     _port: int = FIRST_PORT
 
@@ -48,6 +50,10 @@ class FakeEngine:
     def deadline(self) -> int | None:
         """When the next round is due."""
         return self._due_ns
+
+    def early_at(self) -> int | None:
+        """As a test has set it."""
+        return self.early_ns
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
         """A picture of nothing but the counters."""

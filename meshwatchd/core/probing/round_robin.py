@@ -23,6 +23,7 @@ class Turn:
 
     Attributes:
         at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
+        early_at: from when on it may leave together with something else.
         rest_ns: the interval of each session while nothing speaks against any of them.
         jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
         close_left: probes for which they are watched more closely.
@@ -33,6 +34,7 @@ class Turn:
     __slots__ = (
         "at",
         "close_left",
+        "early_at",
         "grid",
         "interval_ns",
         "is_booked",
@@ -50,7 +52,7 @@ class Turn:
         self.position = 0
         self.close_left = 0
         self.is_booked = self.is_patient = False
-        self.at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
+        self.at = self.early_at = self.grid = self.interval_ns = self.rest_ns = self.step_ns = self.jitter_ns = 0
 
     def replace(self, kind: Kind, sessions: list[Session]) -> None:
         """Ask these from here on, from the same place in the round."""

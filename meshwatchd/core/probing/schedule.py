@@ -3,7 +3,7 @@
 Sessions of one kind are asked in turn, a step apart, so that a leg they share is seen as often as all of them
 together: one heap entry serves them all, however many there are. Each probe leaves up to a tenth of its interval
 early (RFC 5880 section 6.8.7 asks for jitter), so that nodes do not fall into step, and on a common grid, so that
-one wake-up serves whatever is due about the same time.
+one wake-up serves whatever is due about the same time (slow ones leave early for that, see `probing.company`).
 
 The ends of waits are queues, one for each estimator of delay, since its waits end in the order they began. A queue
 has one entry in the heap; what was answered meanwhile is skipped and wakes nobody.
@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
+from meshwatchd.core.probing.company import Company
 from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn, is_watched
@@ -83,6 +84,7 @@ class Schedule:
         self._known = known_flow_ports(settings.probe.port)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
         self._pushed = 0
+        self._company = Company()
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
         self._close_ns = 0
@@ -178,6 +180,7 @@ class Schedule:
     def _lay_grid(self) -> None:
         probes_per_grid = GRID_NS * sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
         self._grid_ns = GRID_NS
+        self._company.lay_out(probes_per_grid)
         if probes_per_grid > 1:
             shortest_ns = min(turn.rest_ns for turn in self._turns)
             full_ns = GRID_PROBES * GRID_NS / probes_per_grid
@@ -202,6 +205,7 @@ class Schedule:
         alive = {id(each) for each in (*self.sessions, *self._turns, *self._waits.values())}
         self._heap = [entry for entry in self._heap if id(entry[2]) in alive]
         heapq.heapify(self._heap)
+        self._company.retain(self._turns)
 
     def _keep_pace(self, now: int) -> None:
         """Give every round the pace that the budgets leave it."""
@@ -273,6 +277,11 @@ class Schedule:
             return at
         return None
 
+    @property
+    def early_at(self) -> int | None:
+        """From when on `advance` may have something to do for who is awake anyway; None for nothing."""
+        return self._company.at
+
     def advance(self, now: int, missed: Missed, heard: int = 0) -> list[SendProbe]:
         """What is due: a batch of probes to send; ended waits are given to `missed`.
 
@@ -305,6 +314,9 @@ class Schedule:
                     probes.append(self._begin(item, now, port, is_confirm=True))
         for at, waits in unheard:
             self._push(at, waits)
+        for turn in self._company.take(now):
+            turn.at = now
+            self._ask(turn, now, probes)
         return probes
 
     def probe(
@@ -473,6 +485,8 @@ class Schedule:
     def _push(self, at: int, item: Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
+        if type(item) is Turn:
+            self._company.offer(item)
 
 
 def _leg(plan: SessionPlan) -> tuple[int, ...]:

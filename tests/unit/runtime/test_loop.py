@@ -331,6 +331,22 @@ def test_who_has_little_to_do_does_not_rest_between_turns():
         assert shortest_rest_ns(QUIET_GAP_NS) < loop._rest_ns // 2
 
 
+def test_who_is_awake_anyway_lets_the_core_send_what_may_leave_early():
+    """An answer has come; the next probe is due in a minute, and may leave now."""
+    with engine_node() as node:
+        core = node.core
+
+        def wait_for_company(event: Event, now: int) -> None:
+            if isinstance(event, Tick):
+                core.early_ns, core._due_ns = (now, now + 60_000_000_000) if core.early_ns is None else (None, now)
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(core.seen(Tick)) >= 2, wait_for_company)
+
+        first, second = [now for now, event in core.events if isinstance(event, Tick)]
+        assert second - first < 1_000_000_000
+
+
 def test_chores_are_done_a_little_early_by_who_is_awake():
     """A second's chores never wake a loop that has packets: they are done in a turn of somebody else's."""
     with engine_node() as node:
