@@ -176,8 +176,10 @@ class Suspicion:
         if context.views.read(peer, context.watch.index, View.RELAY_PATH, since=0) is not Leg.DEAD:
             self._doubters.pop(peer, None)
             return
-        since = self._doubters.setdefault(peer, now)
         group = context.watch.group(context.mover.active)
+        if peer not in self._doubters:
+            group.told(now)
+        since = self._doubters.setdefault(peer, now)
         is_news = now - since <= HEARSAY_NS and not (group.is_suspect or group.is_down)
         reserve = RESERVE if len(self._doubters) == 1 else 0
         use = Use.CHANCE if reserve else Use.DOUBT

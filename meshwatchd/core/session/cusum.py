@@ -72,6 +72,9 @@ It also ends a doubt that had grown as large and lacked nothing but age. Without
 path before its own doubt is old enough would trust it again only after 40 to 130 answers, and traffic waits for both.
 """
 
+TOLD_NS = 200_000_000
+"""How long the word of another node, that it doubts the same path, counts for the age of a doubt that begins here."""
+
 _NEGLIGIBLE = 1e-6
 """Share of the trips that excursions which have lasted for long may still add."""
 
@@ -85,6 +88,8 @@ class Cusum:
         tripped_by: the arm that condemned, while `is_tripped`.
         hold_off_ns: how long there must have been doubt before it trips. The arithmetic above takes misses for
             independent; the probes of a burst share the fate of one short stall, and only time tells it from a fault.
+        told_at: when another node said last that it has begun to doubt the same. A doubt that begins soon after that is
+            as old as this word: the other's miss and this one speak of one stall, or of one fault.
     """
 
     __slots__ = (
@@ -96,6 +101,7 @@ class Cusum:
         "_recovery",
         "hold_off_ns",
         "nats",
+        "told_at",
         "tripped_by",
     )
 
@@ -106,6 +112,7 @@ class Cusum:
         self._doubted_half = self._doubted_quarter = 0
         self._held: Arm | None = None
         self._recovery = 0.0
+        self.told_at = -TOLD_NS
 
     @property
     def is_tripped(self) -> bool:
@@ -142,10 +149,12 @@ class Cusum:
             # By value: an engine that a journal brings back has arms of its own.
             self._recover(half if self.tripped_by == HALF else quarter)
             return
-        if self._half == 0.0:
-            self._doubted_half = now
-        if self._quarter == 0.0:
-            self._doubted_quarter = now
+        if self._half == 0.0 or self._quarter == 0.0:
+            began = self.told_at if now - self.told_at < TOLD_NS else now
+            if self._half == 0.0:
+                self._doubted_half = began
+            if self._quarter == 0.0:
+                self._doubted_quarter = began
         self._half = min(max(0.0, self._half + half), TRIP_NATS)
         self._quarter = min(max(0.0, self._quarter + quarter), TRIP_NATS)
         self.nats = max(self._half, self._quarter)

@@ -310,6 +310,11 @@ class Group:
                 test.feed(session.plan.peer, outcome, now)
         self._judge(now)
 
+    def told(self, now: int) -> None:
+        """Another node has begun to doubt the path."""
+        for test in (self._all, self._fresh):
+            test.cusum.told_at = now
+
     def forget(self, now: int) -> None:
         """Drop the evidence that a stalled process gathered."""
         for session in (*self.sessions, *self.controls):

@@ -23,7 +23,7 @@ from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import FailoverProposed, SendProbe, SessionSuspected, SuspicionCleared
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
 from tests.support.bench import primary_is_silent, ready
 
 
@@ -145,6 +145,23 @@ def test_a_peer_that_doubts_the_path_starts_a_burst_here():
     assert SLICE <= early <= 8 * SLICE
     assert early == len([plan for plan in _confirms(bench, since) if _is_hard(plan)])
     assert [] == bench.said(SessionSuspected, since=since)
+
+
+def test_who_is_told_of_a_doubt_waits_no_longer_than_who_has_told():
+    """Its own first miss comes a wait after the word, and speaks of the same stall or the same fault."""
+    bench = ready("a2")
+    timers = TIMERS[ProbeProfile.DEFAULT]
+    group = bench.conductor.watch.group(bench.conductor.mover.active)
+    up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+    bench.silent = primary_is_silent
+    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+    told = bench.now
+    bench.run(timers.silence_ns - 5 * MS)
+    assert group.is_suspect
+    bench.run(15 * MS)
+
+    assert group.is_down
+    assert group.suspect_since - told >= 20 * MS
 
 
 def test_a_doubt_counts_until_its_peer_takes_it_back():

@@ -16,6 +16,7 @@ from meshwatchd.core.session.cusum import (
     LOSS_HEALTHY,
     QUARTER,
     RECOVER_NATS,
+    TOLD_NS,
     TRIP_NATS,
     Cusum,
     mean_run_length,
@@ -220,6 +221,34 @@ def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
         cusum.miss(150)
 
     assert not cusum.is_tripped
+
+
+@pytest.mark.parametrize(
+    ("told_at", "expected"),
+    [(950, True), (951, False), (1_050 - TOLD_NS, False)],
+    ids=["old-enough", "too-young", "forgotten"],
+)
+def test_a_doubt_is_as_old_as_the_word_of_another_node_just_before(told_at, expected):
+    """One stall, or one fault: who was told of it waits no longer than who has told."""
+    cusum = Cusum(hold_off_ns=100)
+    cusum.told_at = told_at
+    for _ in range(DEATH):
+        cusum.miss(1_050)
+
+    assert expected is cusum.is_tripped
+
+
+def test_the_word_of_another_node_makes_no_doubt_older_that_was_there_before():
+    """It came later than this node's own first miss."""
+    cusum = Cusum(hold_off_ns=100)
+    cusum.miss(1_000)
+    cusum.told_at = 1_050
+    for _ in range(DEATH):
+        cusum.miss(1_099)
+
+    assert not cusum.is_tripped
+    cusum.miss(1_100)
+    assert cusum.is_tripped
 
 
 def test_what_the_arm_of_a_half_condemns_recovers_by_its_measure():
