@@ -73,7 +73,9 @@ path before its own doubt is old enough would trust it again only after 40 to 13
 """
 
 TOLD_NS = 200_000_000
-"""How long the word of another node, that it doubts the same path, counts for the age of a doubt that begins here."""
+TOLD_PAUSE_NS = 10_000_000_000
+"""How long the word of another node, that it doubts the same path, counts for the age of a doubt that begins here; and
+how long no other word counts after it. Who doubts without end, by chance or on purpose, hurries nobody."""
 
 _NEGLIGIBLE = 1e-6
 """Share of the trips that excursions which have lasted for long may still add."""
@@ -112,7 +114,7 @@ class Cusum:
         self._doubted_half = self._doubted_quarter = 0
         self._held: Arm | None = None
         self._recovery = 0.0
-        self.told_at = -TOLD_NS
+        self.told_at = -TOLD_PAUSE_NS
 
     @property
     def is_tripped(self) -> bool:
@@ -123,6 +125,11 @@ class Cusum:
     def is_suspect(self) -> bool:
         """Whether there is evidence worth a confirm burst."""
         return self.tripped_by is None and self.nats >= SUSPECT_NATS
+
+    def told(self, now: int) -> None:
+        """Another node has begun to doubt the same."""
+        if now - self.told_at >= TOLD_PAUSE_NS:
+            self.told_at = now
 
     def hit(self, now: int) -> None:
         """An answer arrived."""

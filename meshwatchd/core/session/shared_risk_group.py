@@ -313,7 +313,7 @@ class Group:
     def told(self, now: int) -> None:
         """Another node has begun to doubt the path."""
         for test in (self._all, self._fresh):
-            test.cusum.told_at = now
+            test.cusum.told(now)
 
     def forget(self, now: int) -> None:
         """Drop the evidence that a stalled process gathered."""

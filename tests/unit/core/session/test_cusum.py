@@ -17,6 +17,7 @@ from meshwatchd.core.session.cusum import (
     QUARTER,
     RECOVER_NATS,
     TOLD_NS,
+    TOLD_PAUSE_NS,
     TRIP_NATS,
     Cusum,
     mean_run_length,
@@ -231,7 +232,7 @@ def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
 def test_a_doubt_is_as_old_as_the_word_of_another_node_just_before(told_at, expected):
     """One stall, or one fault: who was told of it waits no longer than who has told."""
     cusum = Cusum(hold_off_ns=100)
-    cusum.told_at = told_at
+    cusum.told(told_at)
     for _ in range(DEATH):
         cusum.miss(1_050)
 
@@ -242,13 +243,30 @@ def test_the_word_of_another_node_makes_no_doubt_older_that_was_there_before():
     """It came later than this node's own first miss."""
     cusum = Cusum(hold_off_ns=100)
     cusum.miss(1_000)
-    cusum.told_at = 1_050
+    cusum.told(1_050)
     for _ in range(DEATH):
         cusum.miss(1_099)
 
     assert not cusum.is_tripped
     cusum.miss(1_100)
     assert cusum.is_tripped
+
+
+def test_who_doubts_without_end_hurries_nobody():
+    """One word counts, and none after it for a while: a stolen node could take the hold-off away for good."""
+    cusum = Cusum(hold_off_ns=100)
+    for now in range(0, TOLD_PAUSE_NS, TOLD_PAUSE_NS // 100):
+        cusum.told(now)
+    for _ in range(DEATH):
+        cusum.miss(TOLD_PAUSE_NS - 1)
+    assert not cusum.is_tripped
+
+    later = Cusum(hold_off_ns=100)
+    later.told(0)
+    later.told(TOLD_PAUSE_NS)
+    for _ in range(DEATH):
+        later.miss(TOLD_PAUSE_NS + 100)
+    assert later.is_tripped
 
 
 def test_what_the_arm_of_a_half_condemns_recovers_by_its_measure():
