@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.core.pmtu.rest_intervals import SEGMENT_NS
@@ -24,8 +25,8 @@ def _is_away(world: World) -> bool:
     return any(world.are_on(rank) for rank in (1, 2, 3))
 
 
-def _measured(adjust=lambda settings: settings) -> World:
-    world = healthy_world(seed=4, policy=IMPATIENT, adjust=adjust)
+def _measured(adjust=lambda settings: settings, seed: int = 4) -> World:
+    world = healthy_world(seed=seed, policy=IMPATIENT, adjust=adjust)
     world.run(5 * SECOND)
     return world
 
@@ -54,9 +55,10 @@ def test_where_it_is_wanted_traffic_moves_to_a_path_that_carries_all_and_comes_b
     assert world.run_until(lambda: world.are_on(0), limit_ns=30 * SECOND), world.story()
 
 
-def test_a_broken_path_is_left_for_a_standby_of_full_size():
-    """Rank 1 answers and loses large packets, rank 3 carries them."""
-    world = _measured()
+@pytest.mark.parametrize("seed", [1, 4, 16])
+def test_a_broken_path_is_left_for_a_standby_of_full_size(seed):
+    """Rank 1 answers and loses large packets, rank 3 carries them; a1, which relays rank 1 alone, may ask first."""
+    world = _measured(seed=seed)
     world.faults.append(faults.size_limit("tunnel", "a1", 1300, to="b2"))
     world.run(SEGMENT_NS + 6 * SECOND)
     world.faults.append(faults.overlay_black_hole("b1"))

@@ -42,11 +42,13 @@ class Agreement:
         execution: Execution,
         suspicion: Suspicion,
         decide: Callable[[int], Decision],
+        *,
+        next_path: Callable[[int], Path | None],
     ) -> None:
         self._context = context
         self._execution = execution
         self._suspicion = suspicion
-        self._decide = decide
+        self._decide, self._next_path = decide, next_path
         self._answered_nonce = 0
         self._refused_at = -MINUTE
         self._wait_to_restore_ns = context.settings.policy.wait_to_restore
@@ -240,16 +242,16 @@ class Agreement:
         """Whether a preferred path answers and its own relays may still be about to take it.
 
         A sender that relays that path knows why it does not; and relays that have not moved by the time a proposal
-        would have run out never will.
+        would have run out never will. A leader that the better path goes around cannot judge it, and knows of none but
+        its own, though large packets do not pass there.
         """
-        decision = self._decide(now)
-        down_since = self._context.watch.group(self._context.mover.active).down_since
-        return (
-            isinstance(decision, Move)
-            and decision.target.preference < target.preference
-            and sender not in decision.target.relays
-            and now - down_since < PATIENCE_NS
-        )
+        decision, is_cramped = self._decide(now), self._context.is_cramped
+        best = decision.target if isinstance(decision, Move) else self._next_path(now) if is_cramped(target) else None
+        if best is None or sender in best.relays:
+            return False
+        is_better = (is_cramped(best), best.preference) < (is_cramped(target), target.preference)
+        down_since = self._context.watch.group(self._context.mover.active).down_since or now
+        return is_better and now - down_since < PATIENCE_NS
 
     def _is_supported(self, message: Coordination, target: Path, sender: NodeName, now: int) -> bool:
         """Whether this node's own probes speak for the move: two witnesses for everything that is done.

@@ -78,7 +78,7 @@ class Conductor:
         self.next_review = now
         self.suspicion = Suspicion(context)
         self.execution = Execution(context)
-        self.agreement = Agreement(context, self.execution, self.suspicion, self._decide)
+        self.agreement = Agreement(context, self.execution, self.suspicion, self._decide, next_path=self.next_path)
         self._started = now
         self._held = ""
         self._undo: Path | None = None
