@@ -71,6 +71,13 @@ class Turn:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)
 
+    def rest_at(self, interval_ns: int, close_ns: int, now: int) -> None:
+        """Ask each session so seldom from here on, but closely who is watched, or is under suspicion now."""
+        self.rest_ns = interval_ns
+        self.pace(min(interval_ns, self.interval_ns) if self.close_left else interval_ns)
+        if any(is_watched(session, now) for session in self.sessions):
+            self.watch_closely(close_ns)
+
     def rest(self, now: int) -> None:
         """Unless one of them is under suspicion still: acquittal at the pace of rest would take half a minute."""
         if any(is_watched(session, now) for session in self.sessions):

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from meshwatchd.core.probing.company import Company
 from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
-from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn, is_watched
+from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
 from meshwatchd.core.probing.timeouts import Waits
 from meshwatchd.core.session.rtt_estimator import DelayEstimator
 from meshwatchd.core.session.session import Outcome, Session, SessionState
@@ -213,10 +213,7 @@ class Schedule:
             turn.is_patient = rate.stretch > 1 and rate.kind.layer is Layer.POD_NETWORK
             if rate.interval_ns != turn.rest_ns:
                 is_new = not turn.rest_ns
-                turn.rest_ns = rate.interval_ns
-                turn.pace(min(rate.interval_ns, turn.interval_ns) if turn.close_left else rate.interval_ns)
-                if any(is_watched(session, now) for session in turn.sessions):
-                    turn.watch_closely(self._close_ns)
+                turn.rest_at(rate.interval_ns, self._close_ns, now)
                 if not is_new:
                     self._hasten(turn, now)
             else:

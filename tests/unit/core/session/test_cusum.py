@@ -230,7 +230,7 @@ def test_the_hold_off_counts_from_the_first_doubt_of_this_time():
     ids=["old-enough", "too-young", "forgotten"],
 )
 def test_a_doubt_is_as_old_as_the_word_of_another_node_just_before(told_at, expected):
-    """One stall, or one fault: who was told of it waits no longer than who has told."""
+    """One stall, or one fault: who was told of it decides as soon as who has told."""
     cusum = Cusum(hold_off_ns=100)
     cusum.told(told_at)
     for _ in range(DEATH):
