@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 from meshwatchd.core.probing.company import EARLY_PART, QUIET_PROBES, SLOW_NS, Company
 from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.probing.round_robin import Turn
-from meshwatchd.core.probing.schedule import Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import MS, SECOND, Settings
-from tests.support.lab_mesh import planner_of
+from meshwatchd.model.settings import MS, SECOND
+from tests.support.schedules import START, schedule_of
 
-START = 10 * SECOND
 SETTLED_NS, WATCHED_NS = 60 * SECOND, 120 * SECOND
 
 
 def _departures(wakes_ns=0):
     """When each session of a healthy mesh is asked, and its interval; awake at what is due, and every `wakes_ns`."""
-    schedule, planner = Schedule(Settings(), random.Random(3), "a3"), planner_of("a3")
-    schedule.use_paths([0], START)
-    plans = lay_out(planner, has_standby=True)
-    schedule.start(plans, START, kinds_of(planner, plans))
+    schedule = schedule_of()
     found: dict[int, list[int]] = {}
     now = START
     while now < START + SETTLED_NS + WATCHED_NS:

@@ -24,37 +24,16 @@ from meshwatchd.model.port_map import known_flow_ports, reserved_ports
 from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import BURST_LEAD, split_ports
 from tests.support.lab_mesh import planner_of
+from tests.support.schedules import START, instants_of, schedule_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
 SCOUT_NS = 8 * TIMERS_DEFAULT.interval_ns
 """Of each of the eight sessions of fresh flows between two scouts on either side."""
-START = 10 * SECOND
-
-
-def _schedule(*, seed=3, name="a3", start=START):
-    schedule, planner = Schedule(Settings(), random.Random(seed), name), planner_of(name)
-    schedule.use_paths([0], start)
-    plans = lay_out(planner, has_standby=True)
-    schedule.start(plans, start, kinds_of(planner, plans))
-    return schedule
 
 
 def _used(schedule, flow=FlowClass.PINNED):
     """The sessions that judge the path in use: those beyond its far relay."""
     return [s for s in schedule.select(layer=Layer.RELAY, path=0, flow=flow) if s.plan.peer != "b1"]
-
-
-def _instants(schedule, duration_ns, *, answered=True):
-    """When each session is probed, from deadline to deadline."""
-    instants: dict[int, list[int]] = {}
-    missed = []
-    end = START + duration_ns
-    while (now := schedule.deadline()) is not None and now <= end:
-        for probe in schedule.advance(now, lambda session, _before: missed.append(session)):
-            instants.setdefault(probe.session, []).append(now)
-            if answered:
-                schedule.session(probe.session).answered(probe.seq, 5 * MS, now)
-    return instants, missed
 
 
 def _gaps(instants):
@@ -63,10 +42,10 @@ def _gaps(instants):
 
 def test_sessions_of_one_leg_are_phased_evenly():
     """Two sessions beyond the relay at 400 ms watch their leg every 200 ms: within the jitter, as long as it runs."""
-    schedule = _schedule()
+    schedule = schedule_of()
     leg = _used(schedule, FlowClass.FRESH)
-    _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 25 * SECOND)
+    instants_of(schedule, 5 * SECOND)
+    instants, _ = instants_of(schedule, 25 * SECOND)
     together = sorted(at for session in leg for at in instants[session.plan.session])
     even_ns, jitter_ns = SCOUT_NS // len(leg), SCOUT_NS // 10
 
@@ -79,7 +58,7 @@ def test_own_lateness_widens_waits_once_it_is_no_longer_small():
     quarter_ns = TIMERS_DEFAULT.miss_ns // LATENESS_SHARE
     waits_ns = []
     for late_ns in (0, quarter_ns, quarter_ns + 1, 20 * MS, 5 * SECOND, 0):
-        schedule = _schedule()
+        schedule = schedule_of()
         schedule.widen(20 * MS)
         schedule.widen(late_ns)
         session = schedule.sessions[0]
@@ -92,9 +71,9 @@ def test_own_lateness_widens_waits_once_it_is_no_longer_small():
 
 def test_jitter_does_not_add_up():
     """Every probe lies within a tenth before its place on a grid: after 60 s there have been 60 s worth of probes."""
-    schedule = _schedule()
-    _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 65 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 5 * SECOND)
+    instants, _ = instants_of(schedule, 65 * SECOND)
     mine = instants[_used(schedule, FlowClass.FRESH)[0].plan.session]
     grid = [mine[0] + turn * SCOUT_NS for turn in range(len(mine))]
 
@@ -104,8 +83,8 @@ def test_jitter_does_not_add_up():
 
 def test_regular_probes_leave_together():
     """Instants are multiples of a grid, so that what is due about one time costs one wake-up."""
-    schedule = _schedule()
-    instants, _ = _instants(schedule, 2 * SECOND)
+    schedule = schedule_of()
+    instants, _ = instants_of(schedule, 2 * SECOND)
     sent = [at for times in instants.values() for at in times[1:]]
 
     assert {0} == {at % GRID_NS for at in sent}
@@ -114,9 +93,9 @@ def test_regular_probes_leave_together():
 
 def test_each_kind_of_session_has_its_rate():
     """What scouts ask on the path in use at full rate, fresh flows as the outer flows allow, the rest slowly."""
-    schedule = _schedule()
-    _instants(schedule, 5 * SECOND)
-    instants, _ = _instants(schedule, 65 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 5 * SECOND)
+    instants, _ = instants_of(schedule, 65 * SECOND)
 
     def count(**wanted):
         return {len(instants.get(s.plan.session, ())) / 60 for s in schedule.select(**wanted)}
@@ -140,22 +119,22 @@ def test_each_kind_of_session_has_its_rate():
 @pytest.mark.parametrize(("name", "before"), [("a1", 12.0), ("a3", 20.0), ("b2", 22.0)])
 def test_nodes_of_a_small_mesh_send_few_packets(name, before):
     """Three nodes with three: probes a second of a leader, of a member, and of one that relays a standby besides."""
-    rates = _schedule(name=name).rates()
+    rates = schedule_of(name).rates()
 
     assert sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) < before
 
 
 def test_what_has_begun_is_watched_closely():
     """Ten answers are enough for any session; slow ones would need half a minute."""
-    schedule = _schedule()
-    _instants(schedule, 3 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 3 * SECOND)
 
     assert {True} == {session.is_good for session in schedule.sessions}
 
 
 def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
     """A segment's flow is asked too seldom to be remembered eightfold; a path's are, and reach several hash buckets."""
-    schedule = _schedule()
+    schedule = schedule_of()
     ports: dict[bool, dict[int, set[int]]] = {True: {}, False: {}}
     now = START
     while now < START + 10 * SECOND:
@@ -177,10 +156,10 @@ def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
 
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     """On standby the standby is what traffic depends on."""
-    schedule = _schedule()
-    _instants(schedule, 10 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 10 * SECOND)
     schedule.use_paths([0, 1], START + 10 * SECOND)
-    instants, _ = _instants(schedule, 12 * SECOND)
+    instants, _ = instants_of(schedule, 12 * SECOND)
 
     scouted = [s for s in schedule.select(path=1) if s.plan.peer in ("b2", "b3")]
     expected = {FlowClass.PINNED: 0, FlowClass.FRESH: 4}
@@ -190,11 +169,11 @@ def test_a_path_that_comes_into_use_is_probed_at_full_rate():
 
 def test_a_pair_that_is_awake_is_asked_by_everybody_at_full_rate():
     """Also by who is no scout of it, and over all its paths; when it rests again everything goes slowly."""
-    schedule = _schedule()
-    _instants(schedule, 10 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 10 * SECOND)
     before = sum(rate.sessions * SECOND / rate.interval_ns for rate in schedule.rates())
     schedule.use_paths([0], START + 10 * SECOND, awake=range(5))
-    instants, _ = _instants(schedule, 12 * SECOND)
+    instants, _ = instants_of(schedule, 12 * SECOND)
     known = {s.plan.peer: len(instants[s.plan.session]) for s in schedule.select(path=0, flow=FlowClass.PINNED)}
     schedule.use_paths([0], START + 12 * SECOND)
 
@@ -205,7 +184,7 @@ def test_a_pair_that_is_awake_is_asked_by_everybody_at_full_rate():
 
 def test_the_deadline_covers_the_ends_of_waits():
     """Probes that nobody answers are reported though nothing else happens; answered ones wake nobody."""
-    schedule = _schedule()
+    schedule = schedule_of()
     schedule.start(schedule_plans(schedule)[:1], START)
     first = schedule.deadline()
     (probe,) = schedule.advance(first, lambda *_: None)
@@ -225,8 +204,8 @@ def schedule_plans(schedule):
 
 def test_every_unanswered_probe_is_missed_exactly_once():
     """The heap forgets nothing."""
-    schedule = _schedule()
-    instants, missed = _instants(schedule, SECOND, answered=False)
+    schedule = schedule_of()
+    instants, missed = instants_of(schedule, SECOND, answered=False)
     sent = sum(len(times) for times in instants.values())
     outstanding = sum(session.sent - session.lost for session in schedule.sessions)
 
@@ -240,7 +219,7 @@ def test_a_schedule_without_sessions_wants_nothing():
 
 def test_a_burst_alternates_between_the_sessions():
     """Each gets its rounds, and no leg is asked everything at one instant."""
-    schedule = _schedule()
+    schedule = schedule_of()
     sessions = schedule.select(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
     schedule._heap.clear()
     schedule.confirm(sessions, START, rounds=4)
@@ -254,7 +233,7 @@ def test_a_burst_alternates_between_the_sessions():
 
 def test_a_process_that_slept_sends_one_probe_a_session():
     """After a second without being scheduled: no salvo of what should have been sent."""
-    schedule = _schedule()
+    schedule = schedule_of()
     late = START + 3 * SECOND
     probes = schedule.advance(late, lambda *_: None)
 
@@ -264,7 +243,7 @@ def test_a_process_that_slept_sends_one_probe_a_session():
 
 def test_fresh_probes_use_fresh_ports_and_known_flows_their_own():
     """No port of a fresh session comes twice, none lies in the daemon's own band; eight ports make known flows."""
-    schedule = _schedule()
+    schedule = schedule_of()
     session, pinned = _used(schedule, FlowClass.FRESH)[0], _used(schedule)[0]
     ports = [schedule.probe(session, START).source_port for _ in range(1_000)]
     own = reserved_ports(Settings().probe.port)
@@ -276,8 +255,8 @@ def test_fresh_probes_use_fresh_ports_and_known_flows_their_own():
 
 def test_all_sessions_of_a_node_leave_by_the_port_of_the_round():
     """Once they have caught up with the clock; so few sockets serve them all."""
-    schedule = _schedule()
-    _instants(schedule, 10 * SECOND)
+    schedule = schedule_of()
+    instants_of(schedule, 10 * SECOND)
     round_ns = split_ports(Settings().probe)[0].round_ns
     now = -(-(START + 12 * SECOND) // round_ns) * round_ns
     fresh = schedule.select(flow=FlowClass.FRESH)
@@ -289,9 +268,9 @@ def test_a_restarted_node_goes_on_in_the_walk():
     """The permutation is the node's, not the process's; chance has no part in it."""
     one, other = (
         [schedule.probe(_used(schedule, FlowClass.FRESH)[0], START).source_port for _ in range(5)]
-        for schedule in (_schedule(seed=1), _schedule(seed=2))
+        for schedule in (schedule_of(seed=1), schedule_of(seed=2))
     )
-    later = _schedule(start=START + 50 * SECOND)
+    later = schedule_of(start=START + 50 * SECOND)
 
     assert one == other
     assert schedule_port(later, START + 50 * SECOND) not in one
@@ -305,7 +284,7 @@ def schedule_port(schedule, now):
 @pytest.mark.parametrize("flow", list(FlowClass))
 def test_a_busy_port_is_never_loss(flow):
     """The next port is tried, a few times; then the probe is given up, and no miss comes of it."""
-    schedule = _schedule()
+    schedule = schedule_of()
     schedule.start([msgspec.structs.replace(_used(schedule, flow)[0].plan, session=SessionId(0))], START)
     (session,) = schedule.sessions
     now = schedule.deadline()
@@ -323,18 +302,18 @@ def test_a_busy_port_is_never_loss(flow):
 
 def test_a_turn_begins_with_all_its_tries():
     """A port that is busy at each probe costs each of them its retries, not the session its probes."""
-    schedule = _schedule()
+    schedule = schedule_of()
     session = _used(schedule)[0]
     for _ in range(MAX_TRIES):
         schedule.retry(session, 0, START)
-    _instants(schedule, SECOND)
+    instants_of(schedule, SECOND)
 
     assert schedule.retry(session, 0, START + SECOND) is not None
 
 
 def test_a_burst_ends_where_ports_do():
     """A probe on a remembered flow would speak for the path; then rather none."""
-    schedule = _schedule()
+    schedule = schedule_of()
     session = _used(schedule, FlowClass.FRESH)[0]
     schedule.start([msgspec.structs.replace(session.plan, session=SessionId(0))], START)
     schedule.confirm(schedule.sessions, START, rounds=2 * BURST_LEAD)
@@ -365,7 +344,7 @@ def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
         plans = lay_out(planner, has_standby=True)
         schedule.start(plans, START, kinds_of(planner, plans))
         pods = [plan.session for plan in plans if plan.layer is Layer.POD_NETWORK]
-        sent, _ = _instants(schedule, 6 * SECOND)
+        sent, _ = instants_of(schedule, 6 * SECOND)
 
         assert pods
         assert is_closer is (sum(len(sent.get(number, ())) for number in pods) > 2 * len(pods))
@@ -373,7 +352,7 @@ def test_addresses_among_pods_hurry_only_where_there_are_packets_to_spare():
 
 def test_a_probe_can_carry_a_message():
     """Coordination travels in band."""
-    schedule = _schedule()
+    schedule = schedule_of()
     message = Coordination(kind=CoordinationKind.NOTICE, pair=0, rank=1, generation=1, nonce=0, target=NodeName("b3"))
     probe = schedule.probe(schedule.sessions[0], START, is_confirm=True, coordination=message)
 
@@ -382,7 +361,7 @@ def test_a_probe_can_carry_a_message():
 
 def test_ids_of_an_earlier_topology_mean_nothing():
     """A reply may arrive after the table of sessions was replaced."""
-    schedule = _schedule()
+    schedule = schedule_of()
 
     assert schedule.session(len(schedule.sessions)) is None
     assert schedule.session(-1) is None
@@ -391,7 +370,7 @@ def test_ids_of_an_earlier_topology_mean_nothing():
 
 def test_starting_again_forgets_what_was_pending():
     """No expiry of an old session is charged to a new one with the same id."""
-    schedule = _schedule()
+    schedule = schedule_of()
     schedule.advance(START + SECOND, lambda *_: None)
     schedule.start([msgspec.structs.replace(schedule.sessions[0].plan)], START + SECOND)
     missed = []
@@ -403,7 +382,7 @@ def test_starting_again_forgets_what_was_pending():
 
 def test_sessions_of_one_leg_share_their_patience():
     """What delays one of them delays the others; a standby's delay is its own."""
-    schedule = _schedule()
+    schedule = schedule_of()
     one, other, _ = schedule.select(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
     standby = schedule.select(layer=Layer.RELAY, path=1, flow=FlowClass.FRESH)[0]
 
@@ -413,7 +392,7 @@ def test_sessions_of_one_leg_share_their_patience():
 
 def test_a_short_stall_lengthens_the_waits_and_nothing_else():
     """Who slept 50 ms with a probe outstanding waits 50 ms longer for its answer; what is due stays due."""
-    schedule = _schedule()
+    schedule = schedule_of()
     session = schedule.sessions[0]
     due = schedule.deadline()
     schedule.probe(session, START)
@@ -441,6 +420,6 @@ def test_kinds_that_differ_in_their_share_alone_keep_their_rounds_in_the_next_me
     kinds = {**kinds, one: kinds[one]._replace(share=7)}
     for _ in range(2):
         schedule.start(plans, START, kinds, kept=[plan.session for plan in plans])
-    instants, _ = _instants(schedule, 20 * SECOND)
+    instants, _ = instants_of(schedule, 20 * SECOND)
 
     assert {plan.session for plan in plans} == set(instants)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from meshwatchd.core.probing.schedule import MAX_PROBES, Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.schedule import MAX_PROBES
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, Settings
-from tests.support.lab_mesh import planner_of
+from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
+from tests.support.schedules import START, schedule_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]
-START = 10 * SECOND
-
-
-def _schedule():
-    schedule, planner = Schedule(Settings(), random.Random(3), "a3"), planner_of("a3")
-    schedule.use_paths([0], START)
-    plans = lay_out(planner, has_standby=True)
-    schedule.start(plans, START, kinds_of(planner, plans))
-    return schedule
 
 
 def _known(schedule):
@@ -36,7 +24,7 @@ def _answer_all(schedule, until):
 
 def test_a_wait_that_ends_after_the_last_look_into_the_sockets_goes_on():
     """Its answer may be here and not read yet; once everything has been heard up to its end, it is over."""
-    schedule = _schedule()
+    schedule = schedule_of()
     session = schedule.sessions[0]
     schedule.probe(session, START)
     end = START + TIMERS_DEFAULT.miss_ns
@@ -53,7 +41,7 @@ def test_a_wait_that_ends_after_the_last_look_into_the_sockets_goes_on():
 
 def test_no_more_leaves_at_once_than_soon_gets_away():
     """The wait for each begins when it is asked for: the rest is asked for in the next turn, at the same instant."""
-    schedule = _schedule()
+    schedule = schedule_of()
     schedule.confirm(_known(schedule), START, rounds=2 * MAX_PROBES)
     sizes: list[int] = []
     while schedule.deadline() <= START + 20 * SECOND and len(sizes) < 9:
@@ -66,7 +54,7 @@ def test_no_more_leaves_at_once_than_soon_gets_away():
 @pytest.mark.parametrize("factor", [2.0, 5.0])
 def test_an_engine_that_cannot_keep_up_sends_less(factor):
     """All kinds together by so much; at the full pace again it is as if nothing had been."""
-    schedule = _schedule()
+    schedule = schedule_of()
     before = [(rate.kind, rate.interval_ns) for rate in schedule.rates()]
     per_second = sum(rate.sessions * SECOND / rate.interval_ns for rate in schedule.rates())
     schedule.slow_down(factor, START)
@@ -79,7 +67,7 @@ def test_an_engine_that_cannot_keep_up_sends_less(factor):
 
 def test_who_slows_down_watches_nobody_closely_at_the_old_pace():
     """Misses of an overload must not make for more probes."""
-    schedule = _schedule()
+    schedule = schedule_of()
     _answer_all(schedule, START + 20 * SECOND)
     session = schedule.select(layer=Layer.UNDERLAY)[0]
     schedule.look_closely(session, START + 20 * SECOND)
