@@ -176,6 +176,57 @@ def test_a_dead_relay_on_standby_is_left():
     _heals(world)
 
 
+def _sent(world: World) -> int:
+    return sum(session.sent for node in world.nodes.values() for session in node.engine.state.schedule.sessions)
+
+
+def _rested(fault: faults.Fault) -> World:
+    """A fault that has stood for so long that traffic on the standby is watched as at home."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    world.faults.append(fault)
+    assert world.run_until(lambda: world.are_on(1, but="b1"), limit_ns=SECOND), world.story()
+    world.run(5 * SECOND)
+    busy, verdicts = _sent(world), world.verdicts()
+    world.run(5 * SECOND)
+    busy = _sent(world) - busy
+    world.run(90 * SECOND)
+    since, rest = world.now, _sent(world)
+    world.run(5 * SECOND)
+    assert (_sent(world) - rest) * 5 < busy, "everybody asks at full pace still"
+    assert verdicts == world.verdicts(), world.story(since=since)
+    return world
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.overlay_black_hole("b1"), faults.not_forwarding("b1"), faults.tunnel_blocked("a1", "b1")],
+    ids=["overlay", "forwarding", "tunnel"],
+)
+def test_an_hour_on_a_standby_costs_as_little_as_at_home(fault):
+    """What was said stands, a second fault is met as ever, and home is found when it works."""
+    world = _rested(fault)
+    since = world.now
+    world.faults.append(faults.tunnel_blocked("a1", "b2"))
+    assert world.run_until(lambda: world.are_on(2) or world.are_on(3), limit_ns=SECOND), world.story(since=since)
+    assert world.carries("a3", "b3")
+    _heals(world)
+
+
+def test_a_leader_that_dies_long_after_traffic_left_it_is_named():
+    """Its overlay was at fault before: a segment that answered all the time and then does not wakes everybody."""
+    world = _rested(faults.overlay_black_hole("b1"))
+    since = world.now
+    world.faults.append(faults.dead("b1"))
+    others = [name for name in NAMES if name != "b1"]
+
+    is_named = world.run_until(
+        lambda: {"leader-dead@b1"} == {world.verdict(name) for name in others}, limit_ns=15 * SECOND
+    )
+    assert is_named, world.story(since=since)
+    world.faults.clear()
+    _heals(world)
+
+
 def test_a_flapping_leader_is_trusted_less_each_time():
     """Broken for a second, well for two, again and again: the hold-down grows, moves stay within the budget."""
     world = healthy_world(

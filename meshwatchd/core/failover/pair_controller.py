@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
+from meshwatchd.core.failover.advice import advise
 from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import Suspicion
 from meshwatchd.core.failover.negotiation import Agreement
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
-from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide, next_path
+from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide, may_go_home, next_path
 from meshwatchd.core.failover.state_machine import Intent, MoveState
 from meshwatchd.core.failover.switchover import HOMEWARD, Execution
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
@@ -23,7 +24,6 @@ from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import (
     DaemonReady,
-    FailoverAdvised,
     FailoverHeld,
     Output,
     PathSuppressed,
@@ -31,7 +31,7 @@ from meshwatchd.model.outputs import (
 )
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.policy_state import Order, OrderKind
-from meshwatchd.model.settings import MS, SECOND, Mode
+from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.model.topology import Path, PathKey
 
 REVIEW_NS = 100 * MS
@@ -51,12 +51,6 @@ HOLD_DELAY_NS = 200 * MS
 
 UNDO_NS = 60 * SECOND
 """How long the way back from an unconfirmed failover is tried: a path that is bad for longer is not gone back to."""
-
-ADVICE_DELAY_NS = 1 * SECOND
-"""Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
-
-ADVICE_PAUSE_NS = 60 * SECOND
-"""Advice is repeated no more often than this while it stays the same."""
 
 BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
@@ -226,7 +220,7 @@ class Conductor:
         """
         if is_news := outcome is not Outcome.HIT:
             self._disturbed_at = now
-            is_news = outcome is Outcome.MISS and self.attention.missed(session, now)
+            is_news = outcome is Outcome.MISS and self.attention.missed(session, self.watch, now)
         for group in self._groups[session.plan.session]:
             suspect_since, down_since = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
@@ -244,7 +238,7 @@ class Conductor:
         self.next_review = now + (REST_REVIEW_NS if self._is_at_rest(now) else REVIEW_NS)
         self._reviewed_at = now
         yield from self.suspicion.review(now)
-        self.attention.review(self.watch, now, is_steady=self._is_steady(now))
+        self.attention.review(self.watch, now, in_use=self.mover.active.number, is_moving=self._may_move(now))
         if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
@@ -271,9 +265,17 @@ class Conductor:
 
     def _is_steady(self, now: int) -> bool:
         """Whether traffic is where it belongs and nobody is about to move it."""
-        is_moving = self.mover.state is not MoveState.IDLE or self.parting is not None or self._undo is not None
         active = self.mover.active
-        return not is_moving and active is self.watch.primary and not self.context.is_drained(active, now)
+        return not self._is_moving() and active is self.watch.primary and not self.context.is_drained(active, now)
+
+    def _is_moving(self) -> bool:
+        return self.mover.state is not MoveState.IDLE or self.parting is not None or self._undo is not None
+
+    def _may_move(self, now: int) -> bool:
+        """Whether traffic is about to be moved, or should be as soon as it can."""
+        if self._is_moving() or self.context.is_drained(self.mover.active, now):
+            return True
+        return self.mover.active is not self.watch.primary and may_go_home(self._situation(now))
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
@@ -321,7 +323,9 @@ class Conductor:
             if down_since == self._flaps.get(path.number, 0):
                 continue
             self._flaps[path.number] = down_since
-            if down_since:
+            if not down_since:
+                self.attention.alarm(now)
+            else:
                 was_suppressed = damper.is_suppressed(path.relays, now)
                 damper.flapped(path.relays, now)
                 if damper.is_suppressed(path.relays, now) and not was_suppressed:
@@ -333,6 +337,8 @@ class Conductor:
 
         Traffic moves without it. What a path was condemned for is looked at once more at that instant.
         """
+        if self._is_left_alone(now):
+            return False
         down_since = self.watch.group(self.mover.active).down_since
         due = self._diagnosed_at + DIAGNOSIS_GAP_NS
         if now < due and down_since == self._diagnosed_down:
@@ -340,6 +346,11 @@ class Conductor:
             return False
         self._diagnosed_at, self._diagnosed_down = now, down_since
         return True
+
+    def _is_left_alone(self, now: int) -> bool:
+        """Whether the primary path is broken, traffic is well elsewhere and nobody looks: what was said stands."""
+        is_left = self.watch.group(self.watch.primary).is_down and not self.watch.group(self.mover.active).is_down
+        return is_left and self.verdicts.current.fault is not FaultCode.NONE and not self.attention.has_looked(now)
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
@@ -398,7 +409,7 @@ class Conductor:
 
     def _act(self, now: int) -> Iterator[Output]:
         if not self.context.is_enforcing:
-            yield from self._advise(now)
+            yield from advise(self.context, now)
             return
         decision = self._decide(now)
         if isinstance(decision, Stay):
@@ -477,23 +488,3 @@ class Conductor:
             is_vouched_for=lambda: self.watch.is_vouched_for(active, context.views, now),
             storm_since=context.storm.began(now),
         )
-
-    def _advise(self, now: int) -> Iterator[Output]:
-        """Say what would be done: standby paths do not exist in this mode, so the first that avoids the culprit."""
-        down_since = self.watch.group(self.mover.active).down_since
-        if not down_since or now < self.mover.quiet_until:
-            return
-        is_named = self.verdicts.current.fault not in (FaultCode.NONE, FaultCode.UNDETERMINED)
-        if not is_named and now - down_since < ADVICE_DELAY_NS:
-            return
-        self.mover.quiet_until = now + ADVICE_PAUSE_NS
-        verdict, mode = self.verdicts.current, self.context.settings.daemon.mode
-        yield FailoverHeld(pair=self.watch.index, reason=f"daemon.mode is {mode}: nothing is changed")
-        target = next((p for p in self.watch.paths if not p.is_primary and verdict.culprit not in p.relays), None)
-        if mode is Mode.ADVISE and target is not None:
-            yield FailoverAdvised(
-                pair=self.watch.index,
-                to_rank=target.rank,
-                operations=self.context.planner.operations(self.mover.active, target),
-                because=verdict.because,
-            )

@@ -101,6 +101,14 @@ def next_path(situation: Situation) -> Path | None:
     return min(_usable(situation), key=lambda path: _drawbacks(situation, path), default=None)
 
 
+def may_go_home(situation: Situation) -> bool:
+    """Whether traffic is away from a home that works, by the word of all who are asked: it may go there soon."""
+    home = situation.home
+    is_wanted = situation.active is not home and situation.is_revertive and not situation.is_pinned
+    is_fit = is_wanted and not (situation.group(home).is_down or situation.is_drained(home))
+    return is_fit and (not home.is_primary or situation.is_vouched_for())
+
+
 def is_restored(primary: Group, wait_ns: int, now: int) -> bool:
     """Whether the own path has been clean for the given time."""
     return primary.is_good and now - primary.good_since >= wait_ns

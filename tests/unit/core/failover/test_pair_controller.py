@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.failover.pair_controller import ADVICE_PAUSE_NS, REVIEW_NS, START_GRACE_NS
+from meshwatchd.core.failover.pair_controller import REVIEW_NS, START_GRACE_NS
 from meshwatchd.core.failover.state_machine import PATIENCE_NS
 from meshwatchd.model.events import CoordinationKind, MeshStirred, SnapshotReceived, Stalled
 from meshwatchd.model.faults import FaultCode
@@ -13,7 +13,6 @@ from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import (
     ApplySwitch,
     DaemonReady,
-    FailoverAdvised,
     FailoverHeld,
     FailoverProposed,
     OverrideRetired,
@@ -83,32 +82,6 @@ def test_held_is_told_once_for_each_reason():
 
     assert ["the path in use is broken and no other path answers"] == [f.reason for f in bench.said(FailoverHeld)]
     assert [] == bench.said(FailoverProposed)
-
-
-def test_observe_names_the_fault_and_advises_nothing():
-    """Nothing was asked for."""
-    bench = ready("b2", settings=settings_for("b2", mode=Mode.OBSERVE))
-    bench.silent = primary_is_silent
-    bench.run(2 * SECOND)
-
-    assert [FaultCode.ALL_PATHS_DOWN] != _faults(bench)
-    assert [] == bench.said(FailoverAdvised)
-    assert [] == bench.said(ApplySwitch)
-    assert ["daemon.mode is observe: nothing is changed"] == [f.reason for f in bench.said(FailoverHeld)]
-
-
-def test_advise_says_the_operations_once_a_minute():
-    """And does none of them."""
-    bench = ready("b2", settings=settings_for("b2", mode=Mode.ADVISE))
-    # A black hole on b1's overlay, seen from b2: nothing through it, and nothing from it over the overlay.
-    bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "b1")
-    bench.run(3 * SECOND)
-    (advice,) = bench.said(FailoverAdvised)
-    assert (1, ("ip rule add pref 5460 from all lookup 7701 protocol 117",)) == (advice.to_rank, advice.operations)
-    bench.run(ADVICE_PAUSE_NS)
-
-    assert 2 == len(bench.said(FailoverAdvised))
-    assert [] == bench.said(ApplySwitch)
 
 
 def test_an_adopted_path_is_the_one_in_use():

@@ -1,0 +1,38 @@
+"""What would be done, said by a daemon that may change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.outputs import FailoverAdvised, FailoverHeld, Output
+from meshwatchd.model.settings import SECOND, Mode
+
+ADVICE_DELAY_NS = 1 * SECOND
+"""Advice waits that long for a verdict: without a culprit it might lead over the culprit."""
+
+ADVICE_PAUSE_NS = 60 * SECOND
+"""Advice is repeated no more often than this while it stays the same."""
+
+
+def advise(context: PairContext, now: int) -> Iterator[Output]:
+    """Say why nothing moves and, in mode advise, what would: the first path without the culprit, as none is probed."""
+    watch, mover, verdict = context.watch, context.mover, context.verdicts.current
+    down_since = watch.group(mover.active).down_since
+    if not down_since or now < mover.quiet_until:
+        return
+    is_named = verdict.fault not in (FaultCode.NONE, FaultCode.UNDETERMINED)
+    if not is_named and now - down_since < ADVICE_DELAY_NS:
+        return
+    mover.quiet_until = now + ADVICE_PAUSE_NS
+    mode = context.settings.daemon.mode
+    yield FailoverHeld(pair=watch.index, reason=f"daemon.mode is {mode}: nothing is changed")
+    target = next((path for path in watch.paths if not path.is_primary and verdict.culprit not in path.relays), None)
+    if mode is Mode.ADVISE and target is not None:
+        yield FailoverAdvised(
+            pair=watch.index,
+            to_rank=target.rank,
+            operations=context.planner.operations(mover.active, target),
+            because=verdict.because,
+        )
