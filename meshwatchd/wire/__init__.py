@@ -26,6 +26,7 @@ from meshwatchd.wire.answer import Arrival, Reflector
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, PairKey, node_id
 from meshwatchd.wire.mesh_tlv import (
     FLAG_ADMIN_DOWN,
+    FLAG_BRIEF,
     FLAG_CONFIRM_BURST,
     FLAG_EFFECTIVE,
     FLAG_FRAGMENTS,
@@ -55,6 +56,7 @@ from meshwatchd.wire.template import ProbeSpec, ProbeTemplate, probe_bytes
 
 __all__ = [
     "FLAG_ADMIN_DOWN",
+    "FLAG_BRIEF",
     "FLAG_CONFIRM_BURST",
     "FLAG_EFFECTIVE",
     "FLAG_FRAGMENTS",

@@ -1,9 +1,9 @@
 """The two private TLVs: what a node says of itself in each probe, and the words by which two relays agree.
 
-Both begin with an enterprise number, as RFC 8972 section 4 demands of types 252 to 254. Sizes are fixed,
-unused bytes are zero, all fields are in network byte order. Offsets are from the start of the value.
+Both begin with an enterprise number, as RFC 8972 section 4 demands of types 252 to 254. Unused bytes are zero, all
+fields are in network byte order. Offsets are from the start of the value.
 
-Type 252, mesh, 96 bytes:
+Type 252, mesh, 54 or 96 bytes, with room for one gossip entry or for eight:
 
     offset  bytes  field
     0       4      enterprise number
@@ -22,8 +22,11 @@ Type 252, mesh, 96 bytes:
     45      1      0, or one more than the place of the six pairs that bitmaps and entries are about (core.windows)
     46      1      bit i = the sender has seen that something is wrong with the pair of gossip entry i
     47      1      reserved
-    48      48     8 gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
+    48      6, 48  gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
                    (1, 0 = none), generation (3)
+
+Whoever has more than one entry to send, or does not know yet that its peer reads the shorter one (FLAG_BRIEF), sends
+the longer one. An answer is as long as its request.
 
 The tag at offset 28 ties the TLVs to their base packet. STAMP signs the two separately and the signature of
 the TLVs covers only the sequence number of the base, so without it a base and TLVs of two packets with
@@ -77,20 +80,27 @@ FLAG_FRAGMENTS: Final = 0x0040
 FLAG_MISFIT: Final = 0x0080
 """The sending node's verdict on itself: a device has a greater MTU than what is below it carries."""
 
+FLAG_BRIEF: Final = 0x0100
+"""The sending node reads a mesh TLV of 54 bytes; those before it drop it."""
+
 SESSION_FLAGS: Final = FLAG_CONFIRM_BURST | FLAG_FRESH | FLAG_EFFECTIVE | FLAG_SIZE | FLAG_FRAGMENTS
 """Flags that describe the probe; a reflector repeats them. The others describe the sender of a packet."""
-NODE_FLAGS: Final = FLAG_ADMIN_DOWN | FLAG_MISFIT
+NODE_FLAGS: Final = FLAG_ADMIN_DOWN | FLAG_MISFIT | FLAG_BRIEF
 
 BASE_TAG_BYTES: Final = 8
 MAX_GOSSIP: Final = 8
 
-MESH: Final = struct.Struct(">I BBH Q BBH Q 8s II 52s")
-MESH_BYTES: Final = MESH.size
+MESH: Final = struct.Struct(">I BBH Q BBH Q 8s II")
+"""All fields in front of the count of gossip entries."""
 _GOSSIP_ENTRY: Final = struct.Struct(">BBI")
 _GOSSIP_HEAD_BYTES: Final = 4
 _ALARMS_PLACE: Final = 2
 GOSSIP_BLOCK_BYTES: Final = _GOSSIP_HEAD_BYTES + MAX_GOSSIP * _GOSSIP_ENTRY.size
-"""Count, reserved bytes and entry area together."""
+"""Count, window, alarms, the reserved byte and the area of eight entries."""
+BRIEF_BLOCK_BYTES: Final = _GOSSIP_HEAD_BYTES + _GOSSIP_ENTRY.size
+MESH_BYTES: Final = MESH.size + GOSSIP_BLOCK_BYTES
+BRIEF_MESH_BYTES: Final = MESH.size + BRIEF_BLOCK_BYTES
+MESH_SIZES: Final = frozenset({BRIEF_MESH_BYTES, MESH_BYTES})
 
 COORDINATION: Final = struct.Struct(">I BBBB I Q H 2x Q")
 COORDINATION_BYTES: Final = COORDINATION.size
@@ -185,18 +195,27 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=64)
 def encode_gossip(entries: tuple[GossipEntry, ...], window: int = 0) -> bytes:
-    """The 52 bytes from the count to the end of the mesh TLV; at most 8 entries, `window` below 256."""
+    """The 10 or 52 bytes from the count to the end of the mesh TLV; at most 8 entries, `window` below 256."""
     assert len(entries) <= MAX_GOSSIP
+    room = BRIEF_BLOCK_BYTES if len(entries) <= 1 else GOSSIP_BLOCK_BYTES
     area = b"".join(_GOSSIP_ENTRY.pack(entry.pair, entry.rank, entry.generation) for entry in entries)
     alarms = sum(entry.is_alarmed << place for place, entry in enumerate(entries))
-    return (bytes((len(entries), window, alarms, 0)) + area).ljust(GOSSIP_BLOCK_BYTES, b"\0")
+    return (bytes((len(entries), window, alarms, 0)) + area).ljust(room, b"\0")
+
+
+@functools.lru_cache(maxsize=64)
+def fit_gossip(block: bytes, room: int) -> bytes:
+    """The same entries in a block of 10 or 52 bytes; into the former goes the first of them."""
+    if len(block) <= room:
+        return block.ljust(room, b"\0")
+    return bytes((min(block[0], 1), block[1], block[_ALARMS_PLACE] & 1, 0)) + block[_GOSSIP_HEAD_BYTES:room]
 
 
 # Gossip changes when a path is switched, which is rare, and is read from each packet, which is often.
 @functools.lru_cache(maxsize=1024)
 def decode_gossip(block: bytes) -> tuple[GossipEntry, ...]:
-    """Read the 52 bytes that `encode_gossip` wrote; there is no ninth entry, whatever the count says."""
-    count = min(block[0], MAX_GOSSIP)
+    """Read the bytes that `encode_gossip` wrote; no entry is behind their end, whatever the count says."""
+    count = min(block[0], (len(block) - _GOSSIP_HEAD_BYTES) // _GOSSIP_ENTRY.size)
     area = block[_GOSSIP_HEAD_BYTES : _GOSSIP_HEAD_BYTES + count * _GOSSIP_ENTRY.size]
     alarms = block[_ALARMS_PLACE]
     return tuple(

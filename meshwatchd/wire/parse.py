@@ -21,7 +21,8 @@ from meshwatchd.wire.mesh_tlv import (
     BASE_TAG_BYTES,
     ENTERPRISE,
     FLAG_REPLY,
-    MESH_BYTES,
+    MESH,
+    MESH_SIZES,
     MESH_VERSION,
     Coordination,
     MeshFields,
@@ -32,8 +33,8 @@ from meshwatchd.wire.seal import (
     BASE_TAG_OFFSET,
     HMAC_TLV_BYTES,
     MAX_PACKET_BYTES,
-    MESH_END,
     MESH_OFFSET,
+    MESH_VALUE_OFFSET,
     MIN_PACKET_BYTES,
     REPLY_HMAC_HEADER,
     REQUEST_HMAC_HEADER,
@@ -52,8 +53,9 @@ _BASE_TAGS: Final = struct.Struct(f">{HMAC_OFFSET}s {HMAC_BYTES}s {_TAG_GAP}x {B
 _HEAD: Final = struct.Struct(
     ">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16x"  # base
     "x B H"  # header of the mesh TLV
-    "I BBH Q BBH Q 8x II 52s"  # its value
+    "I BBH Q BBH Q 8x II"  # its value, but for the gossip entries
 )
+_GOSSIP_OFFSET: Final = MESH_VALUE_OFFSET + MESH.size
 _MESH_TYPE: Final = int(TlvType.MESH)
 _ADDRESS_TYPE: Final = int(TlvType.DESTINATION_NODE_ADDRESS)
 _COORDINATION_TYPE: Final = int(TlvType.COORDINATION)
@@ -141,9 +143,9 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
         sender_sequence, sender_timestamp, sender_error, ttl,
         type_, size,
         enterprise, version, key_id, flags, epoch, layer, diagnostic, path, node_id,
-        heard, known, gossip,
+        heard, known,
     ) = _HEAD.unpack_from(packet)  # fmt: skip
-    if type_ != _MESH_TYPE or size != MESH_BYTES or enterprise != ENTERPRISE:
+    if type_ != _MESH_TYPE or size not in MESH_SIZES or enterprise != ENTERPRISE:
         return RejectReason.NOT_MESH
     if version != MESH_VERSION:
         return RejectReason.WRONG_VERSION
@@ -158,7 +160,10 @@ def verify_and_parse(packet: bytes | bytearray, key: PairKey) -> ParsedProbe | R
     reason = check_tags(packet, key)
     if reason is not None:
         return reason
-    area = bytes(packet[MESH_END:hmac_offset])
+    mesh_end = MESH_VALUE_OFFSET + size
+    if mesh_end > hmac_offset:
+        return RejectReason.NOT_MESH
+    gossip, area = bytes(packet[_GOSSIP_OFFSET:mesh_end]), bytes(packet[mesh_end:hmac_offset])
     extensions = _read_extensions(area) if length <= LONGEST_KEPT_BYTES else _read_extensions.__wrapped__(area)
     if extensions is None:
         return RejectReason.MALFORMED_TLV

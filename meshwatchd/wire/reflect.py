@@ -17,20 +17,21 @@ from meshwatchd.wire.mesh_tlv import (
     BASE_TAG_BYTES,
     ENTERPRISE,
     FLAG_REPLY,
-    MESH_BYTES,
+    MESH,
     MESH_VERSION,
     NODE_FLAGS,
     SESSION_FLAGS,
     OwnState,
+    fit_gossip,
 )
 from meshwatchd.wire.mould import Mould
 from meshwatchd.wire.ntp import UNSYNCHRONIZED
 from meshwatchd.wire.parse import ParsedProbe
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_VALUE_OFFSET, mesh_end, sign
 from meshwatchd.wire.tlv import TlvType
 
-# Base packet, room for its tag, header and value of the mesh TLV: one pack for all that the reflector writes.
-_HEAD: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16x BBH I BBH Q BBH Q 8s II 52s")
+# Base packet, room for its tag, header and value of the mesh TLV but for the gossip entries.
+_HEAD: Final = struct.Struct(">I 12x Q HH 4x Q 8x I 12x Q H 6x B 15x 16x BBH I BBH Q BBH Q 8s II")
 _NO_BASE_TAG: Final = bytes(BASE_TAG_BYTES)
 _MESH_TYPE: Final = int(TlvType.MESH)
 UNSYNCHRONIZED_WORD: Final = UNSYNCHRONIZED.encode()
@@ -82,20 +83,22 @@ def reflect(
     assert not parsed.is_reply, "answering an answer would never end"
     mesh = parsed.mesh
     reply = bytearray(request)
+    gossip, others = MESH_VALUE_OFFSET + MESH.size, mesh_end(request)
     _HEAD.pack_into(
         reply, 0, reflector_sequence, tx_ntp, error_estimate, parsed.ssid, rx_ntp,
         parsed.sequence, parsed.timestamp_ntp, parsed.error_estimate, ttl,
-        0, _MESH_TYPE, MESH_BYTES,
+        0, _MESH_TYPE, others - MESH_VALUE_OFFSET,
         ENTERPRISE, MESH_VERSION, key.key_id,
         mesh.flags & SESSION_FLAGS | own.flags & NODE_FLAGS | FLAG_REPLY,
         own.epoch, mesh.layer, diagnostic, mesh.path, own.node_id, _NO_BASE_TAG,
-        own.heard, own.known, own.gossip_block,
+        own.heard, own.known,
     )  # fmt: skip
+    reply[gossip:others] = fit_gossip(own.gossip_block, others - gossip)
     hmac_offset = len(reply) - HMAC_TLV_BYTES
     if parsed.has_questions:
-        answer_tlvs(reply, MESH_END, hmac_offset, reflector=reflector, answers=MESH_ANSWERS)
+        answer_tlvs(reply, others, hmac_offset, reflector=reflector, answers=MESH_ANSWERS)
     else:
-        reply[MESH_END:hmac_offset] = _answer_plain(request[MESH_END:hmac_offset], reflector.addresses)
+        reply[others:hmac_offset] = _answer_plain(request[others:hmac_offset], reflector.addresses)
     reply[hmac_offset] = 0
     sign(reply, key.send)
     return bytes(reply)

@@ -13,12 +13,15 @@ from meshwatchd.wire.auth import PairKey
 from meshwatchd.wire.mesh_tlv import (
     BASE_TAG_BYTES,
     ENTERPRISE,
+    GOSSIP_BLOCK_BYTES,
     MESH,
+    MESH_BYTES,
     MESH_VERSION,
     NODE_FLAGS,
     SESSION_FLAGS,
     Coordination,
     OwnState,
+    fit_gossip,
 )
 from meshwatchd.wire.mould import Mould
 from meshwatchd.wire.ntp import UNSYNCHRONIZED, ErrorEstimate
@@ -28,6 +31,7 @@ from meshwatchd.wire.seal import (
     MESH_OFFSET,
     MESH_VALUE_OFFSET,
     REQUEST_HMAC_HEADER,
+    mesh_end,
 )
 from meshwatchd.wire.stamp import (
     HMAC_BYTES,
@@ -35,7 +39,7 @@ from meshwatchd.wire.stamp import (
     encode_sender,
 )
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
-from meshwatchd.wire.tlv import HEADER_BYTES, Tlv, TlvType, encode_tlvs, scan
+from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, Tlv, TlvType, encode_tlvs, scan
 
 _BASE: Final = struct.Struct(">I 12x Q H H 68x")
 """An authenticated base packet without its tag: sequence number, timestamp, error estimate, SSID (RFC 8762 section
@@ -86,13 +90,16 @@ class ProbeSpec(msgspec.Struct, frozen=True, kw_only=True):
 def probe_bytes(tlvs: list[Tlv] | tuple[Tlv, ...] = ()) -> int:
     """Length of a mesh probe that carries these TLVs beside the mesh TLV and the HMAC TLV."""
     carried = sum(HEADER_BYTES + len(tlv.value) for tlv in tlvs)
-    return MESH_VALUE_OFFSET + MESH.size + carried + HMAC_TLV_BYTES
+    return MESH_VALUE_OFFSET + MESH_BYTES + carried + HMAC_TLV_BYTES
 
 
 class ProbeTemplate:
     """A probe in parts; change what changed, then `seal`.
 
     Only the mould keeps bytes, and the packet is made of it again where something changes: there are thousands.
+
+    Attributes:
+        is_brief: its mesh TLV is no longer than what it has to say; change it by `be_brief`.
     """
 
     __slots__ = (
@@ -105,6 +112,7 @@ class ProbeTemplate:
         "_own",
         "_path",
         "_ssid",
+        "is_brief",
     )
 
     def __init__(self, spec: ProbeSpec, *, key: PairKey, own: OwnState) -> None:
@@ -114,6 +122,7 @@ class ProbeTemplate:
         self._mac = key.send
         self._own = own
         self._flags = spec.flags
+        self.is_brief = False
         packet = _assemble(spec)
         assert len(packet) <= MAX_PACKET_BYTES
         self._error, self._ssid = _error_bits(spec.error_estimate), spec.ssid
@@ -141,6 +150,11 @@ class ProbeTemplate:
         self._flags = flags
         self._keep_diagnostic()
 
+    def be_brief(self, is_brief: bool) -> None:
+        """Give the mesh TLV no more room than its gossip needs, or the room of eight entries again."""
+        self.is_brief = is_brief
+        self._keep_diagnostic()
+
     def rekey(self, key: PairKey) -> None:
         """Sign with another secret of the same peer from here on."""
         self._key, self._mac = key, key.send
@@ -166,7 +180,11 @@ class ProbeTemplate:
         self._write_mesh(packet, diagnostic=diagnostic)
 
     def _write_mesh(self, packet: bytearray, *, diagnostic: int) -> None:
-        own = self._own
+        own, block = self._own, self._own.gossip_block
+        if not self.is_brief:
+            block = fit_gossip(block, GOSSIP_BLOCK_BYTES)
+        packet[MESH_VALUE_OFFSET : mesh_end(packet)] = bytes(MESH.size) + block
+        packet[MESH_OFFSET:MESH_VALUE_OFFSET] = HEADER.pack(0, TlvType.MESH, MESH.size + len(block))
         MESH.pack_into(
             packet,
             MESH_VALUE_OFFSET,
@@ -182,7 +200,6 @@ class ProbeTemplate:
             _NO_BASE_TAG,
             own.heard,
             own.known,
-            own.gossip_block,
         )
         self._mould = Mould(packet)
 
@@ -195,7 +212,7 @@ def _error_bits(estimate: ErrorEstimate) -> int:
 
 def _assemble(spec: ProbeSpec) -> bytearray:
     """All bytes but the contents of the mesh TLV and the tags."""
-    mesh = Tlv(type=TlvType.MESH, value=bytes(MESH.size))
+    mesh = Tlv(type=TlvType.MESH, value=bytes(MESH_BYTES))
     base = SenderPacket(sequence=0, timestamp_ntp=0, error_estimate=spec.error_estimate, ssid=spec.ssid)
     packet = bytearray(encode_sender(base, StampMode.AUTHENTICATED))
     packet += encode_tlvs((mesh, *spec.tlvs()))

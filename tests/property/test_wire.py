@@ -23,7 +23,7 @@ from meshwatchd.wire import (
 from meshwatchd.wire.mesh_tlv import SESSION_FLAGS
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.replay import WINDOW, ReplayGuard, ReplayVerdict
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, mesh_end, sign
 from meshwatchd.wire.stamp import (
     ReflectorPacket,
     SenderPacket,
@@ -149,7 +149,7 @@ def test_arbitrary_bytes_never_raise(data):
 def test_whatever_a_peer_signs_never_raises_and_is_answered_at_its_length(area):
     """A hostile peer holds the key: bytes behind the mesh TLV are its choice."""
     whole = request()
-    packet = bytearray(whole[:MESH_END] + area + whole[-HMAC_TLV_BYTES:])
+    packet = bytearray(whole[: mesh_end(whole)] + area + whole[-HMAC_TLV_BYTES:])
     sign(packet, TO_B1.send)
 
     parsed = verify_and_parse(bytes(packet), TO_A1)
@@ -176,7 +176,7 @@ def test_no_combination_of_tlvs_makes_an_answer_longer(asked, cut):
     area = b"".join(part.encode() for part in parts)
     area = area[: len(area) - cut]
     whole = request()
-    packet = bytearray(whole[:MESH_END] + area + whole[-HMAC_TLV_BYTES:])
+    packet = bytearray(whole[: mesh_end(whole)] + area + whole[-HMAC_TLV_BYTES:])
     sign(packet, TO_B1.send)
     if not isinstance(verify_and_parse(bytes(packet), TO_A1), RejectReason):
         assert len(packet) == len(answer(bytes(packet)))

@@ -34,6 +34,7 @@ from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.wire import (
+    FLAG_BRIEF,
     OwnState,
     PairKey,
     ParsedProbe,
@@ -356,12 +357,13 @@ class Prober:
                 guard=self._peers.peer(session.plan.peer).guard,
                 is_destination_refused=answer.is_destination_refused,
             )
-            session.familiar = familiar
+            session.familiar, session.reads_brief = familiar, answer.mesh.flags & FLAG_BRIEF != 0
             self._accept(familiar, probe, arrived_ns)
             return True
         return False
 
     def _accept(self, answer: FamiliarAnswer, probe: _Probe, arrived_ns: int) -> None:
+        probe.session.unanswered = 0
         epoch, guard = answer.epoch, answer.guard
         if guard.epoch != epoch and guard.confirm(epoch):
             self._counters["peer-epochs-confirmed"] += 1

@@ -20,6 +20,10 @@ _NO_DEVICE: Final = -1
 """An index that no interface has: sending by it fails with ENODEV."""
 
 
+MOST_BRIEF: Final = 2
+"""So many probes in vain may be brief: the peer's daemon may have become an older one, which reads long ones only."""
+
+
 class FamiliarAnswer(msgspec.Struct, frozen=True, gc=False):
     """What the last answer said beside its base packet; the next one most likely says it again.
 
@@ -51,6 +55,8 @@ class ProbeSession:
         is_kept: its flows are known ones, whose source ports stay open.
         rotations: `Peers.rotations` when the key was looked up last.
         familiar: the last answer.
+        reads_brief: the peer's latest answer says that it reads mesh TLVs of 54 bytes.
+        unanswered: probes since that answer.
     """
 
     __slots__ = (
@@ -66,8 +72,10 @@ class ProbeSession:
         "key",
         "name",
         "plan",
+        "reads_brief",
         "rotations",
         "ssid",
+        "unanswered",
     )
 
     def __init__(self, plan: SessionPlan, *, key: PairKey, own: OwnState) -> None:
@@ -80,6 +88,8 @@ class ProbeSession:
         self.address = (plan.destination, plan.port)
         self.name = pack_name(plan.destination, plan.port)
         self.is_kept = plan.flow is FlowClass.PINNED
+        self.reads_brief = False
+        self.unanswered = 0
         self.control: Ancillary = ()
         self.find_device()
         self._own = own
@@ -122,6 +132,10 @@ class ProbeSession:
             self._own = own
             self._template.announce(own)
             self._coordinated = None
+        self.unanswered += 1
+        is_brief = self.reads_brief and self.unanswered <= MOST_BRIEF
+        if self._template.is_brief is not is_brief:
+            self._template.be_brief(is_brief)
         if command.coordination is not None:
             return self._with_room(command.coordination, dictionary)
         if self._is_confirm is not command.is_confirm:

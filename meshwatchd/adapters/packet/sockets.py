@@ -20,7 +20,7 @@ from typing import Final
 from meshwatchd.adapters.packet.address import family_of
 from meshwatchd.adapters.packet.delivery import LISTENER_OPTIONS
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS
-from meshwatchd.wire.mesh_tlv import ENTERPRISE, MESH_BYTES, MESH_VERSION
+from meshwatchd.wire.mesh_tlv import BRIEF_MESH_BYTES, ENTERPRISE, MESH_VERSION
 from meshwatchd.wire.seal import MESH_OFFSET, MESH_VALUE_OFFSET, MIN_PACKET_BYTES
 from meshwatchd.wire.tlv import TlvType
 
@@ -158,7 +158,7 @@ _UDP_HEADER_BYTES: Final = 8
 _CHECKS: Final = (
     (_LOAD_LENGTH, 0, _JUMP_AT_LEAST, _UDP_HEADER_BYTES + MIN_PACKET_BYTES),
     (_LOAD_BYTE, MESH_OFFSET + 1, _JUMP_EQUAL, int(TlvType.MESH)),
-    (_LOAD_HALF, MESH_OFFSET + 2, _JUMP_EQUAL, MESH_BYTES),
+    (_LOAD_HALF, MESH_OFFSET + 2, _JUMP_AT_LEAST, BRIEF_MESH_BYTES),
     (_LOAD_WORD, MESH_VALUE_OFFSET, _JUMP_EQUAL, ENTERPRISE),
     (_LOAD_BYTE, MESH_VALUE_OFFSET + 4, _JUMP_EQUAL, MESH_VERSION),
 )

@@ -87,7 +87,9 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
     return OwnState(
         node_id=wire.node_id(node),
         epoch=epoch,
-        flags=(wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0) | (wire.FLAG_MISFIT if banner.has_misfit else 0),
+        flags=wire.FLAG_BRIEF
+        | (wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0)
+        | (wire.FLAG_MISFIT if banner.has_misfit else 0),
         heard=to_window(banner.view_up, banner.window),
         known=to_window(banner.view_known, banner.window),
         gossip_block=encode_gossip(entries[:MAX_GOSSIP], banner.window),

@@ -6,6 +6,8 @@ import pytest
 
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire.mesh_tlv import (
+    BRIEF_BLOCK_BYTES,
+    BRIEF_MESH_BYTES,
     COORDINATION_BYTES,
     EMPTY_GOSSIP,
     ENTERPRISE,
@@ -19,6 +21,7 @@ from meshwatchd.wire.mesh_tlv import (
     decode_coordination,
     decode_gossip,
     encode_gossip,
+    fit_gossip,
     hundredths,
 )
 
@@ -36,7 +39,8 @@ MESSAGE = Coordination(
 
 def test_sizes_are_those_of_the_byte_tables():
     """Fixed sizes let a receiver find every field without looking for it."""
-    assert (96, 32, 52) == (MESH_BYTES, COORDINATION_BYTES, GOSSIP_BLOCK_BYTES)
+    assert (96, 54, 32) == (MESH_BYTES, BRIEF_MESH_BYTES, COORDINATION_BYTES)
+    assert (52, 10) == (GOSSIP_BLOCK_BYTES, BRIEF_BLOCK_BYTES)
 
 
 def test_coordination_is_laid_out_as_documented():
@@ -79,18 +83,20 @@ def test_what_is_no_message_is_refused(value):
 
 @pytest.mark.parametrize("count", range(MAX_GOSSIP + 1))
 def test_gossip_survives_at_every_count(count):
-    """Up to eight entries in a fixed area."""
+    """Most meshes have one pair of locations, and one entry to send."""
     entries = tuple(GossipEntry(pair, pair % 8, 2**32 - 1 - pair, pair % 3 == 0) for pair in range(count))
 
     block = encode_gossip(entries)
 
-    assert GOSSIP_BLOCK_BYTES == len(block)
-    assert entries == decode_gossip(block)
+    assert (BRIEF_BLOCK_BYTES if count <= 1 else GOSSIP_BLOCK_BYTES) == len(block)
+    assert entries == decode_gossip(block) == decode_gossip(fit_gossip(block, GOSSIP_BLOCK_BYTES))
+    assert entries[:1] == decode_gossip(fit_gossip(block, BRIEF_BLOCK_BYTES))
 
 
 def test_a_gossip_count_beyond_the_area_reads_the_area():
     """Nobody honest sends it; it must not read other bytes."""
-    assert MAX_GOSSIP == len(decode_gossip(b"\xff" + EMPTY_GOSSIP[1:]))
+    assert 1 == len(decode_gossip(b"\xff" + EMPTY_GOSSIP[1:]))
+    assert MAX_GOSSIP == len(decode_gossip(fit_gossip(b"\xff" + EMPTY_GOSSIP[1:], GOSSIP_BLOCK_BYTES)))
 
 
 @pytest.mark.parametrize(

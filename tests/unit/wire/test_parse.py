@@ -9,7 +9,7 @@ import pytest
 
 from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, RejectReason, verify_and_parse
 from meshwatchd.wire.mesh_tlv import GossipEntry, encode_gossip
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_END, sign
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, mesh_end, sign
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import Tlv, encode_tlvs
@@ -78,7 +78,7 @@ def test_base_and_tlvs_of_two_packets_cannot_be_joined():
 
 def _with_tlvs(area: bytes) -> bytes:
     """A request of the peer with these bytes behind the mesh TLV, properly signed."""
-    packet = bytearray(FULL[:MESH_END] + area + FULL[-HMAC_TLV_BYTES:])
+    packet = bytearray(FULL[: mesh_end(FULL)] + area + FULL[-HMAC_TLV_BYTES:])
     sign(packet, TO_B1.send)
     return bytes(packet)
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.wire import FLAG_FRESH, FLAG_REPLY, Mould, Reflector, cut, read_asked, reflect, reflect_again
+from meshwatchd.wire import (
+    FLAG_FRESH,
+    FLAG_REPLY,
+    Mould,
+    ProbeTemplate,
+    Reflector,
+    cut,
+    read_asked,
+    reflect,
+    reflect_again,
+)
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs
@@ -66,6 +76,17 @@ def test_an_answer_has_the_length_of_its_request(payload_bytes):
     packet = request(msgspec.structs.replace(SPEC, payload_bytes=payload_bytes))
 
     assert len(packet) == len(answer(packet))
+
+
+def test_a_brief_request_is_answered_briefly():
+    """By the first of two pairs: a reflector that has more to say is not asked for it."""
+    template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
+    template.be_brief(True)
+    packet = template.seal(41, 0xEC00_0000_0000_0001)
+    reply = answer(packet)
+
+    assert len(packet) == len(reply)
+    assert GOSSIP[:1] == answered(reply).mesh.gossip
 
 
 def test_flags_of_an_answer_tell_what_was_understood():

@@ -113,6 +113,24 @@ def test_patches_arrive_with_the_next_probe():
     assert B1_ADDRESS == parsed.destination
 
 
+def test_a_brief_probe_has_room_for_one_pair_alone():
+    """42 bytes less in each packet; what there is to say of more pairs takes the room that it needs."""
+    template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
+    whole = len(template)
+    template.be_brief(True)
+    template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP[:1])), diagnostic=7)
+
+    assert whole - 42 == len(template)
+    parsed = received(bytes(template.seal(1, 2)))
+    assert (GOSSIP[:1], 7, B1_ADDRESS) == (parsed.mesh.gossip, parsed.mesh.diagnostic, parsed.destination)
+    template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP)))
+    assert GOSSIP == received(bytes(template.seal(1, 3))).mesh.gossip
+    template.announce(A1_STATE)
+    template.be_brief(False)
+    assert whole == len(template)
+    assert () == received(bytes(template.seal(1, 4))).mesh.gossip
+
+
 def test_a_value_of_another_length_is_not_patched():
     """It would move the tag."""
     template = ProbeTemplate(

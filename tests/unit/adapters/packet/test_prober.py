@@ -26,7 +26,16 @@ from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, KeyRole, MeshSecret, ParsedProbe, reflect, verify_and_parse
+from meshwatchd.wire import (
+    FLAG_BRIEF,
+    FLAG_CONFIRM_BURST,
+    FLAG_FRESH,
+    KeyRole,
+    MeshSecret,
+    ParsedProbe,
+    reflect,
+    verify_and_parse,
+)
 from meshwatchd.wire import Reflector as Answers
 from tests.support.packet_node import SECRET, PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
 from tests.support.pump import pump
@@ -48,13 +57,13 @@ def _parsed(packet: bytes) -> ParsedProbe:
     return parsed
 
 
-def _answer(node: PacketNode, packet: bytes) -> bytes:
+def _answer(node: PacketNode, packet: bytes, *, flags: int = FLAG_BRIEF) -> bytes:
     answers = Answers(addresses=frozenset((socket.inet_aton("127.0.0.1"),)))
     return reflect(
         packet,
         _parsed(packet),
         key=key("b1", "a1"),
-        own=node.own(),
+        own=msgspec.structs.replace(node.own(), flags=flags),
         reflector=answers,
         reflector_sequence=0,
         rx_ntp=1,
@@ -117,6 +126,25 @@ def test_one_port_serves_many_sessions():
         replies = [event for event in sender.events if isinstance(event, ReplyReceived)]
         assert list(range(count)) == sorted(reply.session for reply in replies)
         assert {7} == {reply.seq for reply in replies}
+
+
+def test_probes_are_brief_where_the_peer_reads_them():
+    """A daemon from before them says nothing of them, and one that an older one replaces answers nothing."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        lengths = []
+        for flags in (0, FLAG_BRIEF, None, FLAG_BRIEF, None, None, None, None):
+            _send(sender, send())
+            packet, address = plain.recvfrom(2048)
+            lengths.append(len(packet))
+            if flags is not None:
+                plain.sendto(_answer(peer, packet, flags=flags), address)
+                pump(poller, lambda: len(sender.events) == 1)
+                sender.events.clear()
+
+        whole = lengths[0]
+        brief = whole - 42
+        assert [whole, whole, brief, brief, brief, brief, whole, whole] == lengths
 
 
 def test_round_trip_time_leaves_our_own_lateness_out():
@@ -479,8 +507,8 @@ def test_probe_says_what_the_command_and_the_banner_say():
 
         assert proposing.coordination is not None
         assert message == sender.dictionary.decode(proposing.coordination)
-        assert FLAG_FRESH | FLAG_CONFIRM_BURST == confirming.mesh.flags
-        assert (None, FLAG_FRESH, 1, 3) == (
+        assert FLAG_FRESH | FLAG_CONFIRM_BURST | FLAG_BRIEF == confirming.mesh.flags
+        assert (None, FLAG_FRESH | FLAG_BRIEF, 1, 3) == (
             ordinary.coordination,
             ordinary.mesh.flags,
             ordinary.mesh.heard,

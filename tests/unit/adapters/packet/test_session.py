@@ -11,7 +11,7 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import Banner, Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, NodeName
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, OwnState, ParsedProbe, verify_and_parse
+from meshwatchd.wire import FLAG_BRIEF, FLAG_CONFIRM_BURST, FLAG_FRESH, OwnState, ParsedProbe, verify_and_parse
 from tests.support.packet_node import NAMES, key, plan, send
 
 DICTIONARY = translate.Dictionary(NAMES)
@@ -58,8 +58,8 @@ def test_flags_and_messages_belong_to_one_probe():
 
     assert proposing.coordination is not None
     assert MESSAGE == DICTIONARY.decode(proposing.coordination)
-    assert FLAG_FRESH | FLAG_CONFIRM_BURST == confirming.mesh.flags
-    assert (None, FLAG_FRESH) == (ordinary.coordination, ordinary.mesh.flags)
+    assert FLAG_FRESH | FLAG_CONFIRM_BURST | FLAG_BRIEF == confirming.mesh.flags
+    assert (None, FLAG_FRESH | FLAG_BRIEF) == (ordinary.coordination, ordinary.mesh.flags)
 
 
 def test_news_of_the_node_reach_every_kind_of_probe():
