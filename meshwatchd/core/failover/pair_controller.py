@@ -92,6 +92,10 @@ class Conductor:
         """Whether the path in use is in doubt, or about to be left."""
         return self.suspicion.is_raised or self.mover.state in (MoveState.PROPOSING, MoveState.APPLYING)
 
+    def is_awake(self, now: int) -> bool:
+        """Whether this node asks at full pace: not while the mesh's own agent needs the processor to rewrite it."""
+        return self.attention.is_awake(now) and not self.context.unrest.is_on(self.watch.remote, now)
+
     @property
     def blames_own_sizes(self) -> bool:
         """Whether the verdict is that devices of this node do not fit each other: nothing worse is known here."""

@@ -97,7 +97,7 @@ class EngineState:
         """Probe the paths that carry traffic as what they are, and those of pairs in doubt as closely as can be."""
         pairs = self.conductors.values()
         in_use = tuple([conductor.mover.active.number for conductor in pairs])
-        awake = tuple([number for number, each in self.conductors.items() if each.attention.is_awake(now)])
+        awake = tuple([number for number, each in self.conductors.items() if each.is_awake(now)])
         if (in_use, awake) != (self.in_use, self.awake):
             is_moved, woken = in_use != self.in_use, [number for number in awake if number not in self.awake]
             self.in_use, self.awake = in_use, awake
