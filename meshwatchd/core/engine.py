@@ -232,6 +232,7 @@ class Engine:
             if (news := self.state.allowance.news(now)) is not None:
                 outputs.append(news)
         self.state.use_paths(now)
+        self.state.repeat_unrest(now)
         if self.takeover.held:
             outputs += self.takeover.provide(now)
         return outputs

@@ -83,6 +83,10 @@ class _Context:
     def __init__(self, watch: _Watch, schedule: Schedule, allowance: Allowance) -> None:
         self.watch, self.schedule, self.allowance = watch, schedule, allowance
 
+    def is_unsettled(self, _now: int) -> bool:
+        """There is no mesh's agent."""
+        return False
+
 
 class Leg:
     """One group with the product's suspicion at work on it."""

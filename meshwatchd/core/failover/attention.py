@@ -23,10 +23,10 @@ from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.settings import SECOND
 
-AWAKE_NS = 10 * SECOND
+AWAKE_NS = 5 * SECOND
 """How long a pair is looked at by everybody after the last that was wrong."""
 
-NEWS_NS = 10 * SECOND
+NEWS_NS = 5 * SECOND
 """How long a path that is down and carries nothing is news: what is at fault has been named by then."""
 
 

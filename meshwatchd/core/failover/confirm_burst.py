@@ -61,7 +61,7 @@ session that could replace the path."""
 
 BYSTANDER_PART = 4
 """A node that is not the first to decide asks that much slower: who is needs the machines and the leg more. So do all
-while the mesh's own agent is at work: the hold-off is as long as a slice of these, and it needs the machines to finish."""
+while the mesh's own agent is at work: it needs the machines to finish, and a slice is decided in the hold-off still."""
 
 FRESH_OF = 4
 """Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
@@ -273,17 +273,13 @@ class Suspicion:
         schedule = self._context.schedule
         at = max(now, self._planned_until)
         # A slice lasts as long for everybody: who decides first is a matter of how far the doubt has come.
-        part = 1 if self._decides_first() and not self._is_unsettled(now) else BYSTANDER_PART
+        part = 1 if self._decides_first() and not self._context.is_unsettled(now) else BYSTANDER_PART
         gap_ns = schedule.timers.burst_gap_ns * part
         granted = self._take(SLICE // part if group.sessions else 0, now, use)
         for session in self._pick(group, granted):
             schedule.confirm((session,), at, rounds=1)
             at += gap_ns
         self._planned_until = at
-
-    def _is_unsettled(self, now: int) -> bool:
-        """Whether the mesh's own agent is at work: it needs the processor more, and no cause is stated meanwhile."""
-        return self._context.unrest.is_on(self._context.watch.remote, now)
 
     def _decides_first(self) -> bool:
         """Whether this node relays the path that would be taken: the first that is fine, or that it cannot judge."""
@@ -313,7 +309,7 @@ class Suspicion:
         if rounds > self._light_rounds:
             use = Use.DOUBT if is_confirmed else Use.CHANCE
             self._light_rounds += self._ask(watch.replacing(active), now, rounds - self._light_rounds, use=use)
-        if is_confirmed and not self._has_asked_why and not self._is_unsettled(now):
+        if is_confirmed and not self._has_asked_why and not self._context.is_unsettled(now):
             suspected = watch.group(active).controls
             why = tuple(session for session in watch.explaining() if session not in suspected)
             self._has_asked_why = self._ask(why, now) > 0

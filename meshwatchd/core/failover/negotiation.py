@@ -216,7 +216,7 @@ class Agreement:
         if not context.mover.is_ahead(message.generation):
             return Reason.STALE
         is_homeward = target.is_primary and message.reason is not Reason.OPERATOR
-        if is_homeward and context.unrest.is_on(context.watch.remote, now):
+        if is_homeward and context.is_unsettled(now):
             return Reason.CHANGING
         if message.reason is not Reason.OPERATOR and context.damper.exhausted(now):
             return Reason.BUDGET

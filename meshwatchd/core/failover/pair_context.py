@@ -84,6 +84,10 @@ class PairContext(msgspec.Struct, kw_only=True):
             for name in path.relays
         )
 
+    def is_unsettled(self, now: int) -> bool:
+        """Whether the mesh's own agent is at work on what the pair's primary path stands on."""
+        return self.unrest.is_on(self.watch.remote, now)
+
     def agreement_path(self, target: Path) -> Path:
         """The path whose relays agree on a move to `target`.
 

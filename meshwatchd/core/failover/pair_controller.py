@@ -94,7 +94,7 @@ class Conductor:
 
     def is_awake(self, now: int) -> bool:
         """Whether this node asks at full pace: not while the mesh's own agent needs the processor to rewrite it."""
-        return self.attention.is_awake(now) and not self.context.unrest.is_on(self.watch.remote, now)
+        return self.attention.is_awake(now) and not self.context.is_unsettled(now)
 
     @property
     def blames_own_sizes(self) -> bool:
@@ -155,7 +155,7 @@ class Conductor:
 
     def _forgive(self, now: int) -> None:
         """Drop doubt that arose while the mesh's own agents rewrote it: slow sessions would keep it for a minute."""
-        if not self.context.unrest.is_on(self.watch.remote, now):
+        if not self.context.is_unsettled(now):
             return
         for group in self.watch.groups.values():
             if group.is_suspect:
@@ -279,7 +279,9 @@ class Conductor:
         """Whether traffic is about to be moved, or should be as soon as it can."""
         if self._is_moving() or self.context.is_drained(self.mover.active, now):
             return True
-        return self.mover.active is not self.watch.primary and may_go_home(self._situation(now))
+        return self.mover.active is not self.watch.primary and may_go_home(
+            self._situation(now), self.context.damper, now
+        )
 
     def told(self, peer: NodeName, active: ActivePath, now: int) -> Iterator[Output]:
         """A peer's banner says which path it uses."""
@@ -363,7 +365,7 @@ class Conductor:
         verdict = self.context.explain(found, relays)
         if verdict.fault is FaultCode.UNDETERMINED:
             self.suspicion.explain(now)
-        if verdict.fault is not FaultCode.NONE and self.context.unrest.is_on(self.watch.remote, now):
+        if verdict.fault is not FaultCode.NONE and self.context.is_unsettled(now):
             return
         changed = self.verdicts.update(verdict, now)
         if changed is not None:
@@ -488,7 +490,7 @@ class Conductor:
             is_cramped=context.is_cramped,
             moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
             pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
-            is_unsettled=context.unrest.is_on(self.watch.remote, now),
+            is_unsettled=context.is_unsettled(now),
             is_vouched_for=lambda: self.watch.is_vouched_for(active, context.views, now),
             storm_since=context.storm.began(now),
         )

@@ -15,6 +15,7 @@ from meshwatchd.core.failover.storm import CALM_NS
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.events import Reason
 from meshwatchd.model.policy_state import Order
+from meshwatchd.model.settings import SECOND
 from meshwatchd.model.topology import Path
 
 
@@ -30,6 +31,9 @@ class Move(msgspec.Struct, frozen=True):
     target: Path
     reason: Reason
 
+
+LOOK_AHEAD_NS = 5 * SECOND
+"""How long everybody looks before traffic goes home."""
 
 Decision = Stay | Move
 
@@ -101,12 +105,14 @@ def next_path(situation: Situation) -> Path | None:
     return min(_usable(situation), key=lambda path: _drawbacks(situation, path), default=None)
 
 
-def may_go_home(situation: Situation) -> bool:
-    """Whether traffic is away from a home that works, by the word of all who are asked: it may go there soon."""
-    home = situation.home
+def may_go_home(situation: Situation, damper: Damper, now: int) -> bool:
+    """Whether traffic is away from a home that works, by the word of all who are asked, and may go there soon."""
+    home, group = situation.home, situation.group(situation.home)
     is_wanted = situation.active is not home and situation.is_revertive and not situation.is_pinned
-    is_fit = is_wanted and not (situation.group(home).is_down or situation.is_drained(home))
-    return is_fit and (not home.is_primary or situation.is_vouched_for())
+    if not (is_wanted and group.is_good) or situation.is_drained(home):
+        return False
+    earliest = max(situation.moved_at + damper.hold_down_ns(now), group.good_since + situation.wait_to_restore_ns)
+    return now >= earliest - LOOK_AHEAD_NS and (not home.is_primary or situation.is_vouched_for())
 
 
 def is_restored(primary: Group, wait_ns: int, now: int) -> bool:

@@ -14,7 +14,7 @@ from meshwatchd.core.diagnosis.peer_views import PeerViews
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.failover.persistence import Memory
 from meshwatchd.core.failover.storm import Storm
-from meshwatchd.core.failover.topology_change_hold import Unrest
+from meshwatchd.core.failover.topology_change_hold import HEARSAY_NS, Unrest
 from meshwatchd.core.pmtu.pmtu import SizeWatch
 from meshwatchd.core.probing.overload import Load
 from meshwatchd.core.probing.packet_budget import Allowance, Use
@@ -27,6 +27,9 @@ from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.topology import Topology
+
+REPEAT_NS = HEARSAY_NS // 2
+"""How often others are told that the mesh's own agent is at work: one packet may be lost before they forget it."""
 
 CALL_PAUSE_NS = 200 * MS
 """Neighbours are called once for all pairs that something speaks against at one time."""
@@ -73,6 +76,7 @@ class EngineState:
         self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
         self.is_told = True
         self._called_at = -CALL_PAUSE_NS
+        self._spread_at = 0
 
     def take_over(self, topology: Topology, conductors: dict[int, Conductor]) -> None:
         """Put another mesh and its pairs in force."""
@@ -134,6 +138,11 @@ class EngineState:
             self.spread_banner(now)
             yield MeshUnsettled(what=what)
 
+    def repeat_unrest(self, now: int) -> None:
+        """Few probes leave while the mesh's own agent is at work: the word of it would be forgotten between two."""
+        if now - self._spread_at >= REPEAT_NS and self.unrest.bits(now):
+            self.spread_banner(now)
+
     def spread_banner(self, now: int) -> None:
         """Probe every node that can be reached past the tunnel: the banner goes with each of these probes."""
         near = self.schedule.select(layer=Layer.UNDERLAY)
@@ -144,6 +153,7 @@ class EngineState:
             if not path.is_primary
             for session in conductor.watch.group(path).sessions
         ]
+        self._spread_at = now
         granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
         self.schedule.confirm((*near, *beyond)[:granted], now, rounds=1)
         self.is_told = False

@@ -189,7 +189,7 @@ class Rates:
             return SPARE_NS
         if kind.flow is FlowClass.PINNED:
             if is_used:
-                return timers.interval_ns
+                return timers.watch_ns
             return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR
         if kind.layer is Layer.WIREGUARD and not kind.is_advisory:
             return self._fresh_ns
