@@ -61,7 +61,7 @@ session that could replace the path."""
 
 BYSTANDER_PART = 4
 """A node that is not the first to decide asks that much slower: who is needs the machines and the leg more. So do all
-while the mesh's own agent is at work: it needs the machines to finish, and a slice is decided in the hold-off still."""
+relays while the mesh's own agent is at work, which needs the machines to finish, and members leave bursts to them."""
 
 FRESH_OF = 4
 """Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
@@ -240,6 +240,9 @@ class Suspicion:
 
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
+        if self._context.is_unsettled(now) and not self._context.watch.is_decider:
+            self.next_step = now + self._context.schedule.timers.burst_gap_ns * SLICE
+            return
         is_confirmed = group.nats >= CONFIRMED_NATS
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
         reserve, use = (0, Use.DOUBT) if is_confirmed else (RESERVE, Use.CHANCE)
