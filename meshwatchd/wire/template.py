@@ -99,7 +99,7 @@ class ProbeTemplate:
     Only the mould keeps bytes, and the packet is made of it again where something changes: there are thousands.
 
     Attributes:
-        is_brief: its mesh TLV is no longer than what it has to say; change it by `be_brief`.
+        is_brief: its mesh TLV is as short as what it has to say; change it by `be_brief`.
     """
 
     __slots__ = (

@@ -57,13 +57,13 @@ def _parsed(packet: bytes) -> ParsedProbe:
     return parsed
 
 
-def _answer(node: PacketNode, packet: bytes, *, flags: int = FLAG_BRIEF) -> bytes:
+def _answer(node: PacketNode, packet: bytes) -> bytes:
     answers = Answers(addresses=frozenset((socket.inet_aton("127.0.0.1"),)))
     return reflect(
         packet,
         _parsed(packet),
         key=key("b1", "a1"),
-        own=msgspec.structs.replace(node.own(), flags=flags),
+        own=node.own(),
         reflector=answers,
         reflector_sequence=0,
         rx_ntp=1,
@@ -126,25 +126,6 @@ def test_one_port_serves_many_sessions():
         replies = [event for event in sender.events if isinstance(event, ReplyReceived)]
         assert list(range(count)) == sorted(reply.session for reply in replies)
         assert {7} == {reply.seq for reply in replies}
-
-
-def test_probes_are_brief_where_the_peer_reads_them():
-    """A daemon from before them says nothing of them, and one that an older one replaces answers nothing."""
-    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
-        sender.prober.configure((plan(plain.getsockname()[1]),))
-        lengths = []
-        for flags in (0, FLAG_BRIEF, None, FLAG_BRIEF, None, None, None, None):
-            _send(sender, send())
-            packet, address = plain.recvfrom(2048)
-            lengths.append(len(packet))
-            if flags is not None:
-                plain.sendto(_answer(peer, packet, flags=flags), address)
-                pump(poller, lambda: len(sender.events) == 1)
-                sender.events.clear()
-
-        whole = lengths[0]
-        brief = whole - 42
-        assert [whole, whole, brief, brief, brief, brief, whole, whole] == lengths
 
 
 def test_round_trip_time_leaves_our_own_lateness_out():

@@ -1,0 +1,46 @@
+"""How long probes are: what the peer has said of itself decides."""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+
+from meshwatchd.wire import FLAG_BRIEF, ParsedProbe, Reflector, reflect, verify_and_parse
+from tests.support.packet_node import PacketNode, key, nodes, plan, send, udp
+from tests.support.pump import pump
+
+
+def _answer(node: PacketNode, packet: bytes, flags: int) -> bytes:
+    parsed = verify_and_parse(packet, key("b1", "a1"))
+    assert isinstance(parsed, ParsedProbe)
+    return reflect(
+        packet,
+        parsed,
+        key=key("b1", "a1"),
+        own=msgspec.structs.replace(node.own(), flags=flags),
+        reflector=Reflector(addresses=frozenset((socket.inet_aton("127.0.0.1"),))),
+        reflector_sequence=0,
+        rx_ntp=1,
+        tx_ntp=2,
+    )
+
+
+def test_probes_are_brief_where_the_peer_reads_them():
+    """A daemon from before them says nothing of them, and one that an older one replaces answers nothing."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        lengths = []
+        for flags in (0, FLAG_BRIEF, None, FLAG_BRIEF, None, None, None, None):
+            sender.prober.send(send())
+            sender.prober.flush()
+            packet, address = plain.recvfrom(2048)
+            lengths.append(len(packet))
+            if flags is not None:
+                plain.sendto(_answer(peer, packet, flags), address)
+                pump(poller, lambda: len(sender.events) == 1)
+                sender.events.clear()
+
+        whole = lengths[0]
+        brief = whole - 42
+        assert [whole, whole, brief, brief, brief, brief, whole, whole] == lengths
