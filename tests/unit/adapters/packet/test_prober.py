@@ -26,16 +26,7 @@ from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import (
-    FLAG_BRIEF,
-    FLAG_CONFIRM_BURST,
-    FLAG_FRESH,
-    KeyRole,
-    MeshSecret,
-    ParsedProbe,
-    reflect,
-    verify_and_parse,
-)
+from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, KeyRole, MeshSecret, ParsedProbe, reflect, verify_and_parse
 from meshwatchd.wire import Reflector as Answers
 from tests.support.packet_node import SECRET, PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
 from tests.support.pump import pump
@@ -488,10 +479,10 @@ def test_probe_says_what_the_command_and_the_banner_say():
 
         assert proposing.coordination is not None
         assert message == sender.dictionary.decode(proposing.coordination)
-        assert FLAG_FRESH | FLAG_CONFIRM_BURST | FLAG_BRIEF == confirming.mesh.flags
-        assert (None, FLAG_FRESH | FLAG_BRIEF, 1, 3) == (
+        assert FLAG_FRESH | FLAG_CONFIRM_BURST == confirming.mesh.flags & 0xFF
+        assert (None, FLAG_FRESH, 1, 3) == (
             ordinary.coordination,
-            ordinary.mesh.flags,
+            ordinary.mesh.flags & 0xFF,
             ordinary.mesh.heard,
             ordinary.mesh.known,
         )
