@@ -107,12 +107,8 @@ def next_path(situation: Situation) -> Path | None:
 
 def may_go_home(situation: Situation, damper: Damper, now: int) -> bool:
     """Whether traffic is away from a home that works, by the word of all who are asked, and may go there soon."""
-    home, group = situation.home, situation.group(situation.home)
-    is_wanted = situation.active is not home and situation.is_revertive and not situation.is_pinned
-    if not (is_wanted and group.is_good) or situation.is_drained(home):
-        return False
-    earliest = max(situation.moved_at + damper.hold_down_ns(now), group.good_since + situation.wait_to_restore_ns)
-    return now >= earliest - LOOK_AHEAD_NS and (not home.is_primary or situation.is_vouched_for())
+    at = _home_at(situation, damper, now)
+    return at is not None and now >= at - LOOK_AHEAD_NS and _is_vouched_for(situation)
 
 
 def is_restored(primary: Group, wait_ns: int, now: int) -> bool:
@@ -121,18 +117,26 @@ def is_restored(primary: Group, wait_ns: int, now: int) -> bool:
 
 
 def _return_home(situation: Situation, damper: Damper, now: int) -> Decision:
-    home = situation.home
+    at = _home_at(situation, damper, now)
+    if at is None or now < at or not _is_vouched_for(situation) or damper.exhausted(now):
+        return Stay()
+    return Move(situation.home, Reason.RESTORED if situation.home.is_primary else Reason.PINNED)
+
+
+def _home_at(situation: Situation, damper: Damper, now: int) -> int | None:
+    """When the hold-down and the wait to restore are over; None while anything else keeps traffic where it is."""
+    home, group = situation.home, situation.group(situation.home)
     is_wanted = situation.active is not home and situation.is_revertive and not situation.is_pinned
     is_held = situation.pause is not None or (home.is_primary and situation.is_unsettled)
-    if not is_wanted or is_held or home not in situation.paths:
-        return Stay()
-    is_due = now - situation.moved_at >= damper.hold_down_ns(now)
-    is_fit = not (situation.is_drained(home) or situation.is_suppressed(home) or situation.is_cramped(home))
-    is_proven = is_restored(situation.group(home), situation.wait_to_restore_ns, now)
-    if is_due and is_fit and is_proven and (not home.is_primary or situation.is_vouched_for()):
-        reason = Reason.RESTORED if home.is_primary else Reason.PINNED
-        return Stay() if damper.exhausted(now) else Move(home, reason)
-    return Stay()
+    if not is_wanted or is_held or home not in situation.paths or not group.is_good:
+        return None
+    if situation.is_drained(home) or situation.is_suppressed(home) or situation.is_cramped(home):
+        return None
+    return max(situation.moved_at + damper.hold_down_ns(now), group.good_since + situation.wait_to_restore_ns)
+
+
+def _is_vouched_for(situation: Situation) -> bool:
+    return not situation.home.is_primary or situation.is_vouched_for()
 
 
 def _escape(situation: Situation, since: int, damper: Damper, now: int) -> Decision:

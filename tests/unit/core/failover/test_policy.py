@@ -8,7 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from meshwatchd.core.failover.damping import Damper
-from meshwatchd.core.failover.policy import Move, Situation, Stay, decide, is_restored
+from meshwatchd.core.failover.policy import (
+    LOOK_AHEAD_NS,
+    Move,
+    Situation,
+    Stay,
+    decide,
+    is_restored,
+    may_go_home,
+)
 from meshwatchd.core.failover.storm import CALM_NS
 from meshwatchd.model.events import Reason
 from meshwatchd.model.policy_state import Order, OrderKind
@@ -107,6 +115,25 @@ def test_home_is_taken_back_slowly():
     assert Move(PATHS[0], Reason.RESTORED) == _decide(_situation(clean, GOOD, GOOD, GOOD, active=1, moved_at=late))
     assert Stay() == _decide(_situation(clean, GOOD, GOOD, GOOD, active=1, moved_at=early))
     assert Stay() == _decide(_situation(young, GOOD, GOOD, GOOD, active=1, moved_at=late))
+
+
+def test_everybody_looks_for_a_while_before_traffic_goes_home():
+    """And not while something else keeps it where it is: a pause of an hour would be an hour at full pace."""
+    soon, later = (NOW - 30 * SECOND + LOOK_AHEAD_NS + extra for extra in (0, 1))
+    away = {"active": 1, "moved_at": soon}
+
+    assert may_go_home(_situation(GOOD, GOOD, **away), Damper(POLICY), NOW)
+    assert Stay() == _decide(_situation(GOOD, GOOD, **away))
+    for kept in (
+        {"moved_at": later},
+        {"pause": PAUSE},
+        {"is_unsettled": True},
+        {"is_suppressed": lambda path: path is PATHS[0]},
+        {"is_vouched_for": lambda: False},
+        {"active": 0},
+    ):
+        assert not may_go_home(_situation(GOOD, GOOD, **{**away, **kept}), Damper(POLICY), NOW), kept
+    assert not may_go_home(_situation(DOWN, GOOD, **away), Damper(POLICY), NOW)
 
 
 def test_the_primary_path_is_taken_back_on_the_word_of_members_and_in_calm_only():
