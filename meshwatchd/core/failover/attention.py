@@ -51,6 +51,10 @@ class Attention:
         """Whether it has asked at full pace for as long as outcomes count in a diagnosis."""
         return self.is_awake(now) and now - self._since >= RECENT_NS
 
+    def put_off(self, now: int) -> None:
+        """Nobody looks at this moment, whoever is alarmed."""
+        self._since = now
+
     def hear(self, now: int) -> None:
         """A peer is alarmed."""
         if now >= self._until:

@@ -243,6 +243,8 @@ class Conductor:
         self._reviewed_at = now
         yield from self.suspicion.review(now)
         self.attention.review(self.watch, now, in_use=self.mover.active.number, is_moving=self._may_move(now))
+        if self.context.is_unsettled(now):
+            self.attention.put_off(now)
         if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)

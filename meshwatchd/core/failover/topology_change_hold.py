@@ -9,7 +9,7 @@ A leader that dies leaves every kernel as it was; Kilo rewrites it. That tells t
 Who sees it tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so that a relay's
 word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts nobody proposes
 and nobody grants to go back to the primary path, and no verdict is stated. Traffic may leave that path: standby links
-do not depend on what Kilo rewrites. It ends after MAX_NS whatever goes on: who rewrites for longer is broken.
+do not depend on what Kilo rewrites. It ends after MAX_NS whatever goes on or is said: who is at it for longer is broken.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Unrest:
         self._last = -CALM_NS
         self._nearby: dict[str, int] = {}
         self._elsewhere: dict[str, tuple[str, int]] = {}
+        # By peer, the first and the last word of its latest episode.
+        self._words: dict[str, tuple[int, int]] = {}
 
     def stirred(self, now: int, *, is_rebuilding: bool) -> bool:
         """An object of the mesh's own agent was changed on this node; whether that is news.
@@ -65,7 +67,16 @@ class Unrest:
         return not was_on and now < self._until
 
     def heard(self, peer: str, banner: Banner, now: int, *, location: str, home: str) -> bool:
-        """A peer's banner has one of the bits; whether its location is this node's and that is news."""
+        """A peer's banner has one of the bits; whether its location is this node's and that is news.
+
+        Who says so for longer than any agent needs is believed again when it has been silent about it for CALM_NS.
+        """
+        began, last = self._words.get(peer, (now, now))
+        began = began if now - last < CALM_NS else now
+        self._words[peer] = began, now
+        if now - began >= MAX_NS:
+            self.unsaid(peer)
+            return False
         if location != home:
             self._elsewhere[peer] = location, now + HEARSAY_NS
             return False

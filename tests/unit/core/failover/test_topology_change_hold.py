@@ -81,6 +81,24 @@ def test_a_peer_s_word_counts_for_its_location_and_not_for_ever():
     assert unrest.is_on("cloud", NOW), "and by nobody else"
 
 
+def test_who_says_so_without_end_is_believed_for_as_long_as_an_agent_needs():
+    """A stolen node would keep verdicts and the way home from the others for good; silence makes it honest again."""
+    unrest, word = Unrest(), Banner(view_up=HERE, view_known=HERE)
+
+    def speak(first, last):
+        for at in range(first, last, 500 * MS):
+            unrest.heard("a1", word, at, location="onprem", home="onprem")
+            unrest.heard("b1", word, at, location="cloud", home="onprem")
+
+    speak(NOW, NOW + MAX_NS)
+    assert unrest.is_on("cloud", NOW + MAX_NS - 1)
+    speak(NOW + MAX_NS, NOW + 60 * SECOND)
+    assert not unrest.is_on("cloud", NOW + 60 * SECOND - 1)
+    later = NOW + 60 * SECOND + CALM_NS
+    speak(later, later + SECOND)
+    assert unrest.is_on("cloud", later + SECOND)
+
+
 def test_what_is_made_anew_is_rewriting_and_what_only_goes_is_not():
     """A device with another index, one that came up, another peer, another way; not a counter and not a loss."""
 
