@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    from meshwatchd.runtime.lean import leave_out
+    from meshwatchd.runtime.lean import leave_out, stand_in
 
     leave_out("typing_extensions")  # of msgspec, and with it inspect, ast and dis: 1.2 MiB
+    # Of msgspec and pathlib, which read nothing of them here: 0.4 MiB.
+    stand_in("msgspec.inspect", "msgspec.toml", "msgspec.yaml", "msgspec._json_schema", "urllib", "urllib.parse")
 
 import os
 import random

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 
 def leave_out(*modules: str) -> None:
     """Have these not be there, for packages that load them wherever something has installed them."""
     for name in modules:
         sys.modules[name] = None  # type: ignore[assignment]
+
+
+def stand_in(*modules: str) -> None:
+    """Have these be empty, for packages that load them whether they are used or not: what is read of them is None."""
+    for name in modules:
+        empty = ModuleType(name)
+        empty.__getattr__ = lambda _name: None  # type: ignore[method-assign]
+        sys.modules[name] = empty
 
 
 def load_parts_of(package: str) -> None:

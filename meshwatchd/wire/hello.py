@@ -24,7 +24,6 @@ hello of ours (`membership.replay_protection`). Answers are no larger than hello
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from meshwatchd.model.decoding import Door
+from meshwatchd.model.digest import sha256
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.identity import PUBLIC_KEY_BYTES, PublicIdentity
@@ -201,7 +201,7 @@ class HelloKeys:
 
 def fingerprint(identity: PublicIdentity) -> bytes:
     """The 8 bytes by which a hello names the identity of its receiver."""
-    return hashlib.sha256(_LABEL_FINGERPRINT + identity.signing + identity.exchange).digest()[:FINGERPRINT_BYTES]
+    return sha256(_LABEL_FINGERPRINT + identity.signing + identity.exchange).digest()[:FINGERPRINT_BYTES]
 
 
 def rotation_text(identity: PublicIdentity) -> bytes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import struct
-from hmac import compare_digest
 from typing import Final
 
+from meshwatchd.model.digest import compare_digest
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.mesh_tlv import BASE_TAG_BYTES
 from meshwatchd.wire.seal import BASE_TAG_END, BASE_TAG_OFFSET, MESH_OFFSET, MIN_PACKET_BYTES, SEQUENCE_BYTES

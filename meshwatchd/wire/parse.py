@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import struct
 from enum import StrEnum
-from hmac import compare_digest
 from typing import Final
 
 import msgspec
 
+from meshwatchd.model.digest import compare_digest
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.wire.auth import PairKey
 from meshwatchd.wire.mesh_tlv import (

@@ -6,8 +6,7 @@ cost the WAN more and find no more.
 
 from __future__ import annotations
 
-import hashlib
-
+from meshwatchd.model.digest import blake2b
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.topology import Mesh
 
@@ -28,4 +27,4 @@ def scouts(mesh: Mesh, location: str, remote: str) -> tuple[NodeName, ...]:
 
 
 def _weight(location: str, remote: str, name: str) -> bytes:
-    return hashlib.blake2b(f"{location}/{remote}/{name}".encode(), digest_size=8).digest()
+    return blake2b(f"{location}/{remote}/{name}".encode(), digest_size=8).digest()

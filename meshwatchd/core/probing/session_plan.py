@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 
@@ -12,6 +11,7 @@ from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
+from meshwatchd.model.digest import blake2b
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import routed_port
@@ -94,7 +94,7 @@ def big_location(locations: int) -> int:
 
 
 def _weight(observer: str, member: str) -> bytes:
-    return hashlib.blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
+    return blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
 
 
 def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tuple[NodeName, ...]]) -> Kind:

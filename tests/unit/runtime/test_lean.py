@@ -46,3 +46,12 @@ def test_a_package_that_is_loaded_or_not_there_is_left_alone():
     assert "no_such_package" not in _loaded(
         "from meshwatchd.runtime.lean import load_parts_of", "load_parts_of('no_such_package')"
     )
+
+
+def test_a_module_that_is_stood_in_for_is_empty():
+    """Whatever a package takes from it is None."""
+    program = "from meshwatchd.runtime.lean import stand_in", "stand_in('msgspec.inspect', 'msgspec._json_schema')"
+    parts = _loaded(*program, "import msgspec", "assert msgspec.json.schema is None", "msgspec.json.encode({})")
+
+    assert "msgspec.json" in parts
+    assert "textwrap" not in parts

@@ -7,7 +7,6 @@ are those that were written.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import pickle
@@ -21,6 +20,7 @@ import msgspec
 import meshwatchd
 from meshwatchd.core.engine import Engine
 from meshwatchd.model.decoding import Door, decode_frame
+from meshwatchd.model.digest import blake2b
 from meshwatchd.model.errors import DecodeError, JournalError
 from meshwatchd.profiles import PROFILES
 
@@ -121,4 +121,4 @@ def _split(path: Path, content: bytes) -> tuple[Header, bytes]:
 
 
 def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
