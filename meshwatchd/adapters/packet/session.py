@@ -20,8 +20,9 @@ _NO_DEVICE: Final = -1
 """An index that no interface has: sending by it fails with ENODEV."""
 
 
-MOST_BRIEF: Final = 2
-"""So many probes in vain may be brief: the peer's daemon may have become an older one, which reads long ones only."""
+MOST_BRIEF: Final = 16
+"""So many probes in vain may be brief, which is more than a burst has on the way: then the peer's daemon may have become
+an older one, which reads long ones only."""
 
 
 class FamiliarAnswer(msgspec.Struct, frozen=True, gc=False):

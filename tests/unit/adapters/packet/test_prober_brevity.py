@@ -6,6 +6,7 @@ import socket
 
 import msgspec
 
+from meshwatchd.adapters.packet.session import MOST_BRIEF
 from meshwatchd.wire import FLAG_BRIEF, ParsedProbe, Reflector, reflect, verify_and_parse
 from tests.support.packet_node import PacketNode, key, nodes, plan, send, udp
 from tests.support.pump import pump
@@ -31,7 +32,7 @@ def test_probes_are_brief_where_the_peer_reads_them():
     with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain:
         sender.prober.configure((plan(plain.getsockname()[1]),))
         lengths = []
-        for flags in (0, FLAG_BRIEF, None, FLAG_BRIEF, None, None, None, None):
+        for flags in (0, FLAG_BRIEF, None, FLAG_BRIEF, *[None] * (MOST_BRIEF + 2)):
             sender.prober.send(send())
             sender.prober.flush()
             packet, address = plain.recvfrom(2048)
@@ -43,4 +44,4 @@ def test_probes_are_brief_where_the_peer_reads_them():
 
         whole = lengths[0]
         brief = whole - 42
-        assert [whole, whole, brief, brief, brief, brief, whole, whole] == lengths
+        assert [whole, whole, brief, brief, *[brief] * MOST_BRIEF, whole, whole] == lengths
