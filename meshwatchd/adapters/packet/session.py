@@ -21,8 +21,8 @@ _NO_DEVICE: Final = -1
 
 
 MOST_BRIEF: Final = 16
-"""So many probes in vain may be brief, which is more than a burst has on the way: then the peer's daemon may have become
-an older one, which reads long ones only."""
+"""So many probes in vain may be brief, more than a burst has on the way: then the peer's daemon may have become one
+of an older version, which reads long ones only."""
 
 
 class FamiliarAnswer(msgspec.Struct, frozen=True, gc=False):
