@@ -39,7 +39,7 @@ from meshwatchd.wire.stamp import (
     encode_sender,
 )
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
-from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, Tlv, TlvType, encode_tlvs, scan
+from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, UNRECOGNIZED, Tlv, TlvType, encode_tlvs, scan
 
 _BASE: Final = struct.Struct(">I 12x Q H H 68x")
 """An authenticated base packet without its tag: sequence number, timestamp, error estimate, SSID (RFC 8762 section
@@ -184,7 +184,7 @@ class ProbeTemplate:
         if not self.is_brief:
             block = fit_gossip(block, GOSSIP_BLOCK_BYTES)
         packet[MESH_VALUE_OFFSET : mesh_end(packet)] = bytes(MESH.size) + block
-        packet[MESH_OFFSET:MESH_VALUE_OFFSET] = HEADER.pack(0, TlvType.MESH, MESH.size + len(block))
+        packet[MESH_OFFSET:MESH_VALUE_OFFSET] = HEADER.pack(UNRECOGNIZED, TlvType.MESH, MESH.size + len(block))
         MESH.pack_into(
             packet,
             MESH_VALUE_OFFSET,

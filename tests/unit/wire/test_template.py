@@ -121,6 +121,10 @@ def test_a_brief_probe_has_room_for_one_pair_alone():
     template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP[:1])), diagnostic=7)
 
     assert whole - 42 == len(template)
+    packet = bytes(template.seal(1, 1))
+    assert {(252, 54, 0x80), (9, 4, 0x80), (8, 16, 0x80)} == {
+        (tlv.type, len(tlv.value), tlv.flags) for tlv in decode_tlvs(packet, 112)
+    }, "a sender sets U in all (RFC 8972 section 4)"
     parsed = received(bytes(template.seal(1, 2)))
     assert (GOSSIP[:1], 7, B1_ADDRESS) == (parsed.mesh.gossip, parsed.mesh.diagnostic, parsed.destination)
     template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP)))
