@@ -43,7 +43,7 @@ VERDICT_S = 15
 HOME_S = 90
 
 # Long enough for the flows that last to be remembered by a fault that spares those.
-ARM_NS = SECOND
+ARM_NS = 4 * SECOND
 
 
 @dataclass(kw_only=True)

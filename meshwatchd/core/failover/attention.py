@@ -23,7 +23,7 @@ from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.settings import SECOND
 
-AWAKE_NS = 5 * SECOND
+AWAKE_NS = 10 * SECOND
 """How long a pair is looked at by everybody after the last that was wrong."""
 
 NEWS_NS = 5 * SECOND
