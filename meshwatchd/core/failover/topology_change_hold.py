@@ -39,17 +39,31 @@ NEARBY = 1 << 31
 ABOUT_NODE = HERE | NEARBY
 
 
+class _Episode:
+    """One time of work, or of talk about it: it may go on for MAX_NS, and after CALM_NS another one begins."""
+
+    __slots__ = ("_began", "_last")
+
+    def __init__(self) -> None:
+        self._began = self._last = -CALM_NS
+
+    def go_on(self, now: int) -> int:
+        """It goes on at this moment, or another one begins; when it has to be over."""
+        if now - self._last >= CALM_NS:
+            self._began = now
+        self._last = now
+        return self._began + MAX_NS
+
+
 class Unrest:
     """What is known of rewriting in progress, here and elsewhere."""
 
     def __init__(self) -> None:
         self._until = 0
-        self._began = -CALM_NS
-        self._last = -CALM_NS
+        self._work = _Episode()
         self._nearby: dict[str, int] = {}
         self._elsewhere: dict[str, tuple[str, int]] = {}
-        # By peer, the first and the last word of its latest episode.
-        self._words: dict[str, tuple[int, int]] = {}
+        self._words: dict[str, _Episode] = {}
 
     def stirred(self, now: int, *, is_rebuilding: bool) -> bool:
         """An object of the mesh's own agent was changed on this node; whether that is news.
@@ -58,12 +72,10 @@ class Unrest:
             now: nanoseconds.
             is_rebuilding: something came into being, or another took its place; else something only went.
         """
-        if now - self._last >= CALM_NS:
-            self._began = now
-        self._last = now
+        over_at = self._work.go_on(now)
         was_on = now < self._until
         lasts_ns = CHANGE_NS if is_rebuilding else TRANSIENT_NS
-        self._until = max(self._until, min(now + lasts_ns, self._began + MAX_NS))
+        self._until = max(self._until, min(now + lasts_ns, over_at))
         return not was_on and now < self._until
 
     def heard(self, peer: str, banner: Banner, now: int, *, location: str, home: str) -> bool:
@@ -71,10 +83,7 @@ class Unrest:
 
         Who says so for longer than any agent needs is believed again when it has been silent about it for CALM_NS.
         """
-        began, last = self._words.get(peer, (now, now))
-        began = began if now - last < CALM_NS else now
-        self._words[peer] = began, now
-        if now - began >= MAX_NS:
+        if now >= self._words.setdefault(peer, _Episode()).go_on(now):
             self.unsaid(peer)
             return False
         if location != home:
