@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, RejectReason, verify_and_parse
-from meshwatchd.wire.mesh_tlv import GossipEntry, encode_gossip
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, mesh_end, sign
+from meshwatchd.wire.mesh_tlv import MESH_BYTES, GossipEntry, encode_gossip
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_OFFSET, MESH_VALUE_OFFSET, mesh_end, sign
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import Tlv, encode_tlvs
@@ -133,6 +133,17 @@ def test_a_refused_destination_is_seen_in_answers_only():
     assert not received(packet).is_destination_refused
     assert answered(answer(packet)).is_destination_refused
     assert not answered(answer(request())).is_destination_refused
+
+
+def test_a_mesh_tlv_that_reaches_into_the_signature_is_refused():
+    """A peer holds the key, and may say that its short mesh TLV is a long one."""
+    template = ProbeTemplate(msgspec.structs.replace(SPEC, destination=None), key=TO_B1, own=A1_STATE)
+    template.be_brief(True)
+    packet = bytearray(template.seal(1, 2))
+    packet[MESH_OFFSET + 2 : MESH_VALUE_OFFSET] = MESH_BYTES.to_bytes(2, "big")
+    sign(packet, TO_B1.send)
+
+    assert RejectReason.NOT_MESH is verify_and_parse(bytes(packet), TO_A1)
 
 
 def test_gossip_of_eight_pairs_is_read():
