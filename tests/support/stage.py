@@ -42,7 +42,8 @@ RESTORE_S = 20
 VERDICT_S = 15
 HOME_S = 90
 
-# Long enough for the flows that last to be remembered by a fault that spares those.
+# Long enough for the flows that last to be remembered by a fault that spares those: a segment's is asked so often at
+# rest.
 ARM_NS = 4 * SECOND
 
 
