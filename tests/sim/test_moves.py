@@ -212,6 +212,26 @@ def test_an_hour_on_a_standby_costs_as_little_as_at_home(fault):
     _heals(world)
 
 
+def test_everybody_looks_before_traffic_goes_home():
+    """Home may have worked for a minute at rest; what is decided rests on what was asked at full pace."""
+    policy = PolicySettings(hold_down=60 * SECOND, wait_to_restore=SECOND, jitter_percent=0)
+    world = healthy_world(seed=3, policy=policy)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(2 * SECOND)
+    world.faults.clear()
+    began = world.now
+
+    def awake() -> set[str]:
+        return {name for name, node in world.nodes.items() if node.conductor.is_awake(world.now)}
+
+    world.run(45 * SECOND)
+    assert set() == awake(), "at rest meanwhile"
+    world.run(11 * SECOND)
+    assert world.are_on(1)
+    assert set(NAMES) == awake()
+    assert world.run_until(lambda: world.are_on(0), limit_ns=6 * SECOND), world.story(since=began)
+
+
 def test_a_leader_that_dies_long_after_traffic_left_it_is_named():
     """Its overlay was at fault before: a segment that answered all the time and then does not wakes everybody."""
     world = _rested(faults.overlay_black_hole("b1"))

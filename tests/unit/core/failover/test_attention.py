@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS
 from meshwatchd.core.failover.attention import AWAKE_NS
-from meshwatchd.model.events import ActivePath, Banner
+from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
+from meshwatchd.model.events import ActivePath, Banner, MeshStirred
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import MS, SECOND
@@ -122,3 +124,38 @@ def test_a_standby_that_has_been_dead_for_long_lets_the_others_rest():
     bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path in (0, 3)
     bench.run(2 * SECOND)
     assert _is_awake(bench)
+
+
+def test_a_path_that_comes_up_again_wakes_whoever_sees_it():
+    """Home is to be known before traffic goes there, and what others think of it with it."""
+    bench = _resting("a2")
+    group = bench.conductor.watch.groups[3]
+    bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path == 3
+    bench.run(100 * SECOND)
+    assert group.is_down
+    assert not _is_awake(bench)
+    bench.silent = lambda _plan: False
+    for _ in range(600):
+        if not group.is_down:
+            break
+        assert not _is_awake(bench)
+        bench.run(100 * MS)
+    bench.run(2 * SECOND)
+
+    assert not group.is_down
+    assert _is_awake(bench)
+
+
+def test_who_could_not_look_has_not_looked():
+    """While the mesh's own agent is at work little is asked: three seconds count from its end."""
+    bench = _resting()
+    bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path == 0
+    bench.run(2 * SECOND)
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    bench.run(CHANGE_NS - 100 * MS)
+    assert not bench.conductor.attention.has_looked(bench.now)
+    bench.run(RECENT_NS - SECOND)
+    assert not bench.conductor.attention.has_looked(bench.now)
+    bench.run(2 * SECOND)
+
+    assert bench.conductor.attention.has_looked(bench.now)

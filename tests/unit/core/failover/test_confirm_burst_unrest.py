@@ -7,12 +7,12 @@ from meshwatchd.core.mesh.engine_state import REPEAT_NS
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
 from tests.support.bench import primary_is_silent, ready
 
 
-def _asked(name, *, is_stirred):
-    """Probes of bursts over the path in use in the 200 ms after it was first doubted at rest."""
+def _bursts(name, *, is_stirred, lasts_ns=200 * MS):
+    """What bursts ask after the path in use was first doubted at rest."""
     bench = ready(name)
     bench.run(15 * SECOND)
     if is_stirred:
@@ -21,9 +21,13 @@ def _asked(name, *, is_stirred):
     bench.silent = primary_is_silent
     bench.run_until_suspected()
     since = bench.now
-    bench.run(200 * MS)
-    bursts = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
-    return sum(plan.layer is Layer.RELAY and plan.path == 0 for plan in bursts)
+    bench.run(lasts_ns)
+    return [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
+
+
+def _asked(name, *, is_stirred):
+    """How often they ask over the path in use in 200 ms."""
+    return sum(plan.layer is Layer.RELAY and plan.path == 0 for plan in _bursts(name, is_stirred=is_stirred))
 
 
 def test_a_member_leaves_bursts_to_the_relays():
@@ -37,6 +41,13 @@ def test_a_relay_asks_more_slowly():
     calm, stirred = _asked("b2", is_stirred=False), _asked("b2", is_stirred=True)
 
     assert 20 < stirred < calm * 2 / 3
+
+
+def test_nobody_asks_for_a_cause_of_doubt():
+    """It would not be stated; what condemns the path and what could replace it go first."""
+    for is_stirred in (False, True):
+        asked = _bursts("b2", is_stirred=is_stirred, lasts_ns=TIMERS[ProbeProfile.DEFAULT].silence_ns - 20 * MS)
+        assert is_stirred is not any(plan.layer is Layer.OVERLAY for plan in asked)
 
 
 def test_nobody_is_awake_until_the_agent_is_done():
