@@ -169,7 +169,7 @@ def see(status: Status, nodes: Sequence[NodeStatus]) -> Mesh:
         and not status.rejected
         and all(pair.verdict.fault is not FaultCode.LOCAL for pair in status.pairs),
         pairs=tuple(_pair(pair) for pair in status.pairs),
-        reports=(*_own(status), *_others(status), *_silences(nodes)),
+        reports=(*_own(status), *_others(nodes, status.node), *_silences(nodes)),
         members=members,
         pins=tuple(order.location for order in ours if order.kind is OrderKind.PIN),
         is_drained=any(order.kind is OrderKind.DRAIN for order in ours),
@@ -224,8 +224,10 @@ def _own(status: Status) -> Iterator[Report]:
             )
 
 
-def _others(status: Status) -> Iterator[Report]:
-    for each in status.reported:
+def _others(nodes: Iterable[NodeStatus], this: str) -> Iterator[Report]:
+    """All that is reported, where `Status.reported` is for people: each fault once, and none that this node names."""
+    reported = [each for node in nodes if node.name != this for each in node.faults]
+    for each in sorted(reported, key=lambda each: (each.reported_by != each.culprit, each.age_ns)):
         yield Report(
             reporter=each.reported_by,
             location=each.location,

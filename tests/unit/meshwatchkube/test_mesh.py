@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.core.membership.node_list import collect_faults
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
@@ -107,33 +108,55 @@ def test_findings_of_the_own_kernel_name_the_own_node():
     assert ("a3", "", "overlay-device-down") == (report.culprit, report.towards, report.fault)
 
 
-def test_reports_of_others_and_members():
-    """With the catalogue's words, or the code itself of a version that is newer."""
-    reported = tuple(
-        ReportedFault(
-            reported_by=NodeName("b3"),
-            location=LocationName("cloud"),
-            age_ns=5,
-            towards="onprem",
-            fault=fault,
-            culprit="b1",
-            severity="critical",
-        )
-        for fault in ("overlay-new-flows", "fault-of-the-future")
+def _reported(by: str, fault: str, age_ns: int) -> ReportedFault:
+    return ReportedFault(
+        reported_by=NodeName(by),
+        location=LocationName("cloud"),
+        age_ns=age_ns,
+        towards="onprem",
+        fault=fault,
+        culprit="b1",
+        severity="critical",
     )
+
+
+def test_reports_of_others_and_members():
+    """With the catalogue's words, or the code itself of a version that is newer; what it says of itself comes first."""
     nodes = (
         NodeStatus(
-            name=NodeName("b1"), location=LocationName("cloud"), role="leader", node_ip="10.2.0.11", heard_ago_ns=7
+            name=NodeName("b1"),
+            location=LocationName("cloud"),
+            role="leader",
+            node_ip="10.2.0.11",
+            heard_ago_ns=7,
+            faults=(_reported("b1", "fault-of-the-future", 9),),
+        ),
+        NodeStatus(
+            name=NodeName("b3"), location=LocationName("cloud"), faults=(_reported("b3", "overlay-new-flows", 5),)
         ),
         NodeStatus(name=NodeName("a3"), location=LocationName("onprem")),
     )
-    seen = see(_status(_verdict(told_by="b3"), reported=reported), nodes)
-    assert [title("overlay-new-flows"), "fault-of-the-future"] == [each.words for each in seen.reports]
+    seen = see(_status(_verdict(told_by="b3")), nodes)
+    assert ["fault-of-the-future", title("overlay-new-flows")] == [each.words for each in seen.reports]
     assert [] == list(seen.fresh(4))
-    assert 2 == len(list(seen.fresh(5)))
+    assert ["b3"] == [each.reporter for each in seen.fresh(5)]
     b1 = seen.members["b1"]
     assert ("cloud", "leader", "10.2.0.11", 7) == (b1.location, b1.role, b1.address, b1.heard_ago_ns)
     assert seen.members["a3"].heard_ago_ns is None
+
+
+def test_each_nodes_report_counts_where_people_are_shown_the_fault_once():
+    """The daemon hides from people what its own verdict says already, by whose word ever."""
+    nodes = [
+        NodeStatus(
+            name=NodeName(name), location=LocationName("cloud"), faults=(_reported(name, "overlay-new-flows", 5),)
+        )
+        for name in ("b2", "b3")
+    ]
+    nodes.append(NodeStatus(name=NodeName("a3"), faults=(_reported("a3", "overlay-new-flows", 0),)))
+    status = _status(_verdict(told_by="b3"))
+    assert () == collect_faults(nodes, status), "for people"
+    assert ["b2", "b3"] == [each.reporter for each in see(status, nodes).reports]
 
 
 @pytest.mark.parametrize(
