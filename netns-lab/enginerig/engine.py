@@ -78,7 +78,7 @@ class _Context:
     __slots__ = ("allowance", "schedule", "watch")
 
     is_enforcing = False
-    mover = SimpleNamespace(active=SimpleNamespace(number=0), state=MoveState.IDLE)
+    mover = SimpleNamespace(active=SimpleNamespace(number=0, is_primary=True), state=MoveState.IDLE)
 
     def __init__(self, watch: _Watch, schedule: Schedule, allowance: Allowance) -> None:
         self.watch, self.schedule, self.allowance = watch, schedule, allowance

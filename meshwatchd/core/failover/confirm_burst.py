@@ -63,6 +63,10 @@ BYSTANDER_PART = 4
 """A node that is not the first to decide asks that much slower: who is needs the machines and the leg more. So do all
 relays while the mesh's own agent is at work, which needs the machines to finish, and members leave bursts to them."""
 
+ASK_AFTER_NS = 120 * MS
+"""For so long the mesh's own agent is left to finish before a path that it rewrites is asked for: mostly it answers by
+then, and each probe would take from the agent what it needs for that."""
+
 FRESH_OF = 4
 """Where new flows are what is in doubt, three probes in four of a slice are fresh; otherwise every other one."""
 
@@ -123,6 +127,9 @@ class Suspicion:
             yield SuspicionCleared(path=active.number)
         self.is_raised = group.is_suspect
         self.is_seeking = self._is_stuck(group, now)
+        if active.is_primary and self._context.is_unsettled(now) and now - group.suspect_since < ASK_AFTER_NS:
+            self.next_step = group.suspect_since + ASK_AFTER_NS
+            return
         self._call(group, now)
         self._settle_doubts(now)
         if group.is_suspect:
@@ -131,7 +138,9 @@ class Suspicion:
             self.confirm(now, pause_ns=BURST_PAUSE_NS)
         elif self.is_seeking:
             self._seek(group, now)
-        elif any(session.state is SessionState.SUSPECT for session in self._context.watch.segments):
+        elif not self._context.is_unsettled(now) and any(
+            session.state is SessionState.SUSPECT for session in self._context.watch.segments
+        ):
             self._look_at_segments(now)
 
     def _settle_doubts(self, now: int) -> None:
@@ -181,7 +190,8 @@ class Suspicion:
         if peer not in self._doubters:
             group.told(now)
         since = self._doubters.setdefault(peer, now)
-        is_news = now - since <= HEARSAY_NS and not (group.is_suspect or group.is_down)
+        is_known = group.is_suspect or group.is_down or context.is_unsettled(now)
+        is_news = now - since <= HEARSAY_NS and not is_known
         reserve = RESERVE if len(self._doubters) == 1 else 0
         use = Use.CHANCE if reserve else Use.DOUBT
         is_due = is_news and now - self._last_burst >= NEW_SUSPICION_PAUSE_NS and self._left(now) >= reserve + SLICE
@@ -201,7 +211,8 @@ class Suspicion:
         """
         watch = self._context.watch
         down_since = watch.group(watch.primary).down_since
-        is_due = down_since and now - down_since <= EXPLAIN_NS and now - self._last_look >= BURST_PAUSE_NS
+        is_new = down_since and now - down_since <= EXPLAIN_NS and not self._context.is_unsettled(now)
+        is_due = is_new and now - self._last_look >= BURST_PAUSE_NS
         if is_due and self._left(now) >= SLICE:
             self._last_look = now
             self._ask(watch.explaining(), now)

@@ -15,7 +15,7 @@ from meshwatchd.core.failover.storm import CALM_NS
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.events import Reason
 from meshwatchd.model.policy_state import Order
-from meshwatchd.model.settings import SECOND
+from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.model.topology import Path
 
 
@@ -34,6 +34,9 @@ class Move(msgspec.Struct, frozen=True):
 
 LOOK_AHEAD_NS = 5 * SECOND
 """How long everybody looks before traffic goes home."""
+
+AGENT_PATIENCE_NS = 200 * MS
+"""How long a path is waited for that broke while the mesh's own agent is at work: mostly it is back by then."""
 
 Decision = Stay | Move
 
@@ -88,7 +91,7 @@ def decide(situation: Situation, damper: Damper, now: int) -> Decision:
     drained, and only for one that answers now: each of its sessions has answered a probe sent after the suspicion
     began. Home is taken back only when it has been clean for the wait to restore, the hold-down is over, and it has not
     been flapping; and the primary path only on the word of nodes behind both of its relays, which cross the overlays
-    that relays do not, and not while the mesh's own agent rewrites it.
+    that relays do not, and not while the mesh's own agent rewrites it. What breaks meanwhile is waited for a little.
     """
     group = situation.group(situation.active)
     if group.is_down:
@@ -147,6 +150,8 @@ def _escape(situation: Situation, since: int, damper: Damper, now: int) -> Decis
     if situation.group(situation.active).is_reviving:
         # The fault of several paths ends at one instant, and whose probe is the first to be answered is chance.
         return Stay("the path in use answers again: waiting until it is known good or broken")
+    if situation.active.is_primary and situation.is_unsettled and now - since < AGENT_PATIENCE_NS:
+        return Stay()
     refusal = _refusal(situation, damper, now)
     if refusal:
         return Stay(refusal)

@@ -14,7 +14,7 @@ from meshwatchd.core.diagnosis.peer_views import PeerViews
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.failover.persistence import Memory
 from meshwatchd.core.failover.storm import Storm
-from meshwatchd.core.failover.topology_change_hold import HEARSAY_NS, Unrest
+from meshwatchd.core.failover.topology_change_hold import HEARSAY_NS, HERE, Unrest
 from meshwatchd.core.pmtu.pmtu import SizeWatch
 from meshwatchd.core.probing.overload import Load
 from meshwatchd.core.probing.packet_budget import Allowance, Use
@@ -144,16 +144,21 @@ class EngineState:
             self.spread_banner(now)
 
     def spread_banner(self, now: int) -> None:
-        """Probe every node that can be reached past the tunnel: the banner goes with each of these probes."""
-        near = self.schedule.select(layer=Layer.UNDERLAY)
-        beyond = [
-            session
-            for conductor in self.conductors.values()
-            for path in conductor.watch.paths
-            if not path.is_primary
-            for session in conductor.watch.group(path).sessions
-        ]
+        """Probe every node past the tunnel once: the banner goes with each of these probes.
+
+        What is done here is told to neighbours as well. What a neighbour does they hear from it, and relays pass it on
+        to the other locations: each packet more would take processor from the agent.
+        """
+        is_here = bool(self.unrest.bits(now) & HERE)
+        near = self.schedule.select(layer=Layer.UNDERLAY) if is_here else ()
+        beyond: dict[NodeName, Session] = {}
+        for conductor in self.conductors.values():
+            watch = conductor.watch
+            standbys = [path for path in watch.paths if not path.is_primary] if is_here or watch.is_decider else []
+            for path in sorted(standbys, key=lambda path: not watch.group(path).is_good):
+                for session in watch.group(path).sessions:
+                    beyond.setdefault(session.plan.peer, session)
         self._spread_at = now
         granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
-        self.schedule.confirm((*near, *beyond)[:granted], now, rounds=1)
+        self.schedule.confirm((*near, *beyond.values())[:granted], now, rounds=1)
         self.is_told = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
+from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS
+from meshwatchd.core.failover.topology_change_hold import CHANGE_NS, HERE
 from meshwatchd.core.mesh.engine_state import REPEAT_NS
-from meshwatchd.model.events import MeshStirred
+from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
@@ -25,20 +26,25 @@ def _bursts(name, *, is_stirred, lasts_ns=200 * MS):
     return [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
 
 
-def _asked(name, *, is_stirred):
-    """How often they ask over the path in use in 200 ms."""
-    return sum(plan.layer is Layer.RELAY and plan.path == 0 for plan in _bursts(name, is_stirred=is_stirred))
+def _asked(name, *, is_stirred, lasts_ns=200 * MS):
+    """How often they ask over the path in use."""
+    asked = _bursts(name, is_stirred=is_stirred, lasts_ns=lasts_ns)
+    return sum(plan.layer is Layer.RELAY and plan.path == 0 for plan in asked)
 
 
 def test_a_member_leaves_bursts_to_the_relays():
     """It decides nothing, and every packet takes processor from the agent that has to finish."""
     assert _asked("a3", is_stirred=False) > 30
-    assert _asked("a3", is_stirred=True) <= 4, "the relays are told of the doubt, no more"
+    assert _asked("a3", is_stirred=True, lasts_ns=ASK_AFTER_NS + 200 * MS) <= 4, (
+        "the relays are told of the doubt, no more"
+    )
 
 
-def test_a_relay_asks_more_slowly():
-    """Its evidence is complete within the hold-off all the same."""
-    calm, stirred = _asked("b2", is_stirred=False), _asked("b2", is_stirred=True)
+def test_a_relay_asks_later_and_more_slowly():
+    """The agent has mostly finished by then; the evidence is complete when the path may be left."""
+    assert _asked("b2", is_stirred=True, lasts_ns=ASK_AFTER_NS - 20 * MS) == 0
+    calm = _asked("b2", is_stirred=False)
+    stirred = _asked("b2", is_stirred=True, lasts_ns=ASK_AFTER_NS + 200 * MS)
 
     assert 20 < stirred < calm * 2 / 3
 
@@ -46,8 +52,22 @@ def test_a_relay_asks_more_slowly():
 def test_nobody_asks_for_a_cause_of_doubt():
     """It would not be stated; what condemns the path and what could replace it go first."""
     for is_stirred in (False, True):
-        asked = _bursts("b2", is_stirred=is_stirred, lasts_ns=TIMERS[ProbeProfile.DEFAULT].silence_ns - 20 * MS)
+        lasts_ns = TIMERS[ProbeProfile.DEFAULT].silence_ns - 20 * MS + is_stirred * ASK_AFTER_NS
+        asked = _bursts("b2", is_stirred=is_stirred, lasts_ns=lasts_ns)
         assert is_stirred is not any(plan.layer is Layer.OVERLAY for plan in asked)
+
+
+def test_a_segment_in_doubt_is_looked_at_when_the_agent_is_done():
+    """Only a fault can be behind it, and that lasts."""
+    bench = ready("b2")
+    bench.run(15 * SECOND)
+    bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    bench.silent = lambda plan: plan.layer is Layer.OVERLAY
+    for is_over in (False, True):
+        since = bench.now
+        bench.run(CHANGE_NS - 100 * MS)
+        asked = {bench.plans[each.session].layer for each in bench.said(SendProbe, since=since) if each.is_confirm}
+        assert is_over is (Layer.OVERLAY in asked)
 
 
 def test_nobody_is_awake_until_the_agent_is_done():
@@ -62,6 +82,29 @@ def test_nobody_is_awake_until_the_agent_is_done():
     bench.run(200 * MS)
 
     assert bench.conductor.is_awake(bench.now)
+
+
+def _told(name, *, is_stirred):
+    """To whom a node turns at once when its own agent is at work, or a neighbour's."""
+    bench = ready(name)
+    bench.run(15 * SECOND)
+    since = bench.now
+    if is_stirred:
+        bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+    else:
+        word = Banner(view_up=HERE, view_known=HERE, active=(bench.conductor.active,))
+        bench.hear("b1", None, word)
+    bench.run(20 * MS)
+    plans = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
+    assert all(plan.layer is Layer.UNDERLAY or plan.path for plan in plans), "never by the path that is rewritten"
+    return sorted(str(plan.peer) for plan in plans)
+
+
+def test_each_node_is_told_of_it_once():
+    """Neighbours by the node itself, other locations by relays that hear of it as well."""
+    assert ["a2", "a3", "b1", "b2"] == _told("b3", is_stirred=True)
+    assert ["a1", "a2", "a3"] == _told("b2", is_stirred=False)
+    assert [] == _told("b3", is_stirred=False)
 
 
 def test_the_word_of_it_is_repeated():

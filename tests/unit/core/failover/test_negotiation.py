@@ -9,6 +9,7 @@ import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import LOST_NS, View, encode
+from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
 from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, MeshStirred, Reason
 from meshwatchd.model.ids import Layer
@@ -394,7 +395,7 @@ def test_a_way_off_the_primary_path_is_granted_while_the_mesh_is_rewritten():
     bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
     bench.silent = primary_is_silent
     bench.run_until_suspected()
-    bench.run(70 * MS)
+    bench.run(ASK_AFTER_NS + 60 * MS)
     since = bench.now
     bench.hear("a1", _proposal())
     bench.run(MS)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from meshwatchd.core.failover.damping import Damper
 from meshwatchd.core.failover.policy import (
+    AGENT_PATIENCE_NS,
     LOOK_AHEAD_NS,
     Move,
     Situation,
@@ -148,10 +149,16 @@ def test_the_primary_path_is_taken_back_on_the_word_of_members_and_in_calm_only(
 
 
 def test_a_broken_path_is_left_while_the_mesh_is_rewritten():
-    """Standby links do not depend on Kilo; and from a broken standby the primary path is no worse than any other."""
-    words = {"is_unsettled": True, "is_vouched_for": lambda: False}
+    """Standby links do not depend on Kilo; and from a broken standby the primary path is no worse than any other.
 
-    assert Move(PATHS[1], Reason.BROKEN) == _decide(_situation(DOWN, GOOD, GOOD, GOOD, **words))
+    The primary path gets the time in which Kilo mostly finishes.
+    """
+    words = {"is_unsettled": True, "is_vouched_for": lambda: False}
+    broken = _situation(DOWN, GOOD, GOOD, GOOD, **words)
+    over_ns = DOWN.suspect_since + AGENT_PATIENCE_NS
+
+    assert Stay() == decide(broken, Damper(POLICY), over_ns - 1)
+    assert Move(PATHS[1], Reason.BROKEN) == decide(broken, Damper(POLICY), over_ns)
     assert Move(PATHS[0], Reason.BROKEN) == _decide(_situation(GOOD, DOWN, DOWN, DOWN, active=1, **words))
 
 
