@@ -9,6 +9,7 @@ from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
+from tests.sim.random_mesh import Shape, mesh_of
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
 
@@ -95,6 +96,29 @@ def test_new_flows_are_blamed_on_nobody_else(leader, seed):
 
     assert {("overlay-new-flows", leader)} == world.accusations(since=began), world.story(since=began)
     assert _stands_on_a_standby(world, ""), world.story(since=began)
+
+
+@pytest.mark.parametrize("seed", [1, 5, 8])
+def test_a_member_whose_own_overlay_loses_new_flows_accuses_itself_alone(seed):
+    """Its overlay to the leader dies as that leader's would; seeds in which the leader was named first."""
+    world = World(seed=seed, mesh=mesh_of((Shape(1, 3),) * 2))
+    world.run(12 * SECOND)
+    began = world.now
+    world.faults.append(faults.overlay_new_flows("b5"))
+    world.run(3 * SECOND)
+
+    named = world.accusations(since=began) - {("node-unreachable", "b5")}
+    assert {("overlay-new-flows", "b5")} == named, world.story(since=began)
+
+
+def test_a_member_that_is_alone_with_its_leader_accuses_it():
+    """There is nobody else to ask."""
+    world = World(seed=1, mesh=mesh_of((Shape(0, 1),) * 2))
+    world.run(12 * SECOND)
+    world.faults.append(faults.overlay_new_flows("b1"))
+    world.run(3 * SECOND)
+
+    assert {"overlay-new-flows@b1"} == set(world.verdicts().values())
 
 
 def test_with_half_of_the_flows_remembered_it_is_still_found():

@@ -241,7 +241,7 @@ class PairWatch:
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
             members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
-            neighbours_overlay=Leg.UNKNOWN if self.is_leader else leg(self.beside_leader, since),
+            neighbours_overlay=self._neighbours_leg(since),
             own_view_overlay=said((self.own_leader,), View.MEMBERS_OVERLAY),
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
@@ -268,6 +268,11 @@ class PairWatch:
             beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
         )
+
+    def _neighbours_leg(self, since: int) -> Leg:
+        """A member without neighbours beside its leader has nobody to ask whose overlay it is: nobody speaks for it."""
+        is_asked = not self.is_leader and any(session.is_proven for session in self.beside_leader)
+        return leg(self.beside_leader, since) if is_asked else Leg.ALIVE
 
     def _doubted(self, views: PeerViews, now: int) -> tuple[int, Callable[[Iterable[str], View], Leg]]:
         """Since when outcomes count, 0 with no suspicion, and what peers say since it began."""

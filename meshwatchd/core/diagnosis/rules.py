@@ -81,7 +81,9 @@ def _member_lost_leader(e: Evidence) -> bool:
 
 
 def _leader_overlay_lost(e: Evidence) -> bool:
-    return _member_lost_leader(e) and e.overlay is Leg.DEAD and not own_overlay_lost(e)
+    """A member's overlay to its leader is dead, and not its own: a neighbour answers, or the leader says so."""
+    is_excused = e.neighbours_overlay is Leg.ALIVE or e.own_view_overlay is Leg.DEAD
+    return _member_lost_leader(e) and e.overlay is Leg.DEAD and is_excused
 
 
 def _beyond_remote(e: Evidence) -> bool:

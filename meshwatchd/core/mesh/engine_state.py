@@ -23,7 +23,7 @@ from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import Banner
-from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.topology import Topology
@@ -156,7 +156,7 @@ class EngineState:
             watch = conductor.watch
             standbys = [path for path in watch.paths if not path.is_primary] if is_here or watch.is_decider else []
             for path in sorted(standbys, key=lambda path: not watch.group(path).is_good):
-                for session in watch.group(path).sessions:
+                for session in self.schedule.select(layer=Layer.RELAY, path=path.number, flow=FlowClass.FRESH):
                     beyond.setdefault(session.plan.peer, session)
         self._spread_at = now
         granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)

@@ -56,7 +56,7 @@ one a second leaves over a path in use, and one in five of known flows or over a
 RELAY_PART = 10
 """The two relays of a standby tell each other by its known flows that it works, and segments go as slowly."""
 
-SEGMENT_NS = 5 * SECOND // 2
+SEGMENT_NS = 4 * SECOND
 """Fresh flows of segments at rest: what goes to another location crosses most of them besides."""
 
 SLOW_NS = 1 * SECOND

@@ -350,11 +350,21 @@ def test_ipip_is_blamed_only_where_the_overlay_below_is_known_to_live(overlay):
 
 
 def test_a_member_whose_overlay_is_dead_to_everybody_accuses_itself():
-    """Not the paths: all of them cross its overlay. Without its leader's word that leader may be at fault as well."""
+    """Not the paths: all of them cross its overlay. Its leader is accused on that leader's own word alone."""
     own, unsure, lan = (
         classify(each)
         for each in (CUT_OFF, replace(CUT_OFF, own_view_overlay=UNKNOWN), replace(CUT_OFF, own_view_overlay=DEAD))
     )
 
     assert (FaultCode.OVERLAY_BLACK_HOLE, "b3") == (own.fault, own.culprit)
-    assert {(FaultCode.ALL_PATHS_DOWN, "b1")} == {(each.fault, each.culprit) for each in (unsure, lan)}
+    assert (FaultCode.ALL_PATHS_DOWN, "") == (unsure.fault, unsure.culprit)
+    assert (FaultCode.ALL_PATHS_DOWN, "b1") == (lan.fault, lan.culprit)
+
+
+def test_a_leader_is_accused_when_a_neighbour_has_answered_over_the_overlay():
+    """Before, it may as well be this member's own."""
+    lost = replace(MEMBER, overlay=DEAD, own_view_wireguard=UNKNOWN, own_view_overlay=UNKNOWN)
+
+    assert (FaultCode.OVERLAY_NEW_FLOWS, "b1") == (classify(lost).fault, classify(lost).culprit)
+    for heard in (UNKNOWN, DEAD):
+        assert "b1" != classify(replace(lost, neighbours_overlay=heard)).culprit
