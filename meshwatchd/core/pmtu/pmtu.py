@@ -228,13 +228,16 @@ class SizeWatch:
             session.spare(now)
 
     def _hear_search(self, size_bytes: int, now: int) -> None:
-        """A peer searches for a limit, so it has found a black hole: what it crosses this node may cross as well."""
+        """A peer searches for a limit, so it has found a black hole: what it crosses this node may cross as well.
+
+        What is heard within the pause counts when that is over: the limit before may have gone, and this be another.
+        """
         before, at = self._searched
         self._searched = size_bytes, now
         is_search = size_bytes != before and now - at < CALL_NS
-        if is_search and now - self._called_at >= CALL_PAUSE_NS:
-            self._called_at = now
-            self._hasten(self.sessions, now)
+        if is_search and now >= self._called_at:
+            self._called_at = max(now, self._called_at + CALL_PAUSE_NS)
+            self._hasten(self.sessions, self._called_at)
 
     def wait_longer(self, late_ns: int) -> None:
         """This process was not running for a moment: what it is told of that moment it is told late."""

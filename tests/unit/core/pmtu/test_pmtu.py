@@ -276,6 +276,21 @@ def test_a_peer_that_searches_a_limit_makes_all_sessions_look(sizes, looks):
     assert looks >= len({probe.session for _, probe in desk.sent}) >= looks - 1
 
 
+def test_a_search_that_is_heard_within_the_pause_makes_all_sessions_look_after_it():
+    """A black hole that was healed and came back within two seconds was not looked for on nodes that ask seldom."""
+    desk = Desk().run(6 * SECOND)
+    for size_bytes in (860, 1140):
+        _hear(desk, size_bytes)
+    desk.run(SECOND)
+    desk.sent.clear()
+    for size_bytes in (900, 1000):
+        _hear(desk, size_bytes)
+    heard_at = desk.now
+    desk.run(2 * SECOND + 500 * MS)
+
+    assert len({probe.session for at, probe in desk.sent if at > heard_at}) >= 21
+
+
 def test_who_hears_the_other_sides_look_waits():
     """Two nodes look at the path in use, and it is seen once a second and not twice at one time."""
     desk = Desk().run(6 * SECOND)
