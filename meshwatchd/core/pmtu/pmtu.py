@@ -50,9 +50,9 @@ ROUND_NS = 1 * SECOND
 SPREAD = 4
 """Intervals of rest differ by up to a part in so many."""
 
-CALL_NS, CALL_PAUSE_NS = 1 * SECOND, 2 * SECOND
+CALL_NS, CALL_PAUSE_NS = 1 * SECOND, 1 * SECOND
 """Two different sizes that a peer sends within the first are a search: in rest one that has found its limit asks for
-one of them a round. A node looks at everything for that no more often than once in the second."""
+one of them a round. A node looks at everything for that no more often than once in the second of these times."""
 
 SLOW_ROUNDS = 5
 """Sessions that accuse nobody by themselves look so much less often."""

@@ -94,8 +94,9 @@ class SizeSession:
 
     @property
     def is_well(self) -> bool:
-        """Whether the full size passes."""
-        return self.is_measured and not self.is_blocked and self.both_bytes >= self.goal_bytes
+        """Whether the full size passes, and the kernel believes so."""
+        is_passing = self.is_measured and not self.is_blocked and self.both_bytes >= self.goal_bytes
+        return is_passing and not 0 < self.learned_mtu_bytes < self.goal_bytes
 
     @property
     def _is_resting(self) -> bool:
@@ -204,6 +205,8 @@ class SizeSession:
         rtt_ns = event.rtt_ns
         self.rtt_ns = rtt_ns if not self.rtt_ns else max(rtt_ns, self.rtt_ns - (self.rtt_ns - rtt_ns) // 8)
         self.learned_mtu_bytes = event.learned_mtu_bytes
+        if not self.is_well:
+            self._rest_at = min(self._rest_at, now + self.interval_ns)
         trial = self.trial
         if trial is None or not trial.answered(event.seq, event.count):
             return

@@ -33,11 +33,13 @@ class Line:
         there, back: the longest packet of each direction.
         loss: of each direction.
         device: the longest packet the own device takes.
+        learned: what the kernel believes of the route.
         sent: sizes of all probes.
     """
 
     def __init__(self, *, goal=1450, there=9000, back=9000, loss=0.0, rtt_ns=RTT_NS, seed=1):
         self.there, self.back, self.loss, self.rtt_ns, self.device = there, back, loss, rtt_ns, 65_535
+        self.learned = 0
         self.now = 10 * SECOND
         self.session = SizeSession(PLAN, interval_ns=SECOND, now=self.now)
         self.session.aim(expected_bytes=goal, goal_bytes=goal, now=self.now)
@@ -73,7 +75,9 @@ class Line:
             return
         count, self._count = self._count, self._count + 1
         if probe.size_bytes <= self.back and self._rng.random() >= self.loss:
-            event = SizeAnswered(session=0, seq=probe.seq, rtt_ns=self.rtt_ns, count=count)
+            event = SizeAnswered(
+                session=0, seq=probe.seq, rtt_ns=self.rtt_ns, count=count, learned_mtu_bytes=self.learned
+            )
             self._replies.append((self.now + self.rtt_ns, event))
 
     def measured(self):
@@ -325,3 +329,16 @@ def test_who_was_hastened_again_and_again_rests_no_longer_for_it():
 
     assert line.session.is_well
     assert line.session.due <= line.now + 30 * SECOND
+
+
+def test_what_the_kernel_has_been_told_wrongly_is_asked_again_soon():
+    """Else the verdict would stand for as long as a path rests after the kernel has forgotten it."""
+    line = _watched()
+    line.session.rest(60 * SECOND, line.now)
+    line.run(61 * SECOND)
+    line.learned = 950
+    line.run(61 * SECOND, lambda: line.session.learned_mtu_bytes == 950)
+    assert not line.session.is_well
+    line.learned = 0
+
+    assert line.run(60 * SECOND, lambda: line.session.is_well) <= 2 * SECOND
