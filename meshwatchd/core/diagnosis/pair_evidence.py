@@ -270,7 +270,7 @@ class PairWatch:
         )
 
     def _neighbours_leg(self, since: int) -> Leg:
-        """A member without neighbours beside its leader has nobody to ask whose overlay it is: nobody speaks for it."""
+        """A member's overlay to neighbours beside its leader; alive where there is nobody to ask."""
         is_asked = not self.is_leader and any(session.is_proven for session in self.beside_leader)
         return leg(self.beside_leader, since) if is_asked else Leg.ALIVE
 

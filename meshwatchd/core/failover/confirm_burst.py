@@ -211,8 +211,7 @@ class Suspicion:
         """
         watch = self._context.watch
         down_since = watch.group(watch.primary).down_since
-        is_new = down_since and now - down_since <= EXPLAIN_NS and not self._context.is_unsettled(now)
-        is_due = is_new and now - self._last_look >= BURST_PAUSE_NS
+        is_due = down_since and now - down_since <= EXPLAIN_NS and now - self._last_look >= BURST_PAUSE_NS
         if is_due and self._left(now) >= SLICE:
             self._last_look = now
             self._ask(watch.explaining(), now)

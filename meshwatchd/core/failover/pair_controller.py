@@ -365,10 +365,10 @@ class Conductor:
         found = self._excuse(classify(evidence := self._evidence(now, sizes)), now)
         relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else self.watch.primary.relays
         verdict = self.context.explain(found, relays)
-        if verdict.fault is FaultCode.UNDETERMINED:
-            self.suspicion.explain(now)
         if verdict.fault is not FaultCode.NONE and self.context.is_unsettled(now):
             return
+        if verdict.fault is FaultCode.UNDETERMINED:
+            self.suspicion.explain(now)
         changed = self.verdicts.update(verdict, now)
         if changed is not None:
             stated, previous = changed

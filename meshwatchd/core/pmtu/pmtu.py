@@ -103,7 +103,7 @@ class SizeWatch:
         self._due = 0
         self._used: frozenset[int] = frozenset()
         self._silent: tuple[NodeName, ...] = ()
-        # Of a search that was heard: its last size, when that was, and when this node looked at everything for one.
+        # Of a search that was heard: its last size, when that was, and when this node looks at everything for one.
         self._searched: tuple[int, int] = (0, -CALL_NS)
         self._called_at = -CALL_PAUSE_NS
 

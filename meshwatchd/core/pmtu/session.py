@@ -96,7 +96,12 @@ class SizeSession:
     def is_well(self) -> bool:
         """Whether the full size passes, and the kernel believes so."""
         is_passing = self.is_measured and not self.is_blocked and self.both_bytes >= self.goal_bytes
-        return is_passing and not 0 < self.learned_mtu_bytes < self.goal_bytes
+        return is_passing and not self.has_learned_less
+
+    @property
+    def has_learned_less(self) -> bool:
+        """Whether the kernel believes that less than the full size passes."""
+        return 0 < self.learned_mtu_bytes < self.goal_bytes
 
     @property
     def _is_resting(self) -> bool:

@@ -281,11 +281,7 @@ class _Court:
 
 def _blocked(sessions: Iterable[SizeSession]) -> list[SizeSession]:
     """Those that lose large packets, but for a size that the kernel has heard of while the limit is being searched."""
-    return [session for session in sessions if session.is_blocked and (session.is_measured or not _has_heard(session))]
-
-
-def _has_heard(session: SizeSession) -> bool:
-    return 0 < session.learned_mtu_bytes < session.goal_bytes
+    return [each for each in sessions if each.is_blocked and (each.is_measured or not each.has_learned_less)]
 
 
 def is_told(session: SizeSession) -> bool:
