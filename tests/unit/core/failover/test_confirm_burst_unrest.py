@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS
 from meshwatchd.core.failover.topology_change_hold import CHANGE_NS, HERE
 from meshwatchd.core.mesh.engine_state import REPEAT_NS
@@ -55,6 +57,22 @@ def test_nobody_asks_for_a_cause_of_doubt():
         lasts_ns = TIMERS[ProbeProfile.DEFAULT].silence_ns - 20 * MS + is_stirred * ASK_AFTER_NS
         asked = _bursts("b2", is_stirred=is_stirred, lasts_ns=lasts_ns)
         assert is_stirred is not any(plan.layer is Layer.OVERLAY for plan in asked)
+
+
+def test_a_peers_doubt_calls_for_no_burst():
+    """Peers doubt what the agent rewrites before they have heard of its work."""
+    for is_stirred in (False, True):
+        bench = ready("b2")
+        bench.run(15 * SECOND)
+        if is_stirred:
+            bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+            bench.run(20 * MS)
+        up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
+        since = bench.now
+        bench.hear("a2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+        bench.run(100 * MS)
+        asked = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
+        assert is_stirred is not any(plan.layer is Layer.RELAY and plan.path == 0 for plan in asked)
 
 
 def test_a_segment_in_doubt_is_looked_at_when_the_agent_is_done():
