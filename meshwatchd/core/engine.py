@@ -172,7 +172,7 @@ class Engine:
             case ev.RepairDone():
                 yield from self.state.findings.repaired(event, now)
             case ev.MeshStirred():
-                yield from self.state.note_topology_change(event.what, now, is_rebuilding=event.is_rebuilding)
+                yield from self.state.note_topology_change(event, now)
             case ev.AgentLost():
                 self.takeover.is_agent_new = True
                 self.state.findings.agent_lost()

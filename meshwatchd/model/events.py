@@ -271,15 +271,17 @@ class RepairDone(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
 
 
 class MeshStirred(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """Somebody has just changed the mesh's own WireGuard device: told at once, ahead of the snapshot that shows it.
+    """The mesh's own agent is at work on this node: told at once, ahead of the snapshot that shows it.
 
     Attributes:
         what: as a sentence.
-        is_rebuilding: it was made or brought up; else it went down or away.
+        is_rebuilding: its WireGuard device or peers were made anew; else something only went.
+        is_seen_everywhere: it did as much on the other nodes, which see it in their own kernels.
     """
 
     what: str
     is_rebuilding: bool
+    is_seen_everywhere: bool = False
 
 
 class AgentLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

@@ -46,7 +46,6 @@ from meshwatchd.model.decoding import refusals
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError, MeshwatchError
 from meshwatchd.model.events import (
-    MeshStirred,
     ObjectLost,
     OperatorRequested,
     Provisioned,
@@ -381,8 +380,7 @@ class Agent:
     async def _report_stirs(self) -> None:
         """Tell the engine at once: what the mesh's own agent does must not be taken for a fault."""
         while True:
-            stirred = await self._mirror.stirs.get()
-            self._send(MeshStirred(what=stirred.what, is_rebuilding=stirred.is_rebuilding))
+            self._send(await self._mirror.stirs.get())
 
     async def _work(self) -> None:
         """The only place from which the kernel is changed, one thing at a time."""

@@ -24,9 +24,10 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from meshwatchd.adapters.netlink import compact, message, objects, tables
+from meshwatchd.adapters.netlink.choice import is_kilos
 from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RuleRecord
 from meshwatchd.adapters.netlink.kinds import RULES_V4, RULES_V6, Kind, describe_kinds
@@ -38,6 +39,7 @@ from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.netlink.view import View
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.errors import KernelError, MeshwatchError
+from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import Link, Neighbour, Snapshot
@@ -64,13 +66,6 @@ class Lost:
     device: str | None = None
 
 
-class Stirred(NamedTuple):
-    """The mesh's own WireGuard device was changed; as in `MeshStirred`."""
-
-    what: str
-    is_rebuilding: bool
-
-
 class Mirror:
     """Snapshots of the kernel, and word of what changed.
 
@@ -85,7 +80,7 @@ class Mirror:
     Attributes:
         is_dirty: set whenever a new snapshot may differ from the last one.
         is_in_sync: everything has been read, and no notification was lost since.
-        stirs: changes of the mesh's own WireGuard device, in order.
+        stirs: what the mesh's own agent did to its WireGuard device and its routes, in order.
         losses: removals of marked objects, in order; our own removals are among them.
     """
 
@@ -127,7 +122,7 @@ class Mirror:
         self.is_in_sync = False
         self.is_dirty = asyncio.Event()
         self._is_reading = asyncio.Lock()
-        self.stirs: asyncio.Queue[Stirred] = asyncio.Queue(MAX_PENDING_LOSSES)
+        self.stirs: asyncio.Queue[MeshStirred] = asyncio.Queue(MAX_PENDING_LOSSES)
         self._mesh_device = mesh.wireguard_device
         self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
@@ -332,6 +327,11 @@ class Mirror:
             return
         key, values = packed
         self.routes.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, flags))
+        if is_gone and self.is_in_sync and self.stirs.empty() and any(is_kilos(key, value) for value in values):
+            # An agent that ends takes all of them, one that follows another leader each before it sets it anew: one
+            # word serves for all that are heard of together.
+            what = "routes of the mesh's own agent were removed"
+            self._tell(MeshStirred(what=what, is_rebuilding=False, is_seen_everywhere=True))
         if self._view.concerns_route(key, values):
             self.is_dirty.set()
             if is_gone:
@@ -374,8 +374,11 @@ class Mirror:
             return
         is_rebuilding = after is not None and (before is None or is_up)
         word = "was made or brought up" if is_rebuilding else "went down or away"
+        self._tell(MeshStirred(what=f"{self._mesh_device} {word}", is_rebuilding=is_rebuilding))
+
+    def _tell(self, stirred: MeshStirred) -> None:
         with contextlib.suppress(asyncio.QueueFull):
-            self.stirs.put_nowait(Stirred(f"{self._mesh_device} {word}", is_rebuilding))
+            self.stirs.put_nowait(stirred)
 
     def _leave(self, before: Link, after: Link | None) -> None:
         """What goes along with a device that is deleted, goes down or changes its name."""

@@ -56,12 +56,14 @@ async def start(device: str) -> ProcessId:
     """Start wireguard-go for a device that does not exist yet; it has made the device when this returns.
 
     It opens the device and its control socket, then puts itself into the background with nothing of ours open; without
-    LOG_LEVEL the background process is silent, while what goes wrong before is told on stderr.
+    LOG_LEVEL the background process is silent, while what goes wrong before is told on stderr. It may use half of the
+    processors: it runs before all else, and looks at every route that anybody changes on the node, which takes twice as
+    long where its threads hand each other the work.
 
     Raises:
         KernelError: it is not installed, or could not make the device.
     """
-    operation = f"start {PROGRAM} {device}"
+    operation, cpus = f"start {PROGRAM} {device}", os.sched_getaffinity(0)
     try:
         launcher = await asyncio.create_subprocess_exec(
             PROGRAM,
@@ -72,7 +74,7 @@ async def start(device: str) -> ProcessId:
             start_new_session=True,
             cwd="/",
             preexec_fn=_prefer,
-            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "GOMAXPROCS": str(max(1, len(cpus) // 2))},
         )
     except OSError as error:
         text = f"{PROGRAM} cannot be run ({error.strerror}); install it or load the kernel's wireguard module"

@@ -26,6 +26,9 @@ from meshwatchd.model.settings import SECOND
 AWAKE_NS = 10 * SECOND
 """How long a pair is looked at by everybody after the last that was wrong."""
 
+HEARD_NS = 3 * SECOND
+"""How long the word of a peer counts, which it repeats in each of its packets while it is alarmed."""
+
 NEWS_NS = 5 * SECOND
 """How long a path that is down and carries nothing is news: what is at fault has been named by then."""
 
@@ -57,9 +60,7 @@ class Attention:
 
     def hear(self, now: int) -> None:
         """A peer is alarmed."""
-        if now >= self._until:
-            self._since = now
-        self._until = now + AWAKE_NS
+        self._wake(now, HEARD_NS)
 
     def missed(self, session: Session, watch: PairWatch, now: int) -> bool:
         """A session missed an answer; whether that is the first sign of more than everyday loss.
@@ -92,9 +93,14 @@ class Attention:
     def alarm(self, now: int) -> bool:
         """Have everybody look; whether this node has not called them already."""
         is_first = now >= self._alarmed_until
-        self.hear(now)
+        self._wake(now, AWAKE_NS)
         self._alarmed_until = self._until
         return is_first
+
+    def _wake(self, now: int, length_ns: int) -> None:
+        if now >= self._until:
+            self._since = now
+        self._until = max(self._until, now + length_ns)
 
 
 def _is_wrong(group: Group, now: int, *, is_used: bool) -> bool:

@@ -224,7 +224,9 @@ class Conductor:
         """
         if is_news := outcome is not Outcome.HIT:
             self._disturbed_at = now
-            is_news = outcome is Outcome.MISS and self.attention.missed(session, self.watch, now)
+            # While the mesh's own agent is at work answers are missing everywhere: what lasts is seen afterwards.
+            is_miss = outcome is Outcome.MISS and not self.context.is_unsettled(now)
+            is_news = is_miss and self.attention.missed(session, self.watch, now)
         for group in self._groups[session.plan.session]:
             suspect_since, down_since = group.suspect_since, group.down_since
             group.observe(session, outcome, now)

@@ -2,12 +2,12 @@
 
 A leader that dies leaves every kernel as it was; Kilo rewrites it. That tells the two apart:
 
-    kilo0 goes down or vanishes                     TRANSIENT_NS: an agent that starts again makes it anew in 0.2 s
+    kilo0 goes down or vanishes, Kilo's routes go   TRANSIENT_NS: an agent that starts again makes it anew in 0.2 s
     kilo0 comes up, its peers or Kilo's routes      CHANGE_NS: a leader change is settled by its second handshake, and
     become others                                   by then the mesh has been taken over as it is
 
-Who sees it tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so that a relay's
-word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts nobody proposes
+A node whose device it is tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so that a
+relay's word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts nobody proposes
 and nobody grants to go back to the primary path, and no verdict is stated. Traffic may leave that path: standby links
 do not depend on what Kilo rewrites. It ends after MAX_NS whatever is done or said: who rewrites for longer is broken.
 """
@@ -91,7 +91,7 @@ class Unrest:
             return False
         if not banner.view_up & HERE:
             return False
-        was_on = self._is_nearby(now)
+        was_on = now < self._until or self._is_nearby(now)
         self._nearby[peer] = now + HEARSAY_NS
         return not was_on
 
@@ -104,6 +104,10 @@ class Unrest:
     def has_hearsay(self) -> bool:
         """Whether a peer has said anything that is not taken back."""
         return bool(self._nearby or self._elsewhere)
+
+    def is_told_by_others(self, now: int) -> bool:
+        """Whether a node of another location speaks of it: it has told everybody, here as well."""
+        return any(now < until for _, until in self._elsewhere.values())
 
     def is_on(self, remote: str, now: int) -> bool:
         """Whether silence between this node's location and another accuses nobody at this moment."""

@@ -22,7 +22,7 @@ from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Session
-from meshwatchd.model.events import Banner
+from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
 from meshwatchd.model.settings import MS, Settings
@@ -76,7 +76,7 @@ class EngineState:
         self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
         self.is_told = True
         self._called_at = -CALL_PAUSE_NS
-        self._spread_at = 0
+        self._spread_at, self._repeat_at = -REPEAT_NS, 0
 
     def take_over(self, topology: Topology, conductors: dict[int, Conductor]) -> None:
         """Put another mesh and its pairs in force."""
@@ -132,15 +132,21 @@ class EngineState:
             granted = self.allowance.take(len(near), now, Use.REPEAT)
             self.schedule.confirm(near[:granted], now, rounds=1)
 
-    def note_topology_change(self, what: str, now: int, *, is_rebuilding: bool) -> Iterator[Output]:
-        """The mesh's own agent changes something on this node: every node that hears of it keeps still."""
-        if self.unrest.stirred(now, is_rebuilding=is_rebuilding):
+    def note_topology_change(self, stirred: MeshStirred, now: int) -> Iterator[Output]:
+        """The mesh's own agent changes something on this node: every node that hears of it keeps still.
+
+        What others see for themselves they are told by packets that leave anyway: more would slow the agent down.
+        """
+        is_known = stirred.is_seen_everywhere or self.unrest.is_told_by_others(now)
+        if self.unrest.stirred(now, is_rebuilding=stirred.is_rebuilding):
+            self._repeat_at, self.is_told = now + REPEAT_NS, False
+            yield MeshUnsettled(what=stirred.what)
+        if not is_known and now - self._spread_at >= REPEAT_NS:
             self.spread_banner(now)
-            yield MeshUnsettled(what=what)
 
     def repeat_unrest(self, now: int) -> None:
         """Few probes leave while the mesh's own agent is at work: the word of it would be forgotten between two."""
-        if now - self._spread_at >= REPEAT_NS and self.unrest.bits(now):
+        if now >= self._repeat_at and self.unrest.bits(now):
             self.spread_banner(now)
 
     def spread_banner(self, now: int) -> None:
@@ -158,7 +164,7 @@ class EngineState:
             for path in sorted(standbys, key=lambda path: not watch.group(path).is_good):
                 for session in self.schedule.select(layer=Layer.RELAY, path=path.number, flow=FlowClass.FRESH):
                     beyond.setdefault(session.plan.peer, session)
-        self._spread_at = now
+        self._spread_at, self._repeat_at = now, now + REPEAT_NS
         granted = self.allowance.take(len(near) + len(beyond), now, Use.REPEAT)
         self.schedule.confirm((*near, *beyond.values())[:granted], now, rounds=1)
         self.is_told = False

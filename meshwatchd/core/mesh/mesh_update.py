@@ -24,7 +24,7 @@ from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
 from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
-from meshwatchd.model.events import Provisioned, SwitchApplied, SwitchFailed
+from meshwatchd.model.events import MeshStirred, Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -101,7 +101,8 @@ class Takeover:
         before, self._snapshot = self._snapshot, snapshot
         change = "" if before is None else rewritten(before, snapshot, self._recogniser.settings.mesh)
         if change and self._state.topology is not None:
-            yield from self._state.note_topology_change(change, now, is_rebuilding=True)
+            stirred = MeshStirred(what=change, is_rebuilding=True, is_seen_everywhere=True)
+            yield from self._state.note_topology_change(stirred, now)
         topology = self._recogniser.recognise(snapshot)
         if isinstance(topology, Unrecognised):
             # In the middle of a change something may be missing for a moment; what is known stays in force.

@@ -6,6 +6,7 @@ from meshwatchd.adapters.netlink import message
 from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Lost, Mirror
 from meshwatchd.adapters.netlink.monitor import OVERRUN, hand_over
 from meshwatchd.model.errors import DecodeError, KernelError
+from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from tests.support.fake_rtnl import (
@@ -54,6 +55,10 @@ class Seen:
         while self.source.told:
             self.mirror.take(self.source.told.popleft())
         return self.mirror.is_dirty.is_set()
+
+    def stirs(self):
+        """What the mesh's own agent did since the last call."""
+        return [self.mirror.stirs.get_nowait() for _ in range(self.mirror.stirs.qsize())]
 
     def losses(self):
         """What was lost since the last call."""
@@ -357,3 +362,28 @@ def test_everything_is_read_again_now_and_then():
 
     assert before is None
     assert after is not None
+
+
+def test_routes_that_the_meshs_agent_removes_are_told_at_once_and_together():
+    """Kilo's agent ends on the leader: its node has no other sign of it, and would call its own path broken."""
+    source = kernel("eth0", "kilo0")
+    kilos = [FakeRoute(dst=f"10.244.{number}.0/24", index=ETH0 + 1, via="10.4.0.2") for number in range(1, 4)]
+    flannels = FakeRoute(dst="10.244.5.0/24", index=ETH0 + 1, via="10.244.5.0", protocol=3)
+    for route in (*kilos, flannels):
+        source.put_route(route)
+
+    async def scenario(seen):
+        seen.source.put_route(FakeRoute(dst="10.244.4.0/24", index=ETH0 + 1, via="10.4.0.2"))
+        seen.source.delete_route(flannels)
+        seen.hear()
+        others = seen.stirs()
+        for route in kilos:
+            seen.source.delete_route(route)
+        seen.hear()
+        return others, seen.stirs()
+
+    others, of_kilo = run(source, scenario)
+
+    assert [] == others
+    what = "routes of the mesh's own agent were removed"
+    assert [MeshStirred(what=what, is_rebuilding=False, is_seen_everywhere=True)] == of_kilo

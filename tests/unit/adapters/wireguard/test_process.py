@@ -85,6 +85,16 @@ def test_it_runs_before_the_engine_that_probes_through_it(tmp_path, monkeypatch)
     assert ((process.PRIORITY, os.SCHED_RR) if is_allowed else (0, os.SCHED_OTHER)) == (priority, policy)
 
 
+def test_it_leaves_half_of_the_processors_to_others(tmp_path, monkeypatch):
+    """One at least: nobody is faster than it, and an agent that rewrites routes keeps it busy."""
+    told = tmp_path / "told"
+    program(tmp_path, monkeypatch, f"echo $GOMAXPROCS >{told}; sleep 60 </dev/null >/dev/null 2>&1 &")
+
+    asyncio.run(end(asyncio.run(start("mw0"))))
+
+    assert max(1, len(os.sched_getaffinity(0)) // 2) == int(told.read_text(encoding="ascii"))
+
+
 def test_what_goes_wrong_is_told_in_its_words(tmp_path, monkeypatch):
     """The last line with ERROR says why."""
     program(tmp_path, monkeypatch, "echo banner; echo 'ERROR: (mw0) no tun here' >&2; exit 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS
-from meshwatchd.core.failover.attention import AWAKE_NS
+from meshwatchd.core.failover.attention import AWAKE_NS, HEARD_NS
 from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
 from meshwatchd.model.events import ActivePath, Banner, MeshStirred
 from meshwatchd.model.ids import FlowClass, Layer
@@ -97,6 +97,30 @@ def test_a_word_of_rest_wakes_nobody():
     _word(bench, "a2", is_alarmed=False)
 
     assert not _is_awake(bench)
+
+
+def test_who_was_woken_rests_as_soon_as_who_was_alarmed():
+    """The alarm itself lasts for ten seconds, and its word would carry it on for as long again."""
+    bench = _resting()
+    for _ in range(10):
+        _word(bench, "a2", is_alarmed=True)
+        bench.run(SECOND)
+    assert _is_awake(bench)
+    bench.run(HEARD_NS)
+
+    assert not _is_awake(bench)
+
+
+def test_answers_that_are_missing_while_the_mesh_s_agent_works_alarm_nobody():
+    """Six nodes that ask at full pace for ten seconds would be in the way of its next change."""
+    bench = _resting("a1")
+    bench.feed(MeshStirred(what="kilo0 was made or brought up", is_rebuilding=True))
+    bench.silent = lambda plan: plan.layer is Layer.WIREGUARD
+    bench.run(CHANGE_NS - 100 * MS)
+    assert not _is_awake(bench)
+
+    bench.run(2 * SECOND)
+    assert _is_awake(bench), "what lasts is seen"
 
 
 def test_everybody_rests_again_when_nothing_has_been_wrong_for_a_while():

@@ -81,6 +81,18 @@ def test_a_peer_s_word_counts_for_its_location_and_not_for_ever():
     assert unrest.is_on("cloud", NOW), "and by nobody else"
 
 
+def test_who_knows_of_work_on_its_own_node_passes_on_no_neighbour_s_word():
+    """The neighbour has told everybody itself, and so has this node: thirty probes would say nothing."""
+    unrest, word = Unrest(), Banner(view_up=HERE, view_known=HERE)
+    unrest.stirred(NOW, is_rebuilding=False)
+
+    assert not unrest.heard("a2", word, NOW, location="onprem", home="onprem")
+    assert not unrest.is_told_by_others(NOW)
+    unrest.heard("b1", word, NOW, location="cloud", home="onprem")
+    assert unrest.is_told_by_others(NOW)
+    assert not unrest.is_told_by_others(NOW + HEARSAY_NS)
+
+
 def test_who_says_so_without_end_is_believed_for_as_long_as_an_agent_needs():
     """A stolen node would keep verdicts and the way home from the others for good; silence makes it honest again."""
     unrest, word = Unrest(), Banner(view_up=HERE, view_known=HERE)

@@ -33,11 +33,35 @@ def test_a_change_by_the_agent_of_the_mesh_is_announced_past_the_tunnel_once():
     """Neighbours and standby paths are probed at once, since their probes carry the banner."""
     bench = ready("a3")
     state = bench.engine.state
-    first = list(state.note_topology_change("kilo0 went down", bench.now, is_rebuilding=False))
-    second = list(state.note_topology_change("kilo0 went down", bench.now, is_rebuilding=False))
+    stirred = ev.MeshStirred(what="kilo0 went down", is_rebuilding=False)
+    first = list(state.note_topology_change(stirred, bench.now))
+    second = list(state.note_topology_change(stirred, bench.now))
 
     assert [out.MeshUnsettled(what="kilo0 went down")] == first
     assert [] == second
     assert not state.is_told
     assert state.schedule.deadline() == bench.now, "the probes leave at once"
     assert state.schedule.select(layer=Layer.UNDERLAY)
+
+
+def test_a_change_that_every_node_sees_for_itself_costs_no_packet():
+    """Six agents write at once, on few processors: they are not to wait for thirty probes that say so."""
+    bench = ready("a3")
+    state = bench.engine.state
+    due = state.schedule.deadline()
+    stirred = ev.MeshStirred(what="routes were removed", is_rebuilding=False, is_seen_everywhere=True)
+
+    assert [out.MeshUnsettled(what="routes were removed")] == list(state.note_topology_change(stirred, bench.now))
+
+    assert not state.is_told, "packets that leave anyway say so"
+    assert due == state.schedule.deadline()
+
+
+def test_a_device_is_told_of_at_once_though_routes_went_before():
+    """The other location sees the device's silence, and not the routes."""
+    bench = ready("a3")
+    state = bench.engine.state
+    list(state.note_topology_change(ev.MeshStirred(what="r", is_rebuilding=False, is_seen_everywhere=True), bench.now))
+    assert [] == list(state.note_topology_change(ev.MeshStirred(what="kilo0", is_rebuilding=False), bench.now))
+
+    assert state.schedule.deadline() == bench.now, "the probes leave at once"
