@@ -63,7 +63,7 @@ BYSTANDER_PART = 4
 """A node that is not the first to decide asks that much slower: who is needs the machines and the leg more. So do all
 relays while the mesh's own agent is at work, which needs the machines to finish, and members leave bursts to them."""
 
-ASK_AFTER_NS = 120 * MS
+ASK_AFTER_NS = 80 * MS
 """For so long the mesh's own agent is left to finish before a path that it rewrites is asked for: mostly it answers by
 then, and each probe would take from the agent what it needs for that."""
 

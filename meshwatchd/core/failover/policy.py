@@ -35,7 +35,7 @@ class Move(msgspec.Struct, frozen=True):
 LOOK_AHEAD_NS = 5 * SECOND
 """How long everybody looks before traffic goes home."""
 
-AGENT_PATIENCE_NS = 200 * MS
+AGENT_PATIENCE_NS = 120 * MS
 """How long a path is waited for that broke while the mesh's own agent is at work: mostly it is back by then."""
 
 Decision = Stay | Move

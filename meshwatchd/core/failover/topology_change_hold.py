@@ -6,10 +6,11 @@ A leader that dies leaves every kernel as it was; Kilo rewrites it. That tells t
     kilo0 comes up, its peers or Kilo's routes      CHANGE_NS: a leader change is settled by its second handshake, and
     become others                                   by then the mesh has been taken over as it is
 
-A node whose device it is tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so that a
-relay's word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts nobody proposes
-and nobody grants to go back to the primary path, and no verdict is stated. Traffic may leave that path: standby links
-do not depend on what Kilo rewrites. It ends after MAX_NS whatever is done or said: who rewrites for longer is broken.
+A node whose device it is tells all others at once: two bits of the banner say "here" and "at a neighbour of mine", so
+that a relay's word crosses the tunnel over a standby link while the tunnel itself is being made anew. While it lasts
+nobody proposes and nobody grants to go back to the primary path, and no verdict is stated. Traffic may leave that
+path: standby links do not depend on what Kilo rewrites. It ends after MAX_NS whatever is done or said: who rewrites
+for longer is broken.
 """
 
 from __future__ import annotations
