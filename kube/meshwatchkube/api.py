@@ -17,7 +17,7 @@ import msgspec
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import DecodeError
 from meshwatchkube import lease as leases
-from meshwatchkube.actions import Written
+from meshwatchkube.actions import Tell, Written
 from meshwatchkube.cluster import Cluster, Lease, Metadata
 from meshwatchkube.http import CONFLICT, NOT_FOUND, ApiError, Http
 from meshwatchkube.memory import ANNOTATION, Memory, decode, encode
@@ -99,12 +99,14 @@ class Api:
         if not self.is_writer or not backoff.is_due(self._clocks.monotonic()):
             return False
         try:
-            self._http.send(request_of(action, self._clocks.unix()))
+            answer = self._http.send(request_of(action, self._clocks.unix()))
         except ApiError as failure:
             if failure.status not in (CONFLICT, NOT_FOUND):
                 backoff.failed(str(failure), self._clocks.monotonic())
             return False
         backoff.worked()
+        if self._watch is not None and not isinstance(action, Tell) and not action.is_dry:
+            self._watch.learn(answer)
         return True
 
     def close(self) -> None:

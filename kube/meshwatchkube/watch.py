@@ -10,6 +10,7 @@ A watch tells nothing while nothing happens, which looks like a broken connectio
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -101,6 +102,16 @@ class NodeWatch:
             heard = self._heard_ns
             is_fresh = heard is not None and self._clock() - heard <= stale_after_ns
             return dict(self._nodes), is_fresh
+
+    def learn(self, answer: bytes) -> None:
+        """Take in a Node as the API has answered a write of this process: the watch may tell of it much later.
+
+        Who did not know its own mark would give up a change that is made.
+        """
+        with contextlib.suppress(DecodeError), self._lock:
+            node = decode_json(answer, Node, ANSWER)
+            if node.name in self._nodes:
+                self._nodes[node.name] = node
 
     def _run(self) -> None:
         try:

@@ -45,6 +45,19 @@ class Request:
         """A boolean of the query."""
         return self.query.get(parameter, "") in ("1", "true", "True")
 
+    @property
+    def is_dry(self) -> bool:
+        """Whether a change is only asked for.
+
+        Raises:
+            ApiError: it is neither an update nor a patch, which nobody asks for here.
+        """
+        if "dryRun" not in self.query:
+            return False
+        if self.verb not in ("update", "patch"):
+            raise ApiError(400, f"dryRun of {self.verb} is not played")
+        return True
+
     def number(self, parameter: str, default: int) -> int:
         """A number of the query.
 

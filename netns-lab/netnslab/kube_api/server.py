@@ -176,6 +176,7 @@ def perform(store: Store, request: Request) -> Object:
         ApiError: refused.
     """
     resource, name, namespace = request.resource, request.name, request.namespace
+    is_dry, subresource = request.is_dry, request.subresource
     match request.verb:
         case "get":
             return store.get(resource, name, namespace)
@@ -185,13 +186,13 @@ def perform(store: Store, request: Request) -> Object:
             return store.create(resource, as_object(request.body), namespace)
         case "update":
             wanted = as_object(request.body)
-            return store.edit(resource, name, namespace, lambda _: wanted, subresource=request.subresource)
+            return store.edit(resource, name, namespace, lambda _: wanted, subresource=subresource, is_dry=is_dry)
         case "patch":
 
             def patched(before: Object) -> Object:
                 return apply_patch(request.media_type, before, request.body)
 
-            return store.edit(resource, name, namespace, patched, subresource=request.subresource)
+            return store.edit(resource, name, namespace, patched, subresource=subresource, is_dry=is_dry)
         case _:
             store.delete(resource, name, namespace)
             return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}

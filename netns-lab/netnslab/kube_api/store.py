@@ -96,8 +96,10 @@ class Store:
                 raise ApiError(409, message, reason="AlreadyExists")
             return self._put(resource, None, {**item, "metadata": metadata})
 
-    def edit(self, resource: Resource, name: str, namespace: str, edit: Edit, *, subresource: str = "") -> Object:
-        """Replace an object by what is made of it; by the URL of its status, or of all else.
+    def edit(
+        self, resource: Resource, name: str, namespace: str, edit: Edit, *, subresource: str = "", is_dry: bool = False
+    ) -> Object:
+        """Replace an object by what is made of it; by the URL of its status, or of all else. A dry run only tells it.
 
         Raises:
             ApiError: there is none, or the new one carries the version of an earlier one.
@@ -120,7 +122,7 @@ class Store:
                 after = _divided(before, after, is_status=subresource == STATUS)
             if _unversioned(after) == _unversioned(before):
                 return before  # nothing is written, and nobody hears of it
-            return self._put(resource, before, after)
+            return after if is_dry else self._put(resource, before, after)
 
     def delete(self, resource: Resource, name: str, namespace: str = "") -> Object:
         """Take an object away; returns it as it was.

@@ -12,7 +12,7 @@ from meshwatchkube.actions import SetConditions, SetMark, SetTaint, Tell
 from meshwatchkube.api import Api, Clocks
 from meshwatchkube.cluster import TAINT_KEY, Condition, Taint
 from meshwatchkube.http import connect
-from meshwatchkube.leaders import Mark
+from meshwatchkube.leaders import Mark, stands
 from meshwatchkube.memory import ANNOTATION, Change, Memory
 from meshwatchkube.settings import ApiSettings, DrainSettings, LeaseSettings, Settings
 from netnslab.kube_api.resources import LEASES, NODES
@@ -205,6 +205,18 @@ def test_writes_reach_nodes(cluster, start):
     assert ["OverlayUnavailable"] == [each["type"] for each in b3["status"]["conditions"]]
     assert [("R", "b3")] == cluster.events()
     eventually(lambda: api.look()[0].nodes["b3"].is_tainted, "the picture to show it")
+
+
+def test_a_process_knows_what_it_has_written_before_the_watch_says_so(cluster, start):
+    """Without its own mark it would give up the change that it has just made; what was only asked for is no mark."""
+    cluster.failing["watch", "nodes"] = 500
+    api = start()
+    version = _fresh(api).nodes["b2"].metadata.resource_version
+
+    assert api.write(SetMark(mark=MARK, version=version, is_dry=True))
+    assert not stands(MARK, api.look()[0].nodes)
+    assert api.write(SetMark(mark=MARK, version=version))
+    assert stands(MARK, api.look()[0].nodes)
 
 
 def test_a_node_that_has_changed_meanwhile_is_not_written_to(cluster, start, log):

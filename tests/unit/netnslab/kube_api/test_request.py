@@ -54,6 +54,14 @@ def test_what_is_not_there_is_said_by_its_code(code, method, target):
     assert code == refused.value.code
 
 
+def test_a_dry_run_is_of_a_change():
+    """What would be done to an object that is there; nobody here asks it of anything else."""
+    assert decode("PATCH", "/api/v1/nodes/b1?dryRun=All", RESOURCES).is_dry
+    assert not decode("PATCH", "/api/v1/nodes/b1", RESOURCES).is_dry
+    with pytest.raises(ApiError, match="dryRun of create is not played"):
+        _ = decode("POST", f"{GROUP}/namespaces/a/leases?dryRun=All", RESOURCES).is_dry
+
+
 @pytest.mark.parametrize(
     ("is_match", "query"),
     [
