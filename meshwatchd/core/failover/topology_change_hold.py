@@ -92,7 +92,7 @@ class Unrest:
             return False
         if not banner.view_up & HERE:
             return False
-        was_on = now < self._until or self._is_nearby(now)
+        was_on = bool(self.bits(now))
         self._nearby[peer] = now + HEARSAY_NS
         return not was_on
 
@@ -112,7 +112,7 @@ class Unrest:
 
     def is_on(self, remote: str, now: int) -> bool:
         """Whether silence between this node's location and another accuses nobody at this moment."""
-        if now < self._until or self._is_nearby(now):
+        if self.bits(now):
             return True
         return any(location == remote and now < until for location, until in self._elsewhere.values())
 

@@ -141,7 +141,7 @@ class EngineState:
         if self.unrest.stirred(now, is_rebuilding=stirred.is_rebuilding):
             self._repeat_at, self.is_told = now + REPEAT_NS, False
             yield MeshUnsettled(what=stirred.what)
-        if not is_known and now - self._spread_at >= REPEAT_NS:
+        if not is_known and self.unrest.bits(now) and now - self._spread_at >= REPEAT_NS:
             self.spread_banner(now)
 
     def repeat_unrest(self, now: int) -> None:

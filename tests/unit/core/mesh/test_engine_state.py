@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.core.failover.topology_change_hold import MAX_NS
+from meshwatchd.core.mesh.engine_state import REPEAT_NS
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer, LocationName, NodeName
+from meshwatchd.model.settings import SECOND
 from meshwatchd.model.topology import Location
 from tests.support.bench import ready
 from tests.support.lab_mesh import declared_mesh, snapshot_of
@@ -65,3 +68,16 @@ def test_a_device_is_told_of_at_once_though_routes_went_before():
     assert [] == list(state.note_topology_change(ev.MeshStirred(what="kilo0", is_rebuilding=False), bench.now))
 
     assert state.schedule.deadline() == bench.now, "the probes leave at once"
+
+
+def test_a_device_that_flaps_without_end_is_told_of_no_more():
+    """Patience is over after five seconds, and a probe would say nothing."""
+    bench = ready("a3")
+    state, stirred = bench.engine.state, ev.MeshStirred(what="kilo0", is_rebuilding=True)
+    for at in range(0, MAX_NS, REPEAT_NS):
+        list(state.note_topology_change(stirred, bench.now + at))
+    state.is_told = True
+    assert [] == list(state.note_topology_change(stirred, bench.now + MAX_NS + SECOND))
+
+    assert not state.unrest.bits(bench.now + MAX_NS + SECOND)
+    assert state.is_told, "nothing is spread that has to be told"
