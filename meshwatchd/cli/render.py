@@ -100,7 +100,7 @@ def _summarise(status: Status, pair: PairStatus, paint: Paint) -> str:
         title = "starting, not every path has been judged yet"
     where = ""
     if verdict.severity is not Severity.OK:
-        names = [name for name in (name_place(pair).removeprefix("node "), verdict.layer.name.lower()) if name]
+        names = [name for name in (name_place(pair).replace("node ", "at "), verdict.layer.name.lower()) if name]
         where = f" [{', '.join(names)}]"
     return (
         f"{paint(word, verdict.severity.value)}  to {pair.remote_location}: {paint(title, 'strong')}{where}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from meshwatchd.cli.text import Cell, Paint, columns, render_age
+from meshwatchd.cli.text import Cell, Paint, columns, entry, render_age
 from meshwatchd.model.faults import CATALOGUE, Fault, FaultCode
 from meshwatchd.model.status import FindingStatus
 from meshwatchd.model.units import render_duration
@@ -27,7 +27,11 @@ _REPAIRS = {
 def summarise_finding(finding: FindingStatus, paint: Paint) -> str:
     """One line of the summary: how bad, what, where."""
     word = paint(finding.severity.value.upper(), finding.severity.value)
-    where = ", ".join(each for each in (finding.culprit, finding.device, _shorten(finding.subject)) if each)
+    where = ", ".join(
+        each
+        for each in (f"at {finding.culprit}" if finding.culprit else "", finding.device, _shorten(finding.subject))
+        if each
+    )
     return f"{word}  on this node: {paint(CATALOGUE[finding.fault].title, 'strong')} [{where}]"
 
 
@@ -51,14 +55,13 @@ def render_findings(findings: tuple[FindingStatus, ...], at_ns: int, paint: Pain
 def explain_finding(finding: FindingStatus, now_ns: int, paint: Paint) -> Iterator[str]:
     """The evidence, the remedy, and the commands that would put it right."""
     yield summarise_finding(finding, paint)
-    yield f"  {paint('where', 'dim')}   layer {finding.layer.name.lower()}; fault {finding.fault.value}, since " + (
-        render_age(now_ns - finding.since_ns)
+    since = render_age(now_ns - finding.since_ns)
+    yield from entry(
+        "where", [f"layer {finding.layer.name.lower()}; fault {finding.fault.value}, since {since}"], paint
     )
-    for index, sentence in enumerate(finding.because):
-        label = paint("why", "dim") + "     " if index == 0 else " " * 8
-        yield f"  {label}{sentence}"
-    yield f"  {paint('remedy', 'dim')}  {CATALOGUE[finding.fault].remedy}"
-    yield f"  {paint('repair', 'dim')}  {_REPAIRS.get(finding.repair, finding.repair)}"
+    yield from entry("why", finding.because, paint)
+    yield from entry("remedy", [CATALOGUE[finding.fault].remedy], paint)
+    yield from entry("repair", [_REPAIRS.get(finding.repair, finding.repair)], paint)
     yield from (f"          {command}" for command in finding.commands)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from meshwatchd.adapters.control.incidents import Incident
-from meshwatchd.cli.render_story import entry
-from meshwatchd.cli.text import Cell, Paint, columns
+from meshwatchd.cli.text import Cell, Paint, columns, entry
 from meshwatchd.model.faults import CATALOGUE, FaultCode
 
 _DEEDS = (

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.text import Cell, Paint, columns, render_age
 from meshwatchd.model.faults import Severity
-from meshwatchd.model.node_status import NodeStatus
+from meshwatchd.model.node_status import NodeStatus, ReportedFault
 from meshwatchd.model.settings import SECOND
 
 FRESH_NS = 95 * SECOND
@@ -66,7 +68,7 @@ def render_matrix(reply: NodesReply, *, paint: Paint, width: int) -> str:
         lines += [*grid, "", *_legend(nodes, paint)]
     else:
         lines += _list(nodes, paint)
-    lines += [*_unreached(known), *(render_reported(each, paint) for node in known for each in node.faults)]
+    lines += [*_unreached(known), *_reported(known, paint)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -121,6 +123,18 @@ def _list(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
     if rows:
         yield from columns(("NODE", "LOCATION", "STATE", "AGE"), rows, paint)
         yield ""
+
+
+def _reported(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
+    """Each fault once, with all who report it, the worst first; as old as the latest report."""
+    found: dict[tuple[str, ...], list[ReportedFault]] = {}
+    for each in (each for node in nodes for each in node.faults):
+        found.setdefault((each.towards, each.fault, each.culprit, each.peer, each.severity), []).append(each)
+    for same in sorted(found.values(), key=lambda same: same[0].severity != Severity.CRITICAL.value):
+        latest = min(same, key=lambda each: each.age_ns)
+        names = [each.reported_by for each in same]
+        first = msgspec.structs.replace(latest, reported_by=names[0])
+        yield render_reported(first, paint, also=names[1:])
 
 
 def _unreached(nodes: Iterable[NodeStatus]) -> Iterator[str]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from meshwatchd.cli.text import Paint, render_age
-from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.cli.text import Paint, entry, render_age
+from meshwatchd.model.faults import BETWEEN_NODES, CATALOGUE, FaultCode
 from meshwatchd.model.node_status import ReportedFault
 
 
-def render_reported(fault: ReportedFault, paint: Paint) -> str:
-    """A fault with who reports it, and how long ago."""
+def render_reported(fault: ReportedFault, paint: Paint, *, also: Iterable[str] = ()) -> str:
+    """A fault with who reports it, and how long ago.
+
+    Args:
+        fault: as the first of them reports it.
+        paint: colours.
+        also: the others who report the same.
+    """
     is_code = fault.fault in set(FaultCode)
     title = CATALOGUE[FaultCode(fault.fault)].title if is_code else fault.fault
-    names = [fault.culprit, CATALOGUE[FaultCode(fault.fault)].layer.name.lower() if is_code else ""]
+    layer = CATALOGUE[FaultCode(fault.fault)].layer.name.lower() if is_code else ""
+    at = "tunnel to" if fault.fault in BETWEEN_NODES else "at"
+    names = [f"{at} {fault.culprit}" if fault.culprit else "", f"peer {fault.peer}" if fault.peer else "", layer]
     where = f" [{', '.join(filter(None, names))}]" if any(names) else ""
     towards = f"to {fault.towards}: " if fault.towards else ""
     word = paint(fault.severity.upper(), fault.severity)
-    return f"{word}  {fault.reported_by} reports: {towards}{title}{where}, {render_age(fault.age_ns)}"
+    others = tuple(also)
+    who = f"{', '.join((fault.reported_by, *others))} report" if others else f"{fault.reported_by} reports"
+    return f"{word}  {who}: {towards}{title}{where}, {render_age(fault.age_ns)}"
 
 
 def explain_reported(fault: ReportedFault, paint: Paint) -> Iterator[str]:
     """The same with what to do; the evidence is at the node that reports."""
     yield render_reported(fault, paint)
-    there = f"on {fault.reported_by}: meshwatchctl explain, which has the evidence and the remedy"
-    yield f"  {paint('next', 'dim')}    {there}"
+    if fault.fault in set(FaultCode):
+        yield from entry("remedy", [CATALOGUE[FaultCode(fault.fault)].remedy], paint)
+    yield from entry("next", [f"on {fault.reported_by}: meshwatchctl explain, which has the evidence"], paint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 
 from meshwatchd.adapters.control.explain import Explanation
@@ -10,11 +9,9 @@ from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_findings import explain_finding
 from meshwatchd.cli.render_reported import explain_reported
-from meshwatchd.cli.text import Paint, render_age
+from meshwatchd.cli.text import Paint, entry, render_age
 from meshwatchd.model.faults import Severity
 
-_WIDTH = 110
-_LABEL_WIDTH = 8
 _AGE_WIDTH = 12
 
 _UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "location", "pair"}
@@ -22,15 +19,15 @@ _UNTOLD = {"seq", "at_ns", "time", "node", "event", "fact", "level", "boot", "lo
 
 
 def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> str:
-    """Every pair of locations, the worst first, then what was found on this node, then what others report."""
+    """Pairs of locations, what was found on this node, and what others report: the worst first, the nearest first."""
     if not (reply.explanations or reply.findings or reply.reported):
         return f"{reply.node} watches nothing: there is nothing to explain; why: meshwatchctl status\n"
-    order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
-    ordered = sorted(reply.explanations, key=lambda one: order.index(one.severity))
-    told = [_explain(one, now_ns, paint) for one in ordered]
-    told += [explain_finding(finding, now_ns, paint) for finding in reply.findings]
-    told += [explain_reported(fault, paint) for fault in reply.reported]
-    return "\n\n".join("\n".join(lines) for lines in told) + "\n"
+    told = [(finding.severity.value, explain_finding(finding, now_ns, paint)) for finding in reply.findings]
+    told += [(one.severity.value, _explain(one, now_ns, paint)) for one in reply.explanations]
+    told += [(fault.severity, explain_reported(fault, paint)) for fault in reply.reported]
+    order = (Severity.CRITICAL.value, Severity.WARNING.value, Severity.OK.value)
+    told.sort(key=lambda one: order.index(one[0]))
+    return "\n\n".join("\n".join(lines) for _, lines in told) + "\n"
 
 
 def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
@@ -48,22 +45,6 @@ def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
         width = max(_AGE_WIDTH, *(len(age) + 2 for age, _ in ages))
         yield from entry("done", [age.ljust(width) + text for age, text in ages], paint, hanging=width)
     yield from entry("next", one.next, paint)
-
-
-def entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint, *, hanging: int = 0) -> Iterator[str]:
-    """A label and its sentences, each on a line of its own, aligned and wrapped."""
-    margin = " " * (2 + _LABEL_WIDTH)
-    for index, sentence in enumerate(sentences):
-        lines = textwrap.wrap(
-            sentence,
-            _WIDTH - len(margin),
-            subsequent_indent=" " * (hanging or 2),
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        first = "  " + paint(label.ljust(_LABEL_WIDTH), "dim") if index == 0 else margin
-        yield first + lines[0]
-        yield from (margin + line for line in lines[1:])
 
 
 def render_event(event: Mapping[str, object], paint: Paint) -> str:

@@ -142,7 +142,7 @@ def _head(status: Status, now_ns: int) -> list[Text]:
 
 def _pair(status: Status, pair: PairStatus, memory: Memory, bars: str, *, columns: int) -> list[Text]:
     verdict = pair.verdict
-    where = ", ".join(each for each in (name_place(pair).removeprefix("node "), verdict.layer.name.lower()) if each)
+    where = ", ".join(each for each in (name_place(pair).replace("node ", "at "), verdict.layer.name.lower()) if each)
     lines = [
         Text(""),
         Text.assemble(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Paint = Callable[[str, str], str]
 """Gives a text the colour of a role: a severity, a state, or "dim"."""
+
+_ENTRY_CHARACTERS, _LABEL_CHARACTERS = 110, 8
 
 STALE_NS = 5_000_000_000
 """The engine reports each second; after five it has a reason not to."""
@@ -103,3 +106,19 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[Cell]], paint: Paint,
         painted = [paint(text, role) if text.strip() else text for text, (_, role) in zip(padded, row, strict=True)]
         lines.append((" " * indent + "  ".join(painted)).rstrip())
     return lines
+
+
+def entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint, *, hanging: int = 0) -> Iterator[str]:
+    """A label and its sentences, each on a line of its own, aligned and wrapped."""
+    margin = " " * (2 + _LABEL_CHARACTERS)
+    for index, sentence in enumerate(sentences):
+        lines = textwrap.wrap(
+            sentence,
+            _ENTRY_CHARACTERS - len(margin),
+            subsequent_indent=" " * (hanging or 2),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        first = "  " + paint(label.ljust(_LABEL_CHARACTERS), "dim") if index == 0 else margin
+        yield first + lines[0]
+        yield from (margin + line for line in lines[1:])

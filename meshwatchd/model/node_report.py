@@ -15,11 +15,13 @@ class AdvertisedVerdict(msgspec.Struct, frozen=True, array_like=True):
         towards: the location whose traffic suffers; empty for what it found in its own kernel.
         fault: a code; another version may have codes that this one does not know.
         culprit: the node that has it; empty where none is named.
+        peer: the node whose entry it is, or at the other end; empty where it is of no single one.
     """
 
     towards: str
     fault: str
     culprit: str = ""
+    peer: str = ""
 
 
 class AdvertisedSilence(msgspec.Struct, frozen=True, array_like=True):

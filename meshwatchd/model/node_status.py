@@ -14,7 +14,9 @@ class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):
         reported_by: that node.
         age_ns: of its report.
         towards: the location whose traffic suffers; empty for what the node found in its own kernel.
-        severity: by the catalogue; "warning" for a code that this version does not know.
+        severity: by the catalogue, or "warning" for a code that this version does not know; never worse than how that
+            node says it fares.
+        peer: the node whose entry it is, or at the other end; empty where it is of no single one.
     """
 
     reported_by: NodeName
@@ -24,6 +26,7 @@ class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):
     fault: str
     culprit: str
     severity: str
+    peer: str = ""
 
 
 class SilentPeer(msgspec.Struct, frozen=True, kw_only=True):

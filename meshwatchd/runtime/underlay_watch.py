@@ -19,12 +19,14 @@ from meshwatchd.core.audit.underlay import (
     suspects_of,
 )
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.snapshot import Neighbour
 from meshwatchd.model.status import Status
 from meshwatchd.model.underlay import ArpAnswers
 
 PAUSE_S, MAX_PAUSE_S = 3.0, 60.0
-"""Between two rounds of probes while a verdict stands; it doubles after the third. At rest nothing is sent."""
+"""Between two rounds of probes while a verdict stands; it doubles after the third, unless they have found something:
+what they found may end at any time, and explains other faults until then. At rest nothing is sent."""
 
 ROUNDS = 3
 """Rounds that count together: frames of a MAC that flaps are lost now and then."""
@@ -34,6 +36,8 @@ MAX_ASKED = 6
 
 MAX_FORMER = 8
 """MACs remembered of each node."""
+
+_BY_PROBES = frozenset((FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED))
 
 Asker = Callable[[str, str, str, tuple[str, ...]], Awaitable[ArpAnswers]]
 
@@ -54,6 +58,7 @@ class UnderlayWatch:
         self._former: dict[str, deque[str]] = {}
         self._is_suspected, self._is_new = asyncio.Event(), asyncio.Event()
         self._count = 0
+        self._has_found = False
         self._view: View | None = None
 
     def note(self, status: Status) -> None:
@@ -75,7 +80,9 @@ class UnderlayWatch:
         for name, macs in advertised(view.mesh, view.hellos).items():
             known = self._former.setdefault(name, deque(maxlen=MAX_FORMER))
             known.extend(mac for mac in macs if mac not in known)
-        yield from audit_underlay(self._seen(view))
+        found = tuple(audit_underlay(self._seen(view)))
+        self._has_found = any(each.code in _BY_PROBES for each in found)
+        yield from found
 
     async def watch(self, tell: Callable[[], None]) -> None:
         """Ask for ever, round after round, while anybody is suspected."""
@@ -84,7 +91,7 @@ class UnderlayWatch:
             self._is_new.clear()
             await self._ask_around()
             tell()
-            self._count += 1
+            self._count = min(self._count, ROUNDS - 1 if self._has_found else self._count) + 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s(self._count)):
                     await self._is_new.wait()

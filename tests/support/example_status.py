@@ -139,7 +139,7 @@ TOLD = status(
             culprit="b1",
             because=(
                 "b1 reports neighbour-wrong at b1",
-                "by probes alone it would be wireguard-blocked",
+                "the probes of this node alone say wireguard-blocked",
                 "nothing relayed between b1 and a1 arrives",
             ),
         ),

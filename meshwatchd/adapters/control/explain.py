@@ -11,13 +11,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from meshwatchd.adapters.control.naming import name_path, name_place, name_relays
-from meshwatchd.model.faults import CATALOGUE, FOUND_BY_OTHERS, FOUND_IN_A_KERNEL, Severity
+from meshwatchd.model.faults import (
+    BETWEEN_NODES,
+    CATALOGUE,
+    FOUND_BY_OTHERS,
+    FOUND_IN_A_KERNEL,
+    Direction,
+    FaultCode,
+    Severity,
+)
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.status import UNWATCHED, PairStatus, PathStatus, Status
 
 MAX_DEEDS = 12
 """The latest are told; the whole story is in `meshwatchctl events`."""
+
+_TWO_WAY = BETWEEN_NODES - {FaultCode.ONE_WAY_BREAK}
+"""Where nothing passes, which of the two was lost first says nothing."""
 
 Event = Mapping[str, object]
 
@@ -72,8 +83,8 @@ def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> 
         title=entry.title,
         layer=verdict.layer.name.lower(),
         culprit=verdict.culprit,
-        place=name_place(pair),
-        direction=verdict.direction.value,
+        place=name_place(pair) + (", at either end or between" if verdict.fault in BETWEEN_NODES else ""),
+        direction=(Direction.UNKNOWN if verdict.fault in _TWO_WAY else verdict.direction).value,
         since_ns=None if current is None else _instant(own[current]),
         because=verdict.because,
         remedy=_remedy(status, pair),
@@ -292,7 +303,9 @@ def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
 
 def _escape(status: Status, pair: PairStatus, standby: PathStatus) -> str:
     """Where traffic would go, or goes, when the path in use breaks."""
-    path = name_path(standby)
+    home = next((path.relays for path in pair.paths if path.rank == 0), ())
+    # Between the same two relays there may be a standby link as well.
+    path = name_path(standby) + (f" (rank {standby.rank})" if standby.rank and standby.relays == home else "")
     if not any(each.is_active and each.state == "down" for each in pair.paths):
         return f"if the path in use broke, traffic would move to path {path}{_consent(status.mode)}"
     if status.mode == Mode.ENFORCE.value:

@@ -251,7 +251,7 @@ def _caused(verdict: Verdict, cause: AuditFinding, *also: str) -> Verdict:
         fault=cause.code,
         layer=CATALOGUE[cause.code].layer,
         culprit=cause.culprit,
-        because=(*cause.because, *also, f"by probes alone it would be {verdict.fault}", *verdict.because),
+        because=(*cause.because, *also, f"probes alone say {verdict.fault}", *verdict.because),
     )
 
 

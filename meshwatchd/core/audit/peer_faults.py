@@ -239,7 +239,7 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         culprit=cause.culprit,
         because=(
             f"{cause.source} reports {cause.fault} at {cause.culprit}",
-            f"by probes alone it would be {verdict.fault}",
+            f"the probes of this node alone say {verdict.fault}",
             *verdict.because,
         ),
         told_by=cause.source,
@@ -279,9 +279,12 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
         # No pod of the other location answers a member: it may be either relay, and a leader has told which.
         return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
+    if verdict.fault is FaultCode.POD_NETWORK_BROKEN and told.fault is verdict.fault:
+        # No pod of the other location answers: its end or this one, which another node may have told apart. And of one
+        # node, whose own probes are answered by a relay and by nobody behind it: the relay passes nothing on.
+        return not verdict.culprit or (told.source == verdict.culprit and told.culprit in relays)
     if verdict.fault is FaultCode.POD_NETWORK_BROKEN and not verdict.culprit:
-        # No pod of the other location answers: its end or this one, which another node may have told apart.
-        return told.fault is verdict.fault or (told.fault in _OF_PODS and told.culprit in relays)
+        return told.fault in _OF_PODS and told.culprit in relays
     if told.fault is FaultCode.POD_NETWORK_BROKEN:
         return False
     if _is_own_tunnels_size(told, verdict):

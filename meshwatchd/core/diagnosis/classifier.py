@@ -18,6 +18,9 @@ from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, V
 
 __all__ = ["Evidence", "Leg", "classify", "explains"]
 
+MAX_CANARIES = 6
+"""Named in one sentence."""
+
 CANARY_FAULTS = (FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.PROBES_ONLY)
 """What silent canaries prove by themselves, and so are no consequence of."""
 
@@ -30,7 +33,7 @@ def classify(evidence: Evidence) -> Verdict:
         because = (f"the path in use is broken ({fault}) and no standby is good", *because)
         fault = FaultCode.ALL_PATHS_DOWN
     if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:
-        because = (*because, *_consequences(rule, evidence))
+        because = (*because, _consequence(rule, evidence))
     if evidence.sizes is not None and fault is evidence.sizes.fault:
         return to_verdict(evidence.sizes, evidence.pair, because)
     severity = CATALOGUE[fault].severity
@@ -62,10 +65,16 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
     return fault not in (*harmless, *CANARY_FAULTS, *SIZE_FAULTS)
 
 
-def _consequences(rule: Rule, evidence: Evidence) -> tuple[str, ...]:
+def _consequence(rule: Rule, evidence: Evidence) -> str:
+    """The canaries that are silent because of it, in one sentence: there may be several on each node."""
     culprit = rule.culprit(evidence)
-    return tuple(
-        f"canary {name} on {node} is silent in consequence"
+    silent = [
+        f"{name} on {node}"
         for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
         if explains(rule.fault, culprit, node)
-    )
+    ]
+    if not silent:
+        return ""
+    rest = f" and {len(silent) - MAX_CANARIES} more" if len(silent) > MAX_CANARIES else ""
+    kind = "canary" if len(silent) == 1 else "canaries"
+    return f"silent in consequence: {kind} {', '.join(silent[:MAX_CANARIES])}{rest}"

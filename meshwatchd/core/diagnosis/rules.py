@@ -244,7 +244,7 @@ TABLE: tuple[Rule, ...] = (
         culprit=_remote,
         because=lambda e: (
             f"nothing that is sent through the tunnel to {e.remote_leader} is answered",
-            "probes of the nodes behind it still arrive here: packets die on the way there only",
+            f"what {e.self_name} sends to {e.remote_leader} is lost, what {e.remote_leader} sends arrives",
         ),
     ),
     Rule(

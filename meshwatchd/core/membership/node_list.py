@@ -97,7 +97,6 @@ def _with_report(node: NodeStatus, report: NodeReport | None, age_ns: int | None
 
 def _faults(node: NodeStatus, report: NodeReport, age_ns: int) -> Iterator[ReportedFault]:
     for each in report.verdicts:
-        is_known = each.fault in set(FaultCode)
         yield ReportedFault(
             reported_by=node.name,
             location=node.location,
@@ -105,8 +104,15 @@ def _faults(node: NodeStatus, report: NodeReport, age_ns: int) -> Iterator[Repor
             towards=each.towards,
             fault=each.fault,
             culprit=each.culprit,
-            severity=(CATALOGUE[FaultCode(each.fault)].severity if is_known else Severity.WARNING).value,
+            severity=_severity(each.fault, report.severity),
+            peer=each.peer,
         )
+
+
+def _severity(fault: str, severity: str) -> str:
+    """By the catalogue, but where traffic goes another way the node that says so is no worse than degraded."""
+    is_degraded = fault not in set(FaultCode) or severity == Severity.WARNING.value
+    return (Severity.WARNING if is_degraded else CATALOGUE[FaultCode(fault)].severity).value
 
 
 def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[ReportedFault, ...]:

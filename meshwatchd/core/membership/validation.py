@@ -48,7 +48,7 @@ def is_report(report: NodeReport) -> bool:
     return (
         report.severity in {"", *Severity}
         and max(len(verdicts), len(silences)) <= MAX_REPORTED
-        and all(_is_name(each.towards) and _is_name(each.culprit) for each in verdicts)
+        and all(_is_name(each.towards) and _is_name(each.culprit) and _is_name(each.peer) for each in verdicts)
         and all(_CODE.fullmatch(each.fault) for each in verdicts)
         and all(each.peer and _is_name(each.peer) and each.layer in set(Layer) for each in silences)
     )

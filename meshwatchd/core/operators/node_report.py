@@ -25,7 +25,7 @@ def make_report(status: Status) -> NodeReport:
     silent: list[AdvertisedSilence] = []
     letters = 0
     for verdict in verdicts[:MAX_VERDICTS]:
-        letters += len(verdict.towards) + len(verdict.fault) + len(verdict.culprit)
+        letters += len(verdict.towards) + len(verdict.fault) + len(verdict.culprit) + len(verdict.peer)
         if letters <= MAX_BYTES:
             told.append(verdict)
     for silence in silences[:MAX_SILENCES]:
@@ -43,7 +43,7 @@ def make_report(status: Status) -> NodeReport:
 def _verdicts(status: Status) -> Iterator[AdvertisedVerdict]:
     for finding in status.findings:
         if finding.severity is not Severity.OK:
-            yield AdvertisedVerdict("", finding.fault.value, finding.culprit or status.node)
+            yield AdvertisedVerdict("", finding.fault.value, finding.culprit or status.node, finding.peer)
     for pair in status.pairs:
         verdict = pair.verdict
         if verdict.severity is not Severity.OK and not verdict.told_by:

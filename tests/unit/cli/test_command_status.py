@@ -48,7 +48,7 @@ def test_the_first_line_says_what_is_broken_where_and_what_was_done(room, run):
     room.backend.current = _fresh(MOVED)
     first = run("status")[1].splitlines()[0]
     assert (
-        "WARNING  to onprem: new overlay flows die while established flows pass [b1, overlay]; "
+        "WARNING  to onprem: new overlay flows die while established flows pass [at b1, overlay]; "
         "traffic moved to standby b2-a1 (rank 1)"
     ) == first
 

@@ -34,7 +34,7 @@ def test_the_status_begins_with_what_is_wrong_here():
     """One line for the summary, one for the table."""
     shown = render_status(SICK, now_ns=NOW_NS, paint=paint_nothing)
 
-    assert f"CRITICAL  on this node: {CATALOGUE[FDB.fault].title} [b3, flannel.1, {FDB.subject}]" in shown
+    assert f"CRITICAL  on this node: {CATALOGUE[FDB.fault].title} [at b3, flannel.1, {FDB.subject}]" in shown
     assert "fdb-entry-missing" in shown.split("FAULT")[1]
     assert "meshwatchctl explain" in shown
 

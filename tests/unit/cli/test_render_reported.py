@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.cli.render_reported import explain_reported, render_reported
 from meshwatchd.cli.text import paint_nothing
+from meshwatchd.model.faults import CATALOGUE, FaultCode
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.node_status import ReportedFault
 
@@ -26,7 +29,7 @@ def _line(*words):
 
 def test_a_fault_of_the_catalogue_has_its_title():
     """And the location whose traffic suffers."""
-    assert "CRITICAL  b2 reports: to onprem: the leader answers on no layer [b1, underlay], 4.0 s ago" == _line(
+    assert "CRITICAL  b2 reports: to onprem: the leader answers on no layer [at b1, underlay], 4.0 s ago" == _line(
         "leader-dead"
     )
 
@@ -38,6 +41,19 @@ def test_a_fault_of_another_version_has_its_code():
 
 def test_an_explanation_says_where_the_evidence_is():
     """A person on another node needs one more command, and its place."""
-    head, what = explain_reported(_fault("leader-dead"), paint_nothing)
+    head, *what = explain_reported(_fault("leader-dead"), paint_nothing)
     assert _line("leader-dead") == head
-    assert "on b2: meshwatchctl explain" in what
+    assert CATALOGUE[FaultCode.LEADER_DEAD].remedy.split(":")[0] in what[0]
+    assert "on b2: meshwatchctl explain" in what[-1]
+
+
+def test_a_silent_tunnel_has_two_ends():
+    """Whoever reports it names the other one."""
+    assert "[tunnel to b1, wireguard]" in _line("wireguard-no-data")
+
+
+def test_an_entry_is_some_peers():
+    """Which one says where frames get lost."""
+    fault = msgspec.structs.replace(_fault("fdb-entry-wrong", ""), peer="b3")
+
+    assert "[at b1, peer b3, overlay]" in render_reported(fault, paint_nothing)

@@ -9,6 +9,8 @@ from meshwatchd.adapters.control.interface import ExplainReply
 from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.text import paint_nothing
+from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.node_status import ReportedFault
 from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK
 
 
@@ -22,6 +24,24 @@ def test_the_worst_is_explained_first():
     """A person reads from the top."""
     heads = [line.split()[0] for line in _explained(HEALTHY, MOVED, STUCK).splitlines() if line[:1].isalpha()]
     assert ["CRITICAL", "WARNING", "OK"] == heads
+
+
+def test_what_is_worse_comes_first_whoever_has_found_it():
+    """A canary's silence does not stand above a fault of the kernel that another node reports."""
+    far = ReportedFault(
+        reported_by=NodeName("b1"),
+        location=LocationName("cloud"),
+        age_ns=0,
+        towards="",
+        fault="forwarding-off",
+        culprit="b1",
+        severity="critical",
+    )
+    reply = ExplainReply(node="b3", mode="enforce", at_ns=NOW_NS, explanations=explain(MOVED, ()), reported=(far,))
+    shown = render_explanations(reply, now_ns=NOW_NS, paint=paint_nothing)
+
+    assert shown.startswith("CRITICAL  b1 reports: the node does not forward packets")
+    assert shown.index("b1 reports") < shown.index("WARNING  cloud to onprem")
 
 
 def test_nothing_to_explain_is_said():

@@ -23,7 +23,7 @@ def test_a_screen_has_verdict_evidence_paths_layers_and_events():
     shown = screen()
     for words in (
         "WARNING  b3 in cloud, member, mode enforce",
-        "to onprem  [b1, overlay] new overlay flows die",
+        "to onprem  [at b1, overlay] new overlay flows die",
         "14 of the last 14 new flows",
         "> 1 b2-a1",
         "overlay      0/1 down     1/1 ok",

@@ -191,6 +191,15 @@ def test_a_verdict_that_stands_restarts_nothing_and_a_new_name_does(monkeypatch)
     assert {"b2", "b1", "b3"} == set(stage.watch._suspects)
 
 
+def test_what_was_found_is_looked_at_again_soon(monkeypatch):
+    """It may be over while another verdict stands, and explains that one until then."""
+    stage = Stage(monkeypatch)
+    stage.then = dict.fromkeys(range(6), stage.look)
+    stage.run(6)
+
+    assert [1, 2, 3, 3, 3, 3] == stage.counts[:6]
+
+
 def test_a_new_name_is_asked_for_at_once(monkeypatch):
     """Not when the pause of a minute is over."""
     stage = Stage(monkeypatch, pause=lambda _count: 60.0)

@@ -38,6 +38,24 @@ def test_what_neighbours_find_is_explained_by_the_neighbour():
     assert _only(own).remedy.startswith("take the address from")
 
 
+def test_a_silent_tunnel_is_broken_at_either_end():
+    """Which way the first packets were lost says nothing there; where one way works it is all that is to be said."""
+    silent, one_way = (
+        _only(status(verdict(fault, culprit="b1"))) for fault in (FaultCode.WIREGUARD_BLOCKED, FaultCode.ONE_WAY_BREAK)
+    )
+    assert ("tunnel b1-a1, at either end or between", "unknown") == (silent.place, silent.direction)
+    assert ("tunnel b1-a1, at either end or between", "both") == (one_way.place, one_way.direction)
+
+
+def test_a_standby_link_of_the_same_relays_has_its_rank():
+    """Traffic cannot move from a path to itself."""
+    (pair,) = HEALTHY.pairs
+    link = msgspec.structs.replace(pair.paths[1], relays=pair.paths[0].relays, rank=4)
+    shown = msgspec.structs.replace(HEALTHY, pairs=(msgspec.structs.replace(pair, paths=(pair.paths[0], link)),))
+
+    assert "if the path in use broke, traffic would move to path b1-a1 (rank 4)" == _only(shown).next[0]
+
+
 def test_the_verdict_began_with_the_first_event_of_its_run():
     """A verdict that is stated anew with better evidence has not begun anew."""
     again = event("verdict.changed", 1_000, fault="overlay-new-flows", severity="warning", culprit="b1", previous="x")

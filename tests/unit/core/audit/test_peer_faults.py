@@ -397,14 +397,17 @@ def test_a_leader_tells_members_which_relay_passes_probes_only(blamed, relays, c
         # The far relay has found why in its own kernel; somebody who relays nothing here is not the cause.
         (("allowed-ips-missing", "a1"), "", ("allowed-ips-missing", "a1")),
         (("pod-route-diverted", "c9"), "", ("pod-network-broken", "")),
-        # A name that this node's own probes found is not replaced by another's.
+        # A name that its own probes found is replaced by a relay's only, where the named node itself blames that one.
+        (("pod-network-broken", "b1", "a3"), "a3", ("pod-network-broken", "b1")),
+        (("pod-network-broken", "b2", "a3"), "a3", ("pod-network-broken", "a3")),
         (("pod-network-broken", "b1"), "a2", ("pod-network-broken", "a2")),
         (("pod-route-diverted", "a2"), "a2", ("pod-route-diverted", "a2")),
     ],
 )
 def test_who_misses_all_pods_of_a_location_believes_who_sees_more(told, verdict, expected):
     """Either end may be at fault: a node that misses some only tells them apart."""
-    word = _word(fault=told[0], culprit=told[1], source="a1")
+    fault, culprit, source = (*told, "a1")[:3]
+    word = _word(fault=fault, culprit=culprit, source=source)
     silent = _verdict(FaultCode.POD_NETWORK_BROKEN, verdict)
     explained = explain(silent, (word,), (NodeName("a1"), NodeName("b1")))
 

@@ -92,7 +92,7 @@ def test_a_canary_that_depends_on_what_is_broken_is_no_verdict():
     (status,) = bench.engine.status(bench.now, {}).canaries
 
     assert FaultCode.ALL_PATHS_DOWN is verdict.fault
-    assert "canary web on a3 is silent in consequence" in verdict.because
+    assert "silent in consequence: canary web on a3" in verdict.because
     assert FaultCode.ALL_PATHS_DOWN == status.depends_on
 
 

@@ -34,8 +34,8 @@ def test_without_a_mesh_there_are_those_that_were_heard():
     assert ("b1", "cloud", "member", "10.244.4.0/24") == (node.name, node.location, node.role, node.pod_cidr)
 
 
-def _reported(by, fault, culprit, age_s=1):
-    report = NodeReport(severity="critical", verdicts=(AdvertisedVerdict("cloud", fault, culprit),))
+def _reported(by, fault, culprit, *, age_s=1, severity="critical"):
+    report = NodeReport(severity=severity, verdicts=(AdvertisedVerdict("cloud", fault, culprit),))
     (node,) = add_reports((node_of(by),), lambda _: (report, age_s * SECOND))
     return node
 
@@ -51,6 +51,8 @@ def test_a_fault_is_told_once_by_whoever_has_it_or_by_the_latest():
         _reported("b3", "local", "b3"),
         _reported("a2", "forwarding-off", "a2", age_s=200),
     )
+    (degraded,) = _reported("a1", "leader-dead", "b1", severity="warning").faults
+    assert "warning" == degraded.severity
     assert [
         ("b1", "leader-dead", "critical"),
         ("b2", "standby-down", "warning"),

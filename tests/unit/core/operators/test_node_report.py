@@ -17,7 +17,7 @@ FINDING = FindingStatus(
     severity=Severity.CRITICAL,
     device="",
     subject="",
-    peer="",
+    peer="b2",
     culprit="",
     since_ns=0,
     because=(),
@@ -36,7 +36,7 @@ def test_verdicts_findings_and_silent_peers_are_told():
     """Of a peer the lowest layer on which it does not answer; a finding without a culprit is this node's."""
     report = make_report(msgspec.structs.replace(MOVED, findings=(FINDING,)))
     assert (
-        AdvertisedVerdict("", "forwarding-off", "b3"),
+        AdvertisedVerdict("", "forwarding-off", "b3", "b2"),
         AdvertisedVerdict("onprem", "overlay-new-flows", "b1"),
     ) == report.verdicts
     assert (AdvertisedSilence("b1", Layer.OVERLAY),) == report.silences
