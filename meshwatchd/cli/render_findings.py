@@ -27,11 +27,8 @@ _REPAIRS = {
 def summarise_finding(finding: FindingStatus, paint: Paint) -> str:
     """One line of the summary: how bad, what, where."""
     word = paint(finding.severity.value.upper(), finding.severity.value)
-    where = ", ".join(
-        each
-        for each in (f"at {finding.culprit}" if finding.culprit else "", finding.device, _shorten(finding.subject))
-        if each
-    )
+    at = f"at {finding.culprit}" if finding.culprit else ""
+    where = ", ".join(filter(None, dict.fromkeys((at, finding.device, _shorten(finding.subject)))))
     return f"{word}  on this node: {paint(CATALOGUE[finding.fault].title, 'strong')} [{where}]"
 
 

@@ -21,7 +21,11 @@ def render_reported(fault: ReportedFault, paint: Paint, *, also: Iterable[str] =
     title = CATALOGUE[FaultCode(fault.fault)].title if is_code else fault.fault
     layer = CATALOGUE[FaultCode(fault.fault)].layer.name.lower() if is_code else ""
     at = "tunnel to" if fault.fault in BETWEEN_NODES else "at"
-    names = [f"{at} {fault.culprit}" if fault.culprit else "", f"peer {fault.peer}" if fault.peer else "", layer]
+    names = [
+        f"{at} {fault.culprit}" if fault.culprit else "",
+        f"peer {fault.peer}" if fault.peer not in ("", fault.culprit) else "",
+        layer,
+    ]
     where = f" [{', '.join(filter(None, names))}]" if any(names) else ""
     towards = f"to {fault.towards}: " if fault.towards else ""
     word = paint(fault.severity.upper(), fault.severity)

@@ -23,16 +23,20 @@ def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> st
     if not (reply.explanations or reply.findings or reply.reported):
         return f"{reply.node} watches nothing: there is nothing to explain; why: meshwatchctl status\n"
     told = [(finding.severity.value, explain_finding(finding, now_ns, paint)) for finding in reply.findings]
-    told += [(one.severity.value, _explain(one, now_ns, paint)) for one in reply.explanations]
+    told += [
+        (one.severity.value, _explain(one, now_ns, paint, is_alone=not reply.reported)) for one in reply.explanations
+    ]
     told += [(fault.severity, explain_reported(fault, paint)) for fault in reply.reported]
     order = (Severity.CRITICAL.value, Severity.WARNING.value, Severity.OK.value)
     told.sort(key=lambda one: order.index(one[0]))
     return "\n\n".join("\n".join(lines) for _, lines in told) + "\n"
 
 
-def _explain(one: Explanation, now_ns: int, paint: Paint) -> Iterator[str]:
+def _explain(one: Explanation, now_ns: int, paint: Paint, *, is_alone: bool) -> Iterator[str]:
+    """A pair; where all is well while others report what is not, that is said of this node alone."""
     word = paint(one.severity.value.upper(), one.severity.value)
-    yield f"{word}  {one.location} to {one.remote_location}: {paint(one.title, 'strong')}"
+    here = "" if is_alone or one.severity is not Severity.OK else " this node; others report what is above"
+    yield f"{word}  {one.location} to {one.remote_location}: {paint(one.title + here, 'strong')}"
     since = "" if one.since_ns is None else f", since {render_age(now_ns - one.since_ns)}"
     if one.severity is not Severity.OK:
         place = f"{one.place}, " if one.place else ""

@@ -305,7 +305,7 @@ _HOST_FAULTS = (
         layer=Layer.OVERLAY,
         severity=Severity.WARNING,
         title="TCP in bulk dies, or datagrams arrive with wrong checksums: an offload is broken",
-        remedy="ethtool -K flannel.1 tx-checksum-ip-generic off on the senders; on ESXi switch off the NIC's tunnel"
+        remedy="ethtool -K flannel.1 tx-checksum-ip-generic off on that node; on ESXi switch off the NIC's tunnel"
         " offloads",
         confirm_ns=10 * _SECOND,
         about="Small probes pass, since their checksums are computed in software, while TCP in bulk dies: a canary of"

@@ -49,7 +49,8 @@ def test_an_explanation_says_where_the_evidence_is():
 
 def test_a_silent_tunnel_has_two_ends():
     """Whoever reports it names the other one."""
-    assert "[tunnel to b1, wireguard]" in _line("wireguard-no-data")
+    both = msgspec.structs.replace(_fault("wireguard-no-data"), peer="b1")
+    assert "[tunnel to b1, wireguard]" in render_reported(both, paint_nothing)
 
 
 def test_an_entry_is_some_peers():
