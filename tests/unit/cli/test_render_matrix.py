@@ -39,7 +39,7 @@ def test_who_reports_what_stands_below():
     page = _page(reporting())
     assert "b1 does not answer b2, b3 (overlay)\n" in page
     assert "CRITICAL  b1 reports: the node does not forward packets [at b1, relay], 2.0 s ago\n" in page
-    assert "CRITICAL  b2, b3 report: to onprem: new overlay flows die" in page
+    assert "WARNING  b2, b3 report: to onprem: new overlay flows die" in page
 
 
 def test_a_healthy_mesh_is_ok():
