@@ -16,7 +16,7 @@ from typing import assert_never
 
 from meshwatchd.core.diagnosis import peer_views
 from meshwatchd.core.diagnosis.classifier import Leg
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, Conductor
 from meshwatchd.core.failover.persistence import MEMORABLE
 from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE
 from meshwatchd.core.mesh.engine_state import EngineState
@@ -51,6 +51,10 @@ LONG_STALL_NS = 200 * MS
 
 EADDRINUSE = 98
 """asm-generic/errno.h; the one send error that says nothing about the path."""
+
+
+EARLY_NS = REST_REVIEW_NS * 3 // 4
+"""At rest each pair of locations is looked at with what leaves anyway, once so much has passed since the last look."""
 
 
 class Engine:
@@ -211,7 +215,11 @@ class Engine:
         # The word of who has fallen silent may be out of date.
         for peer in [each for each in self.state.findings.misfits if self.state.views.is_outdated(each, now)]:
             self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
-        due = [conductor for conductor in self.state.conductors.values() if conductor.deadline() <= now]
+        due = [
+            each
+            for each in self.state.conductors.values()
+            if each.deadline() <= now or now - each.reviewed_at >= EARLY_NS
+        ]
         first: dict[Session, SessionState] = {}
         for session, before in missed:
             first.setdefault(session, before)

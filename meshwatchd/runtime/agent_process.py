@@ -72,6 +72,7 @@ from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
+from meshwatchd.runtime import beat
 from meshwatchd.runtime.auto_bisect import Prover
 from meshwatchd.runtime.boot import Boot, Refusal, read_shared
 from meshwatchd.runtime.debounce import settle
@@ -423,7 +424,7 @@ class Agent:
 
     async def _audit(self) -> None:
         while True:
-            await asyncio.sleep(AUDIT_INTERVAL_S)
+            await beat.rest(AUDIT_INTERVAL_S)
             self._has_work.set()
 
     def _watch_tunnels(self) -> TunnelPoll:
@@ -456,7 +457,7 @@ class Agent:
                 self._discovery.look_again()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
-            await asyncio.sleep(SOURCES_S)
+            await beat.rest(SOURCES_S)
 
     async def _serve_control(self) -> None:
         """Answer meshwatchctl; a socket that cannot be had is no reason to watch the kernel less."""

@@ -47,6 +47,7 @@ class Heartbeat:
         self._period_ns = patience.later_ns // LOOKS
         self._used_ns = 0
         self._is_asked = False
+        self._looked_ns = now_ns - self._period_ns
         self.due_ns = now_ns
         self.silent_ns = 0
 
@@ -55,13 +56,14 @@ class Heartbeat:
         self._is_asked, self._limit_ns, self.silent_ns = False, self._later_ns, 0
 
     def look(self, now_ns: int, usage: Usage) -> bool:
-        """Count what has passed since the last look; True when the agent is to be asked."""
+        """Count what has passed since the last look, a period at most; True when the agent is to be asked."""
         self.due_ns = now_ns + self._period_ns
+        passed_ns, self._looked_ns = min(now_ns - self._looked_ns, self._period_ns), now_ns
         used_ns, self._used_ns = usage.used_ns - self._used_ns, usage.used_ns
         if not self._is_asked:
             self._is_asked = True
             return True
-        self.silent_ns += min(used_ns, self._period_ns) if usage.is_runnable else self._period_ns
+        self.silent_ns += min(used_ns, passed_ns) if usage.is_runnable else passed_ns
         return False
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from meshwatchd.model.host import HostState
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.profiles.reading import own_addresses
+from meshwatchd.runtime import beat
 
 LOOK_S = 2.0
 """Some twenty small files of /proc, in less than a millisecond."""
@@ -90,7 +90,7 @@ class Lookout:
         while True:
             self._host.observe(self._read(self._devices, self._clock()))
             tell()
-            await asyncio.sleep(LOOK_S)
+            await beat.rest(LOOK_S)
 
 
 def _devices(view: View, prefix: str) -> Iterator[str]:

@@ -304,6 +304,9 @@ class Loop:
         if now_ns + (EARLY_NS if is_routine else 0) >= self._status_due_ns:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
             self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
+            if is_routine:
+                # Who reads the one reads the other: the agent wakes once a second.
+                self._agent.advance(now_ns, now_ns + HOUSEKEEPING_NS)
 
     def _deadline(self) -> int | None:
         self._is_asked = True

@@ -53,6 +53,7 @@ class TapListener:
             keys=self._keys.read,
             open_taps=lambda asker, ssid: open_taps(asker, ssid, mesh().overlay_device, settings.probe.port),
         )
+        self._has_begun = asyncio.Event()
 
     def bind(self, bindings: Sequence[PairBinding]) -> None:
         """Take over how questions of some nodes are signed."""
@@ -74,8 +75,11 @@ class TapListener:
         loop.add_reader(opened, self._receive, opened)
         try:
             while True:
-                await asyncio.sleep(TURN_S if self._desk.is_open else 5 * TURN_S)
+                await self._has_begun.wait()
+                await asyncio.sleep(TURN_S)
                 self._desk.read()
+                if not self._desk.is_open:
+                    self._has_begun.clear()
         finally:
             loop.remove_reader(opened)
             self._desk.close()
@@ -84,6 +88,8 @@ class TapListener:
         try:
             datagram, asker = opened.recvfrom(MAX_BYTES + 1)
             answer = self._desk.take(datagram)
+            if self._desk.is_open:
+                self._has_begun.set()
             if answer is not None:
                 opened.sendto(answer, asker)
         except OSError:

@@ -17,6 +17,7 @@ from meshwatchd.core.audit.wireguard_changes import changes_more_than_counters, 
 from meshwatchd.core.failover.topology_change_hold import exchanged
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardState
+from meshwatchd.runtime.beat import until_next_s
 from meshwatchd.runtime.debounce import pause_s
 
 POLL_S: Final = 2.0
@@ -52,13 +53,22 @@ class Surroundings:
 class TunnelPoll:
     """One node's WireGuard devices.
 
+    Args:
+        around: whom it asks, and whom it tells.
+        poll, until_next_s: for tests.
+
     Attributes:
         states: as they were at the last full look.
         told: those with few peers, as they were when more than counters had changed.
     """
 
-    def __init__(self, around: Surroundings, poll: Callable[[], Poll] = Poll) -> None:
-        self._around = around
+    def __init__(
+        self,
+        around: Surroundings,
+        poll: Callable[[], Poll] = Poll,
+        until_next_s: Callable[[float], float] = until_next_s,
+    ) -> None:
+        self._around, self._until_next_s = around, until_next_s
         self._all = poll()
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
@@ -85,7 +95,7 @@ class TunnelPoll:
             if changes_more_than_counters(self.told, told := of_the_mesh(self.states)):
                 self.told = told
                 around.changed()
-            interval_s = POLL_S if around.is_calm() else POLL_IN_DOUBT_S
+            interval_s = self._until_next_s(POLL_S) if around.is_calm() else POLL_IN_DOUBT_S
             rest_s = pause_s(clock() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
             await asyncio.sleep(min(rest_s, interval_s))
             with contextlib.suppress(TimeoutError):

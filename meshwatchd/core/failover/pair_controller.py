@@ -78,7 +78,7 @@ class Conductor:
         self._undo: Path | None = None
         self._undo_until = 0
         self._flaps: dict[int, int] = {}
-        self._reviewed_at = self._disturbed_at = now
+        self.reviewed_at = self._disturbed_at = now
         self._diagnosed_at = -DIAGNOSIS_GAP_NS
         self._diagnosed_down = 0
         self._wait_to_restore_ns = context.settings.policy.wait_to_restore
@@ -236,13 +236,13 @@ class Conductor:
             return True
         if self.mover.state is MoveState.IDLE and not (self.suspicion.is_raised or self.suspicion.is_seeking):
             return outcome is not Outcome.HIT
-        self.next_review = min(self.next_review, self._reviewed_at + REVIEW_GAP_NS)
+        self.next_review = min(self.next_review, self.reviewed_at + REVIEW_GAP_NS)
         return now >= self.next_review
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at everything: suspicion, verdict, and what to do about it."""
         self.next_review = now + (REST_REVIEW_NS if self._is_at_rest(now) else REVIEW_NS)
-        self._reviewed_at = now
+        self.reviewed_at = now
         yield from self.suspicion.review(now)
         self.attention.review(self.watch, now, in_use=self.mover.active.number, is_moving=self._may_move(now))
         if self.context.is_unsettled(now):

@@ -203,7 +203,7 @@ class SizeWatch:
             return []
         session.answered(event, now)
         news = list(self._news(session, now))
-        self._due = min(self._due, session.due)
+        self._reckon()
         return news
 
     def unsent(self, event: SizeUnsent, now: int) -> list[SizeMeasured]:
@@ -213,7 +213,7 @@ class SizeWatch:
             return []
         session.unsent(event.seq, event.errno, now)
         news = list(self._news(session, now))
-        self._due = min(self._due, session.due)
+        self._reckon()
         return news
 
     def heard(self, event: RequestReceived, now: int) -> None:
@@ -226,6 +226,7 @@ class SizeWatch:
             self._hear_search(event.size_bytes, now)
         elif event.size_bytes >= session.goal_bytes:
             session.spare(now)
+            self._reckon()
 
     def _hear_search(self, size_bytes: int, now: int) -> None:
         """A peer searches for a limit, so it has found a black hole: what it crosses this node may cross as well.
@@ -332,4 +333,5 @@ class SizeWatch:
             self._due = min(self._due, session.due)
 
     def _reckon(self) -> None:
+        """What was waited for may have come, or not be due any more: nobody wakes for it."""
         self._due = min((session.due for session in self.sessions), default=0)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.engine import EADDRINUSE, Engine
+from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS
 from meshwatchd.core.session.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
@@ -78,6 +79,20 @@ def test_the_first_dump_starts_everything_in_order():
     relays = engine.state.conductors[0].watch.relays_print
     assert (ev.ActivePath(pair=0, rank=0, generation=0, relays=relays),) == banner.banner.active
     assert engine.deadline() is not None
+
+
+def test_at_rest_a_pair_is_looked_at_with_what_leaves_anyway():
+    """Its own deadline hardly ever wakes anybody."""
+    bench = ready("a2")
+    bench.run(20 * SECOND)
+    conductor, alone = bench.conductor, 0
+    for _ in range(40):
+        others = (bench.engine.state.schedule.deadline(), bench.engine.state.sizes.deadline())
+        alone += all(conductor.deadline() < at for at in others if at is not None)
+        bench.run((bench.engine.deadline() or 0) - bench.now)
+
+    assert conductor.next_review - conductor.reviewed_at == REST_REVIEW_NS
+    assert not alone
 
 
 @pytest.mark.parametrize(("node", "tunnel"), [("a1", "kilo0"), ("a2", ""), ("a3", "")])

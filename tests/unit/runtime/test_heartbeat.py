@@ -57,6 +57,15 @@ def test_a_look_that_comes_late_counts_once():
     assert SECOND == heartbeat.silent_ns
 
 
+def test_a_look_that_comes_early_counts_for_what_has_passed():
+    """It is taken with a status that leaves anyway, and three of those in a second are no three seconds of silence."""
+    heartbeat = _asked()
+    for tenths in (11, 14, 20):
+        heartbeat.look(tenths * 100 * MS, ASLEEP)
+
+    assert SECOND == heartbeat.silent_ns
+
+
 def test_an_agent_that_waits_for_a_cpu_is_not_silent():
     """A tenth of a CPU is a tenth of the time."""
     heartbeat = _asked(Usage(is_runnable=True, used_ns=7 * SECOND))

@@ -41,7 +41,7 @@ class Room:
             stirred=lambda stirred: self.stirs.append((self.now, stirred)),
             unread=lambda device, why: self.unread.append((device, why)),
         )
-        self.poll = TunnelPoll(around, poll=lambda: cast("Poll", self))
+        self.poll = TunnelPoll(around, poll=lambda: cast("Poll", self), until_next_s=lambda period_s: period_s)
 
     @property
     def now(self):

@@ -27,6 +27,19 @@ def _snapshot():
     return msgspec.structs.replace(own, links=(*own.links, *links))
 
 
+def _request(plan, size_bytes):
+    """The peer of a session asks by the same way."""
+    return RequestReceived(
+        peer=NodeName(plan.peer),
+        layer=plan.layer,
+        path=plan.path,
+        flow=FlowClass.PINNED,
+        is_fresh_epoch=True,
+        banner=Banner(),
+        size_bytes=size_bytes,
+    )
+
+
 class Desk:
     """A watch whose probes pass up to a limit, each path its own.
 
@@ -99,6 +112,20 @@ def test_everything_is_measured_within_three_rounds_and_then_asked_seldom():
     assert 5 <= len(desk.sent) <= 10
     assert SMALL_BYTES not in {probe.size_bytes for _, probe in desk.sent}
     assert [] == desk.facts
+
+
+def test_nobody_wakes_for_what_has_come():
+    """An answer ends the wait for it, and a peer's full size puts this node's own look off."""
+    desk = Desk().run(13 * SECOND)
+
+    def is_stale():
+        return desk.watch.deadline() < min(session.due for session in desk.watch.sessions)
+
+    desk.run(20 * SECOND, is_stale)
+    assert not is_stale()
+    first = min(desk.watch.sessions, key=lambda session: session.due)
+    desk.watch.heard(_request(first.plan, first.goal_bytes), desk.now)
+    assert not is_stale()
 
 
 def test_the_budget_stretches_the_rounds():
@@ -191,18 +218,7 @@ def test_what_a_peer_sends_is_heard_by_the_session_of_the_same_path():
     """And by no other."""
     desk = Desk().run(5 * SECOND)
     (session, other) = desk.sessions(Layer.OVERLAY)
-    desk.watch.heard(
-        RequestReceived(
-            peer=NodeName(session.plan.peer),
-            layer=Layer.OVERLAY,
-            path=0xFFFF,
-            flow=FlowClass.PINNED,
-            is_fresh_epoch=True,
-            banner=Banner(),
-            size_bytes=1450,
-        ),
-        desk.now,
-    )
+    desk.watch.heard(_request(session.plan, 1450), desk.now)
     session.failed_at = other.failed_at = desk.now - 1
 
     assert session.is_inbound_limited(desk.now) is False
@@ -250,18 +266,7 @@ def test_lost_answers_void_what_is_under_way():
 
 def _hear(desk, size_bytes):
     (session, *_) = (each for each in desk.sessions(Layer.RELAY) if each.plan.path == 0)
-    desk.watch.heard(
-        RequestReceived(
-            peer=NodeName(session.plan.peer),
-            layer=Layer.RELAY,
-            path=0,
-            flow=FlowClass.PINNED,
-            is_fresh_epoch=True,
-            banner=Banner(),
-            size_bytes=size_bytes,
-        ),
-        desk.now,
-    )
+    desk.watch.heard(_request(session.plan, size_bytes), desk.now)
 
 
 @pytest.mark.parametrize(("sizes", "looks"), [((1420, 300, 1420), 1), ((860, 860), 1), ((860, 1140), 22)])
