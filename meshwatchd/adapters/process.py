@@ -17,6 +17,9 @@ from typing import Final, NamedTuple
 WANTED_FILES: Final = 8192
 """Each outstanding fresh probe is an open socket, and the usual soft limit is 1024."""
 
+NICENESS: Final = 10
+"""A tenth of the processor where others want all of it; all of it where they do not."""
+
 LOCK_NAME: Final = "engine.lock"
 AGENT_LOCK_NAME: Final = "agent.lock"
 """In the runtime directory."""
@@ -28,6 +31,7 @@ _LOCK_MODE: Final = 0o640
 
 _MADV_DONTNEED: Final = 4
 _CAP_IPC_LOCK: Final = 14
+_CAP_SYS_NICE: Final = 23
 _MCL_CURRENT: Final = 1
 _MCL_FUTURE: Final = 2
 _MCL_ONFAULT: Final = 4
@@ -46,6 +50,17 @@ def go_realtime() -> bool:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError:
         return False
+    return True
+
+
+def give_way() -> bool:
+    """Run after the work of others: what Kilo's agent does at that moment is what its own traffic waits for.
+
+    False where a wireguard-go that is started from here could not be preferred again: that one carries traffic.
+    """
+    if not _has_capability(_CAP_SYS_NICE) and not resource.getrlimit(resource.RLIMIT_RTPRIO)[0]:
+        return False
+    os.nice(NICENESS)
     return True
 
 

@@ -36,7 +36,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.process import release_memory
+from meshwatchd.adapters.process import give_way, release_memory
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
@@ -479,6 +479,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{boot.reason}\n")
         return EXIT_FAILURE
     succeed(Path(boot.settings.daemon.runtime_dir))
+    give_way()
     return asyncio.run(_run(boot, int(link_fd)))
 
 

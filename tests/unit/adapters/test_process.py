@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from meshwatchd.adapters.process import (
+    NICENESS,
     WANTED_FILES,
     InstanceLock,
     Usage,
@@ -180,6 +181,23 @@ def test_realtime_is_for_this_process_only():
 
     assert (0, "") == (done.returncode, done.stderr)
     assert callable(go_realtime)
+
+
+@pytest.mark.parametrize(("has_right", "niceness"), [(True, NICENESS), (False, 0)])
+def test_whoever_gives_way_can_prefer_others(has_right, niceness):
+    """Else a wireguard-go that it starts would come last as well."""
+    script = (
+        "import os, sys\n"
+        "from meshwatchd.adapters import process\n"
+        "process._has_capability = lambda number: number == 23 and bool(int(sys.argv[1]))\n"
+        "process.resource.getrlimit = lambda _number: (0, 0)\n"
+        "print(int(process.give_way()), os.nice(0))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(int(has_right))], capture_output=True, text=True, check=True
+    )
+
+    assert f"{int(has_right)} {niceness + os.nice(0)}\n" == done.stdout
 
 
 def test_settled_memory_is_not_collected():
