@@ -73,6 +73,7 @@ def explain(status: Status, events: Sequence[Event]) -> tuple[Explanation, ...]:
 
 def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> Explanation:
     verdict, entry = pair.verdict, CATALOGUE[pair.verdict.fault]
+    is_between = verdict.fault in BETWEEN_NODES
     own = [event for event in events if event.get("pair") == pair.pair]
     current = _find_verdict(own, pair)
     return Explanation(
@@ -83,7 +84,7 @@ def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> 
         title=entry.title,
         layer=verdict.layer.name.lower(),
         culprit=verdict.culprit,
-        place=name_place(pair) + (", at either end or between" if verdict.fault in BETWEEN_NODES else ""),
+        place=name_place(pair) + (", at either end or between" if is_between and verdict.culprit else ""),
         direction=(Direction.UNKNOWN if verdict.fault in _TWO_WAY else verdict.direction).value,
         since_ns=None if current is None else _instant(own[current]),
         because=verdict.because,

@@ -19,10 +19,11 @@ def name_relays(relays: Iterable[object]) -> str:
 
 
 def name_place(pair: PairStatus) -> str:
-    """Where the verdict's fault is: "node b1", "tunnel b1-a1" where it may be at either end, or nothing."""
+    """Where the verdict's fault is: "node b1" or nothing; of a tunnel its ends, "tunnel b1-a1" or "tunnel to d1"."""
     culprit = pair.verdict.culprit
     if pair.verdict.fault in BETWEEN_NODES:
         for path in pair.paths:
             if path.rank == 0 and culprit in path.relays:
                 return f"tunnel {name_path(path)}"
+        return f"tunnel to {culprit}" if culprit else ""
     return f"node {culprit}" if culprit else ""

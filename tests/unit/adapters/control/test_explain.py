@@ -45,6 +45,8 @@ def test_a_silent_tunnel_is_broken_at_either_end():
     )
     assert ("tunnel b1-a1, at either end or between", "unknown") == (silent.place, silent.direction)
     assert ("tunnel b1-a1, at either end or between", "both") == (one_way.place, one_way.direction)
+    direct = _only(status(verdict(FaultCode.WIREGUARD_BLOCKED, culprit="b3")))
+    assert "tunnel to b3, at either end or between" == direct.place, "nobody relays it"
 
 
 def test_a_standby_link_of_the_same_relays_has_its_rank():

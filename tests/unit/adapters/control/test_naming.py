@@ -20,4 +20,4 @@ def test_a_silent_tunnel_may_be_broken_at_either_end():
     assert "node b1" == name_place(status(BROKEN).pairs[0])
     assert "" == name_place(status(verdict(FaultCode.ALL_PATHS_DOWN)).pairs[0])
     elsewhere = status(verdict(FaultCode.WIREGUARD_NO_DATA, culprit="a9")).pairs[0]
-    assert "node a9" == name_place(elsewhere)
+    assert "tunnel to a9" == name_place(elsewhere)
