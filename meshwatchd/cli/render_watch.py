@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from meshwatchd.model.status import Status
 
-_SECOND_NS = 1_000_000_000
+_SECOND_NS, _NO_PATH = 1_000_000_000, 0xFFFF
+
+WAN_BYTES = 286
+"""A probe over a path, or its answer, inside WireGuard over UDP and IPv4 (DESIGN: what a probe is made of)."""
 
 _LOSSES = {
     "link-facts-dropped": "events were lost between the engine and the agent, which was behind",
@@ -16,7 +19,10 @@ _LOSSES = {
 
 
 def describe_watch(status: Status) -> Iterator[str]:
-    """One line on what is watched and what that costs; none where nothing is."""
+    """One line on what is watched and what that costs; none where nothing is.
+
+    Other nodes ask this one besides, and of full-size probes there is one a second for all: neither is in it.
+    """
     if not status.rates:
         return
     packets = sum(rate.sessions * _SECOND_NS / rate.interval_ns for rate in status.rates if rate.interval_ns)
@@ -25,6 +31,9 @@ def describe_watch(status: Status) -> Iterator[str]:
     words += [f"{packets:.0f} probes a second"]
     busy = status.counters.get("loop-busy-percent")
     words += [f"{busy} % of a core"] if busy is not None else []
+    words += [f"{status.resident_bytes / 2**20:.0f} MiB"] if status.resident_bytes else []
+    far = sum(rate.sessions * _SECOND_NS / rate.interval_ns for rate in status.rates if rate.path != _NO_PATH)
+    words += [f"some {far * WAN_BYTES * 8 / 1000:.0f} kbit/s each way to other locations"] if far else []
     yield ", ".join(words)
 
 

@@ -187,6 +187,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         reported: faults that other nodes report; added by the agent when somebody asks.
         remarks: what limits this picture, as sentences; likewise.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
+        resident_bytes: memory of engine and agent together; 0 where that is not known.
     """
 
     at_ns: int
@@ -211,6 +212,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     collisions: tuple[str, ...] = ()
     reported: tuple[ReportedFault, ...] = ()
     remarks: tuple[str, ...] = ()
+    resident_bytes: int = 0
 
     @property
     def is_watching(self) -> bool:

@@ -36,7 +36,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.process import give_way, release_memory
+from meshwatchd.adapters.process import give_way, read_resident_bytes, release_memory
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
@@ -127,8 +127,7 @@ class Agent:
         config: Path | None = None,
         secrets: Sequence[MeshSecret] = (),
     ) -> None:
-        self._settings = settings
-        self._link = link
+        self._settings, self._link = settings, link
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper = Dumper()
@@ -147,12 +146,11 @@ class Agent:
         duplicates = self._late_discovery.duplicates
         self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, duplicates=duplicates, log=log)
         self._auditor = self._care.auditor
-        self._log = log
+        self._log, self._config = log, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
-        self._config = config
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect, self.forget = self._prover.bisect, self._late_discovery.forget
         self.nodes = self._late_discovery.nodes
@@ -167,10 +165,9 @@ class Agent:
         )
         self._status: Status | None = None
         self._requested: Provision | None = None
-        self._has_work = asyncio.Event()
+        self._has_work, self._ended = asyncio.Event(), asyncio.Event()
         self._reported: set[str] = set()
         self._is_mesh_new = False
-        self._ended = asyncio.Event()
 
     # --- what the control socket asks ---
 
@@ -178,10 +175,14 @@ class Agent:
         """The engine's last word on itself, with what WireGuard devices say at this moment."""
         if self._status is None:
             return None
-        status = msgspec.structs.replace(self._status, tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()))
         found = self._discovery.counters if self._discovery is not None else {}
-        counters = {**refusals.added_to(status.counters), **found}
-        return msgspec.structs.replace(status, knowledge=self._late_discovery.knowledge(), counters=counters)
+        return msgspec.structs.replace(
+            self._status,
+            tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()),
+            knowledge=self._late_discovery.knowledge(),
+            counters={**refusals.added_to(self._status.counters), **found},
+            resident_bytes=sum(map(read_resident_bytes, (os.getpid(), os.getppid()))),
+        )
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""

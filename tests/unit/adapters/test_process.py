@@ -25,6 +25,7 @@ from meshwatchd.adapters.process import (
     lock_memory,
     next_epoch,
     raise_file_limit,
+    read_resident_bytes,
     read_usage,
     release_memory,
     settle_memory,
@@ -198,6 +199,14 @@ def test_whoever_gives_way_can_prefer_others(has_right, niceness):
     )
 
     assert f"{int(has_right)} {niceness + os.nice(0)}\n" == done.stdout
+
+
+def test_the_memory_of_a_process_is_read():
+    """As much as a Python takes at least; a process that has ended holds none."""
+    assert 2**22 < read_resident_bytes(os.getpid()) < 2**33
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert 0 == read_resident_bytes(child.pid)
 
 
 def test_settled_memory_is_not_collected():

@@ -14,8 +14,11 @@ RATE = RateStatus(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH, sessions=4, i
 
 def test_one_line_says_what_is_watched_and_what_that_costs():
     """None where nothing is watched."""
-    watching = msgspec.structs.replace(HEALTHY, rates=(RATE, RATE), counters={"loop-busy-percent": 3})
-    assert ["watches 2 nodes with 8 sessions, 160 probes a second, 3 % of a core"] == list(describe_watch(watching))
+    near = msgspec.structs.replace(RATE, path=0xFFFF)
+    watching = msgspec.structs.replace(HEALTHY, rates=(RATE, near), counters={"loop-busy-percent": 3})
+    (line,) = describe_watch(msgspec.structs.replace(watching, resident_bytes=51 * 2**20))
+    assert "watches 2 nodes with 8 sessions, 160 probes a second, 3 % of a core, 51 MiB, some 183 kbit/s" in line
+    assert "some" not in next(describe_watch(msgspec.structs.replace(watching, rates=(near,))))
     assert [] == list(describe_watch(HEALTHY))
 
 

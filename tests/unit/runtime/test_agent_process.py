@@ -83,7 +83,7 @@ def with_agent(settings, scenario, log=None, secrets=()):
 
 
 def test_the_last_status_is_what_operators_get(settings):
-    """Nothing is computed for them."""
+    """With the memory of both processes; nothing else is computed for them."""
 
     async def scenario(agent, engine):
         before = agent.status()
@@ -93,7 +93,8 @@ def test_the_last_status_is_what_operators_get(settings):
     before, after = with_agent(settings, scenario)
 
     assert before is None
-    assert STATUS == msgspec.structs.replace(after, knowledge=None)
+    assert STATUS == msgspec.structs.replace(after, knowledge=None, resident_bytes=0)
+    assert after.resident_bytes > 2**22
 
 
 class Refusals:
