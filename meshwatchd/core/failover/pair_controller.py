@@ -73,18 +73,15 @@ class Conductor:
         self.suspicion = Suspicion(context)
         self.execution = Execution(context)
         self.agreement = Agreement(context, self.execution, self.suspicion, self._decide, next_path=self.next_path)
-        self._started = now
         self._held = ""
         self._undo: Path | None = None
-        self._undo_until = 0
         self._flaps: dict[int, int] = {}
-        self.reviewed_at = self._disturbed_at = now
+        self._started = self.reviewed_at = self._disturbed_at = now
         self._diagnosed_at = -DIAGNOSIS_GAP_NS
-        self._diagnosed_down = 0
+        self._diagnosed_down = self._undo_until = self._lingers_until = 0
         self._wait_to_restore_ns = context.settings.policy.wait_to_restore
         self.parting: Parting | None = None
         self._lingering: tuple[str, ...] = ()
-        self._lingers_until = 0
         self._assign_groups()
 
     @property
@@ -250,7 +247,10 @@ class Conductor:
         if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
-        if self._is_diagnosis_due(now):
+        if self._is_left_alone(now):
+            # What was said stands; its cause may be found later, here or by others.
+            yield from self._state(self.context.explain(self.verdicts.current, self.watch.primary.relays), now)
+        elif self._is_diagnosis_due(now):
             yield from self._diagnose(now)
         yield from self._get_ready(now)
         yield from self.execution.retry(now)
@@ -347,8 +347,6 @@ class Conductor:
 
         Traffic moves without it. What a path was condemned for is looked at once more at that instant.
         """
-        if self._is_left_alone(now):
-            return False
         down_since = self.watch.group(self.mover.active).down_since
         due = self._diagnosed_at + DIAGNOSIS_GAP_NS
         if now < due and down_since == self._diagnosed_down:
@@ -367,14 +365,15 @@ class Conductor:
         found = self._excuse(classify(evidence := self._evidence(now, sizes)), now)
         relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else self.watch.primary.relays
         verdict = self.context.explain(found, relays)
+        if verdict.fault is FaultCode.UNDETERMINED and not self.context.is_unsettled(now):
+            self.suspicion.explain(now)
+        yield from self._state(verdict, now)
+
+    def _state(self, verdict: Verdict, now: int) -> Iterator[Output]:
         if verdict.fault is not FaultCode.NONE and self.context.is_unsettled(now):
             return
-        if verdict.fault is FaultCode.UNDETERMINED:
-            self.suspicion.explain(now)
-        changed = self.verdicts.update(verdict, now)
-        if changed is not None:
-            stated, previous = changed
-            yield VerdictChanged(verdict=stated, previous=previous)
+        if (changed := self.verdicts.update(verdict, now)) is not None:
+            yield VerdictChanged(verdict=changed[0], previous=changed[1])
 
     def _excuse(self, verdict: Verdict, now: int) -> Verdict:
         """What is taken out of service on purpose is not at fault."""

@@ -7,9 +7,9 @@ import pytest
 
 from meshwatchd.core.failover.pair_controller import REVIEW_NS, START_GRACE_NS
 from meshwatchd.core.failover.state_machine import PATIENCE_NS
-from meshwatchd.model.events import CoordinationKind, MeshStirred, SnapshotReceived, Stalled
+from meshwatchd.model.events import CoordinationKind, MeshStirred, PeerFault, PeersTold, SnapshotReceived, Stalled
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
     DaemonReady,
@@ -161,6 +161,26 @@ def test_home_is_asked_for_on_the_members_word_only():
     bench.run(5 * SECOND)
 
     assert _homeward(bench, since)
+
+
+def test_the_cause_of_what_was_said_may_be_told_while_nobody_looks():
+    """An audit takes half a minute to be sure; by then traffic has long moved, and the mesh rests."""
+    bench = _away("a3")
+    bench.silent = primary_is_silent
+    bench.run(30 * SECOND)
+    assert (FaultCode.UNDETERMINED, False) == (
+        bench.conductor.verdicts.current.fault,
+        bench.conductor.attention.is_awake(bench.now),
+    )
+    word = PeerFault(fault=FaultCode.CONNTRACK_FULL, culprit=NodeName("b1"), source=NodeName("b1"))
+    bench.feed(PeersTold(faults=(word,)))
+    bench.run(2 * SECOND)
+
+    assert (FaultCode.CONNTRACK_FULL, "b1") == (
+        bench.conductor.verdicts.current.fault,
+        bench.conductor.verdicts.current.culprit,
+    )
+    assert not bench.conductor.attention.is_awake(bench.now)
 
 
 def test_home_is_not_asked_for_while_the_mesh_is_rewritten():
