@@ -11,12 +11,9 @@ from ipaddress import ip_address, ip_network
 import msgspec
 
 from meshwatchd.cli.text import middle
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import NO_PATH, FlowClass, Layer
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status
-
-NO_PATH = 0xFFFF
-"""Path number of sessions that belong to no path (core.probing.session_plan)."""
 
 _WORST = ("up", "init", "suspect", "down")
 _CODES = {"node_ip": "underlay", "overlay_ip": "overlay", "wireguard_ip": "wireguard"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from meshwatchd.adapters.control.incidents import Incident
 from meshwatchd.cli.text import Cell, Paint, columns, entry
-from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.faults import find_fault
 
 _DEEDS = (
     ("moved traffic", "moved"),
@@ -51,7 +51,7 @@ def explain_incident(one: Incident, paint: Paint) -> str:
 
 
 def _explain(one: Incident, paint: Paint) -> Iterator[str]:
-    fault = CATALOGUE.get(FaultCode(one.fault)) if one.fault in list(FaultCode) else None
+    fault = find_fault(one.fault)
     title = one.fault if fault is None else fault.title
     to = f", traffic to {one.location}" if one.location else ""
     yield f"{paint(one.severity.upper(), one.severity)}  incident {one.number} on {one.observer}{to}: " + paint(

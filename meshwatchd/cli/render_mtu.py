@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from meshwatchd.adapters.control.interface import MtuReply
 from meshwatchd.cli.text import Cell, Paint, columns
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import NO_PATH, Layer
 from meshwatchd.model.mtu import SizeStatus
 
 _ROLES = {"ok": "ok", "black-hole": "critical", "searching": "dim", "unknown": "dim"}
-_NO_PATH = 0xFFFF
 CALM = ("ok", "searching", "unknown")
 """States that ask nothing of anybody."""
 
@@ -62,7 +61,7 @@ def _row(line: SizeStatus, paths: dict[str, str]) -> list[Cell]:
     return [
         (Layer(line.layer).name.lower(), ""),
         (line.peer, ""),
-        ("-" if line.path == _NO_PATH else paths.get(str(line.path), str(line.path)), ""),
+        ("-" if line.path == NO_PATH else paths.get(str(line.path), str(line.path)), ""),
         (line.direction, ""),
         (str(line.expected_bytes) if line.expected_bytes else "-", ""),
         (str(line.measured_bytes) if line.measured_bytes else "-", ""),

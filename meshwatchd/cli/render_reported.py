@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from meshwatchd.cli.text import Paint, entry, render_age
-from meshwatchd.model.faults import BETWEEN_NODES, CATALOGUE, FaultCode
+from meshwatchd.model.faults import BETWEEN_NODES, find_fault
 from meshwatchd.model.node_status import ReportedFault
 
 
@@ -17,9 +17,8 @@ def render_reported(fault: ReportedFault, paint: Paint, *, also: Iterable[str] =
         paint: colours.
         also: the others who report the same.
     """
-    is_code = fault.fault in set(FaultCode)
-    title = CATALOGUE[FaultCode(fault.fault)].title if is_code else fault.fault
-    layer = CATALOGUE[FaultCode(fault.fault)].layer.name.lower() if is_code else ""
+    known = find_fault(fault.fault)
+    title, layer = (fault.fault, "") if known is None else (known.title, known.layer.name.lower())
     at = "tunnel to" if fault.fault in BETWEEN_NODES else "at"
     names = [
         f"{at} {fault.culprit}" if fault.culprit else "",
@@ -37,6 +36,6 @@ def render_reported(fault: ReportedFault, paint: Paint, *, also: Iterable[str] =
 def explain_reported(fault: ReportedFault, paint: Paint) -> Iterator[str]:
     """The same with what to do; the evidence is at the node that reports."""
     yield render_reported(fault, paint)
-    if fault.fault in set(FaultCode):
-        yield from entry("remedy", [CATALOGUE[FaultCode(fault.fault)].remedy], paint)
+    if (known := find_fault(fault.fault)) is not None:
+        yield from entry("remedy", [known.remedy], paint)
     yield from entry("next", [f"on {fault.reported_by}: meshwatchctl explain, which has the evidence"], paint)

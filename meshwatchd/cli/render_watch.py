@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.model.ids import NO_PATH
 from meshwatchd.model.status import Status
 
-_SECOND_NS, _NO_PATH = 1_000_000_000, 0xFFFF
+_SECOND_NS = 1_000_000_000
 
 WAN_BYTES = 286
 """A probe over a path, or its answer, inside WireGuard over UDP and IPv4 (DESIGN: what a probe is made of)."""
@@ -32,7 +33,7 @@ def describe_watch(status: Status) -> Iterator[str]:
     busy = status.counters.get("loop-busy-percent")
     words += [f"{busy} % of a core"] if busy is not None else []
     words += [f"{status.resident_bytes / 2**20:.0f} MiB"] if status.resident_bytes else []
-    far = sum(rate.sessions * _SECOND_NS / rate.interval_ns for rate in status.rates if rate.path != _NO_PATH)
+    far = sum(rate.sessions * _SECOND_NS / rate.interval_ns for rate in status.rates if rate.path != NO_PATH)
     words += [f"some {far * WAN_BYTES * 8 / 1000:.0f} kbit/s each way to other locations"] if far else []
     yield ", ".join(words)
 

@@ -13,7 +13,7 @@ from meshwatchd.cli.render_incidents import render_outage, render_seconds, rende
 from meshwatchd.cli.report_svg import Broken, draw_mesh
 from meshwatchd.cli.report_timeline import draw_timeline
 from meshwatchd.cli.text import paint_nothing
-from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.faults import find_fault
 from meshwatchd.model.status import Status
 
 _CLOSE_UP_NS = 3_000_000_000
@@ -67,7 +67,7 @@ def render_page(
 
 
 def _about_incident(one: Incident) -> Iterator[str]:
-    fault = CATALOGUE.get(FaultCode(one.fault)) if one.fault in list(FaultCode) else None
+    fault = find_fault(one.fault)
     yield f"<h1>{_badge(one.severity)}Incident {one.number}: {escape(one.fault if fault is None else fault.title)}</h1>"
     lasted = render_seconds(one.duration_ns) + ("" if one.is_over else " so far")
     facts = [

@@ -11,6 +11,7 @@ from meshwatchd.adapters.control.incidents import Incident
 from meshwatchd.cli.report_svg import COLOURS, svg_head
 from meshwatchd.cli.text import render_flow
 from meshwatchd.core.operators.incidents import Outage, instant
+from meshwatchd.model.ids import NO_PATH
 from meshwatchd.model.topology import RANKS_PER_PAIR
 
 MAX_ROWS = 60
@@ -19,7 +20,6 @@ MAX_ROWS = 60
 _LEFT, _RIGHT, _TOP, _ROW = 230, 940, 56, 16
 _MARGIN_NS = 500_000_000
 _MAX_LEAD_NS = 3_000_000_000
-_NO_PATH = 0xFFFF
 
 Event = Mapping[str, object]
 
@@ -74,7 +74,7 @@ def _legs(events: Sequence[Event]) -> dict[str, list[tuple[int, str]]]:
         if each.get("event") != "session.changed":
             continue
         path = each.get("path")
-        over = f" rank {path % RANKS_PER_PAIR}" if isinstance(path, int) and path != _NO_PATH else ""
+        over = f" rank {path % RANKS_PER_PAIR}" if isinstance(path, int) and path != NO_PATH else ""
         name = f"{each.get('layer')} to {each.get('peer')}{over} {render_flow(str(each.get('flow', '')))}"
         legs.setdefault(name, []).append((instant(each), str(each.get("state"))))
     return dict(list(legs.items())[:MAX_ROWS])

@@ -27,10 +27,17 @@ __all__ = [
     "FaultCode",
     "Severity",
     "Verdict",
+    "find_fault",
 ]
 
 CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS)})
 """Every fault by its code; a test asserts that it is complete."""
+
+
+def find_fault(code: str) -> Fault | None:
+    """A line of the catalogue by what another node says, whose version may have codes that this one does not know."""
+    return CATALOGUE[FaultCode(code)] if code in set(FaultCode) else None
+
 
 FOUND_IN_A_KERNEL = frozenset(fault.code for fault in DEVICE_FAULTS)
 """Those of a node's own tables and devices: only that node can name the entry."""

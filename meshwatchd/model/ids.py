@@ -17,6 +17,9 @@ PairIndex = NewType("PairIndex", int)
 PathNumber = NewType("PathNumber", int)
 """`pair * RANKS_PER_PAIR + rank`: one number for one path at both its ends, and for no other path that ends there."""
 
+NO_PATH = 0xFFFF
+"""Path number of sessions that belong to no path."""
+
 SessionId = NewType("SessionId", int)
 """Index into the engine's session table; valid for one topology."""
 

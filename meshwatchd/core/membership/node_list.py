@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
-from meshwatchd.model.faults import BETWEEN_NODES, CATALOGUE, FaultCode, Severity
+from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_report import NodeReport
 from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
@@ -111,8 +111,8 @@ def _faults(node: NodeStatus, report: NodeReport, age_ns: int) -> Iterator[Repor
 
 def _severity(fault: str, severity: str) -> str:
     """By the catalogue, but where traffic goes another way the node that says so is no worse than degraded."""
-    is_degraded = fault not in set(FaultCode) or severity == Severity.WARNING.value
-    return (Severity.WARNING if is_degraded else CATALOGUE[FaultCode(fault)].severity).value
+    known = find_fault(fault)
+    return (Severity.WARNING if known is None or severity == Severity.WARNING.value else known.severity).value
 
 
 def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[ReportedFault, ...]:

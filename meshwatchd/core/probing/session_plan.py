@@ -11,6 +11,7 @@ from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
+from meshwatchd.model import ids
 from meshwatchd.model.digest import blake2b
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
@@ -18,8 +19,7 @@ from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
 
-NO_PATH = 0xFFFF
-"""Path number of sessions that belong to no path."""
+NO_PATH = ids.NO_PATH
 
 BIG_LOCATION = 64
 """Up to so many nodes of a location are all probed by every node."""
