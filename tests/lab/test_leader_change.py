@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import pytest
 
 from meshwatchd.model.ids import Layer
-from netnslab.kilo_agents import TRANSIENT_NS, KiloAgents
+from netnslab.kilo_agents import STARTED_TO_WRITING_NS, TRANSIENT_NS, KiloAgents
 from netnslab.leader_changes import accusations, follow
 from netnslab.waiting import pause_until
 from tests.support.stage import QUICK, SECOND, stage
@@ -124,13 +124,18 @@ def test_a_leader_whose_agent_starts_again_is_no_fault(mesh, agents, leader):
 def test_a_leader_whose_agent_is_ended_and_started_again_keeps_no_path_dead(mesh, agents):
     """SIGTERM takes Kilo's routes away; the others elect b2; a second later b1 is back, and they turn to it at once.
 
-    Until the others elect, b1 relays nothing indeed, and may be named. No change of leaders takes the standby path away
-    that traffic has left for.
+    Until the others elect, b1 relays nothing indeed, and may be named. Then b1 is out of service, so that nothing is
+    lost when they turn to it before it has a route. No change of leaders takes the standby path away that traffic has
+    left for.
     """
     began_ns = agents.terminate("b1", successor="b2").began_ns
     pause_until(time.monotonic_ns() + SECOND)
-    agents.start("b1")
+    assert {"drained"} == {event.fields["reason"] for event in mesh.events(began_ns, "failover.proposed")}
+    start = agents.start("b1")
+    assert start.done_ns - start.began_ns >= STARTED_TO_WRITING_NS
+    assert 0 == mesh.lost(start.began_ns, start.done_ns + SECOND)
     _assert_calm_but_for(mesh, began_ns, "b1")
+    assert ["b1", "b1"] == [event.node for event in mesh.events(began_ns, "order.given", "order.ended")]
     mesh.settle()
     assert {"b1"} == {_relays(mesh, node)[0][1] for node in EVERYBODY}
     assert [] == mesh.events(began_ns, "agent.restarted", "plan.refused", "collision.found", "override.retired")

@@ -295,7 +295,7 @@ def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
         return "an operator has moved traffic here: this node does not move it back by itself, `failback` does"
     if home is not None and _is_drained(home, drained):
         away = " and ".join(relay for relay in home.relays if relay in drained)
-        return f"{away} is drained: traffic does not move back before `meshwatchctl undrain` there"
+        return f"{away} is out of service: `meshwatchctl status` there says why, and until when traffic stays away"
     return (
         "when the primary path has been good long enough, traffic moves back "
         "(policy.wait_to_restore; not with policy.revertive = false)"

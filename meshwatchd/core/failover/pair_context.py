@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 import msgspec
 
@@ -78,10 +78,17 @@ class PairContext(msgspec.Struct, kw_only=True):
         return self.sizes.carries(path) is False
 
     def is_drained(self, path: Path, now: int) -> bool:
-        """Whether a relay of a path is being taken out of service: this node by its orders, others by their word."""
+        """Whether a relay of a path is being taken out of service: this node by its orders, others by their word.
+
+        While the mesh's own agent makes the primary path anew any node of the two locations may be its relay in a
+        moment: one whose agent has just come back is, before it has routes.
+        """
+        names: Iterable[NodeName] = path.relays
+        if path.is_primary and self.is_unsettled(now):
+            names = (node.name for place in path.locations for node in self.planner.topology.mesh.members(place))
         return any(
             self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
-            for name in path.relays
+            for name in names
         )
 
     def is_unsettled(self, now: int) -> bool:

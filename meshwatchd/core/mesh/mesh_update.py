@@ -18,6 +18,7 @@ from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.failover.state_machine import Mover
 from meshwatchd.core.failover.topology_change_hold import rewritten
+from meshwatchd.core.mesh.agent_leave import note_agent
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.mesh.mesh_diff import differences, is_same, number
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
@@ -103,6 +104,8 @@ class Takeover:
         if change and self._state.topology is not None:
             stirred = MeshStirred(what=change, is_rebuilding=True, is_seen_everywhere=True)
             yield from self._state.note_topology_change(stirred, now)
+        if before is not None:
+            yield from note_agent(self._state, before, snapshot, now)
         topology = self._recogniser.recognise(snapshot)
         if isinstance(topology, Unrecognised):
             # In the middle of a change something may be missing for a moment; what is known stays in force.

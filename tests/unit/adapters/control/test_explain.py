@@ -192,7 +192,7 @@ def test_drained_nodes_are_avoided_and_not_come_back_to():
     away = status(verdict(FaultCode.NONE), active=1, following=3)
     shown = _relayed(msgspec.structs.replace(away, drained=(NodeName("b1"),)))
     assert (
-        "b1 is drained: traffic does not move back before `meshwatchctl undrain` there",
+        "b1 is out of service: `meshwatchctl status` there says why, and until when traffic stays away",
         "if the path in use broke, traffic would move to path b2-a2",
     ) == _only(shown).next[:2]
 

@@ -41,6 +41,21 @@ def test_failback_is_agreed_by_those_who_hold_the_overrides():
     assert "a2" == context.partner(context.watch.primary, bench.now)
 
 
+def test_a_path_is_drained_with_a_relay_and_while_agents_rewrite_it_with_any_node_that_may_come_to_lead():
+    """b3 relays nothing as long as all are as they were."""
+    bench = ready("a1")
+    context, now = bench.conductor.context, bench.now
+    context.views.note("b3", Banner(is_admin_down=True), now)
+    assert [False] * 5 == [context.is_drained(path, now) for path in context.watch.paths]
+
+    context.unrest.stirred(now, is_rebuilding=True)
+    assert [True, False, False, False, False] == [context.is_drained(path, now) for path in context.watch.paths]
+
+    context.views.note("b3", Banner(), now)
+    context.views.note("b2", Banner(is_admin_down=True), now)
+    assert [True, True, False, True, False] == [context.is_drained(path, now) for path in context.watch.paths]
+
+
 def test_neighbours_are_the_rest_of_the_location():
     """Those a relay has to tell."""
     assert ["a1", "a3"] == list(ready("a2").conductor.context.neighbours())
