@@ -1,6 +1,6 @@
 """Build a package in build/packages.
 
-usage: python -m scripts.packages deb|sysext|image [--build FOLDER] [--suffix TEXT]
+usage: python -m scripts.packages deb|sysext|image|kube-image [--build FOLDER] [--suffix TEXT]
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.packages import bundle, deb, sysext
-from scripts.talos_extension import debian, oci, rootfs
+from scripts.packages import bundle, deb, image, sysext
+from scripts.talos_extension import debian
 from scripts.talos_extension.errors import BuildError
+from scripts.talos_extension.products import DAEMON, KUBE
 
 BUILD: Final = bundle.CHECKOUT / "build" / "packages"
 MIB: Final = 1 << 20
-# Process 1 of a container copies keys, feeds the watchdog and passes signals on (meshwatchd/runtime/container.py).
-ENTRY: Final = {
-    "Entrypoint": ["/usr/bin/python3", "-P", "-m", "meshwatchd.runtime.container"],
-    "Env": ["PATH=/usr/bin:/bin", "HOME=/", "PYTHONDONTWRITEBYTECODE=1"],
-}
+IMAGES: Final = {"image": DAEMON, "kube-image": KUBE}
+"""The kinds that are images, and the product of each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Build one and tell its size; returns 0, or 1 where something is missing."""
     parser = argparse.ArgumentParser(prog="packages", description="Builds packages of meshwatchd.")
-    parser.add_argument("kind", choices=("deb", "sysext", "image"))
+    parser.add_argument("kind", choices=("deb", "sysext", *IMAGES))
     parser.add_argument("--build", type=Path, default=BUILD, help="where it is built (default: build/packages)")
     parser.add_argument("--suffix", default="", help="behind the version, as in 0.1.0+1")
     arguments = parser.parse_args(argv)
@@ -52,15 +50,14 @@ def build(kind: str, folder: Path, suffix: str = "") -> Path:
     """
     project = tomllib.loads((bundle.CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     version, architecture = project["version"] + suffix, debian.architecture()
-    recipe = bundle.recipe(folder, is_for_hosts=kind != "image")
+    product = IMAGES.get(kind, DAEMON)
+    recipe = bundle.recipe(folder, is_for_hosts=kind not in IMAGES, product=product)
     tree = folder / kind
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    if kind == "image":
-        target = folder / f"meshwatchd-image-{version}.tar"
-        rootfs.build(tree, recipe)
-        annotations = {"org.opencontainers.image.title": "meshwatchd", "org.opencontainers.image.version": version}
-        oci.write_image(target, tree, architecture=architecture, annotations=annotations, process=dict(ENTRY))
+    if kind in IMAGES:
+        target = folder / f"{product.name}-image-{version}.tar"
+        image.build(target, tree, recipe, version=version, architecture=architecture)
         return target
     libc = bundle.build(tree, recipe, version)
     if kind == "sysext":

@@ -17,6 +17,7 @@ from typing import Final
 
 from scripts.talos_extension import debian, rootfs
 from scripts.talos_extension.errors import BuildError
+from scripts.talos_extension.products import DAEMON, KUBE, Product
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 HOME: Final = Path("usr/lib/meshwatchd")
@@ -39,8 +40,8 @@ def build(tree: Path, recipe: rootfs.Recipe, version: str) -> str:
     rootfs.build_python(root, recipe)
     python = root / "usr/bin" / f"python{recipe.python}"
     _set_rpath(python, recipe)
-    rootfs.compile_and_check(root, stripped=str(tree))
-    for name, module in rootfs.COMMANDS.items():
+    rootfs.compile_and_check(root, recipe.product, stripped=str(tree))
+    for name, module in recipe.product.commands.items():
         command = tree / final / "bin" / name
         command.parent.mkdir(exist_ok=True)
         command.write_text(_COMMAND.format(python=python.relative_to(tree), module=module), encoding="ascii")
@@ -66,22 +67,21 @@ def _set_rpath(python: Path, recipe: rootfs.Recipe) -> None:
         raise BuildError(f"patchelf could not prepare the interpreter: {ran.stderr.strip()}")
 
 
-def recipe(folder: Path, *, is_for_hosts: bool) -> rootfs.Recipe:
-    """What bundles are made of, fetched into a folder that is kept; the daemon's wheel is made anew.
+def recipe(folder: Path, *, is_for_hosts: bool, product: Product = DAEMON) -> rootfs.Recipe:
+    """What bundles are made of, fetched into a folder that is kept; the wheels of this checkout are made anew.
 
     Raises:
         BuildError: a tool is missing, or the wheel cannot be built.
     """
     debian.require_tools()
-    made = subprocess.run(
-        [CHECKOUT / "scripts/wheelhouse", folder / "wheels"], capture_output=True, text=True, check=False
-    )
+    command = [CHECKOUT / "scripts/wheelhouse", *(("--kube",) if product is KUBE else ()), folder / "wheels"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
         raise BuildError(f"no wheels: {made.stderr.strip() or made.stdout.strip()}")
     return rootfs.Recipe(
         packages=debian.Packages(folder / "packages"),
         python=debian.python_minor(),
-        requirements=CHECKOUT / "requirements" / "runtime.txt",
         wheels=folder / "wheels",
+        product=product,
         host_libraries=HOST_LIBRARIES if is_for_hosts else (),
     )

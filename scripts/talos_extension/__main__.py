@@ -53,7 +53,6 @@ def build(folder: Path) -> Path:
     recipe = rootfs.Recipe(
         packages=debian.Packages(folder / "packages"),
         python=debian.python_minor(),
-        requirements=CHECKOUT / "requirements" / "runtime.txt",
         wheels=_wheel(folder / "wheel"),
     )
     print(f"==> Python {recipe.python} and its libraries, locked packages, meshwatchd {version}")

@@ -1,4 +1,4 @@
-"""The container's root: an interpreter, what it needs, and the daemon, and no more."""
+"""The container's root: an interpreter, what it needs, and one product, and no more."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from scripts.talos_extension import debian, elf
 from scripts.talos_extension.errors import BuildError
+from scripts.talos_extension.products import DAEMON, Product
 
 SITE: Final = "usr/lib/python3/dist-packages"
 """Where Debian's interpreter looks first."""
@@ -50,30 +51,6 @@ LEFT_OUT_OF_SITE: Final = (
     *(line for line in _PATTERNS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")),
 )
 
-FOLDERS: Final = (
-    *("dev", "etc/meshwatchd/given", "proc", "run/cilium", "run/flannel", "run/meshwatchd", "sys", "tmp"),
-    "var/lib/meshwatchd",
-)
-"""Where something is mounted."""
-FILES: Final = {
-    "etc/group": "root:x:0:\n",
-    "etc/hosts": "",
-    "etc/meshwatchd/meshwatchd.toml": "",
-    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    "etc/passwd": "root:x:0:0:root:/:/\n",
-    "etc/resolv.conf": "",
-}
-LINKS: Final = {
-    "bin": "usr/bin",
-    "lib": "usr/lib",
-    "lib64": "usr/lib64",
-    "var/run": "../run",
-    # Process 1 copies the keys (meshwatchd.runtime.container).
-    "etc/meshwatchd/mesh.key": "/run/keys/mesh.key",
-    "etc/meshwatchd/accepted.key": "/run/keys/accepted.key",
-    "etc/meshwatchd/stamp.key": "/run/keys/stamp.key",
-}
-COMMANDS: Final = {"meshwatchd": "meshwatchd.runtime.main", "meshwatchctl": "meshwatchd.cli.main"}
 COMMAND: Final = "#!/usr/bin/python3 -P\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
 
 
@@ -104,15 +81,15 @@ class Recipe:
     Attributes:
         packages: fetches and unpacks Debian's.
         python: "3.11".
-        requirements: the lock file.
-        wheels: the folder with the daemon's wheel.
+        wheels: the folder with the wheels that are made of this checkout.
+        product: what the root is made for.
         host_libraries: patterns of those that the host brings.
     """
 
     packages: Shelf
     python: str
-    requirements: Path
     wheels: Path
+    product: Product = DAEMON
     host_libraries: tuple[str, ...] = ()
 
 
@@ -123,13 +100,13 @@ def build(root: Path, recipe: Recipe) -> dict[str, str]:
         BuildError: something cannot be fetched, or a library is missing.
     """
     versions = build_python(root, recipe)
-    _put_rest(root)
-    compile_and_check(root, stripped=str(root))
+    _put_rest(root, recipe.product)
+    compile_and_check(root, recipe.product, stripped=str(root))
     return versions
 
 
 def build_python(root: Path, recipe: Recipe) -> dict[str, str]:
-    """The interpreter with all that it needs and the daemon, below usr, not compiled yet; returns as `build` does.
+    """The interpreter with all that it needs and the product, below usr, not compiled yet; returns as `build` does.
 
     Raises:
         BuildError: as `build`.
@@ -171,11 +148,12 @@ def is_left_out(path: PurePath, patterns: tuple[str, ...]) -> bool:
 
 
 def _put_site(root: Path, recipe: Recipe) -> None:
-    """The locked packages, and the daemon from its wheel."""
+    """The locked packages, and the product from its wheels."""
     site = root / SITE
-    _pip(recipe, site, "--require-hashes", "-r", str(recipe.requirements))
+    locked = [argument for path in recipe.product.requirements for argument in ("-r", str(path))]
+    _pip(recipe, site, "--require-hashes", *locked)
     # Found by name in a folder, not given by path: pip would record this checkout's path in the image.
-    _pip(recipe, site, "--no-index", "--find-links", str(recipe.wheels), "meshwatchd")
+    _pip(recipe, site, "--no-index", "--find-links", str(recipe.wheels), *recipe.product.packages)
     for path in [path for path in site.rglob("*") if path.is_symlink() or path.is_file()]:
         if is_left_out(path.relative_to(site), LEFT_OUT_OF_SITE):
             path.unlink()
@@ -189,7 +167,7 @@ def _pip(recipe: Recipe, site: Path, *what: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if ran.returncode != 0:
-        raise BuildError(f"pip could not install the daemon or its packages: {ran.stderr.strip()}")
+        raise BuildError(f"pip could not install {recipe.product.name} or its packages: {ran.stderr.strip()}")
 
 
 def _drop_empty_folders(folder: Path) -> None:
@@ -253,32 +231,33 @@ def _neighbourhood(origin: str | None, used: set[str], recipe: Recipe) -> Iterat
     yield recipe.packages.beside(origin)
 
 
-def _put_rest(root: Path) -> None:
-    for folder in FOLDERS:
+def _put_rest(root: Path, product: Product) -> None:
+    for folder in product.folders:
         (root / folder).mkdir(parents=True, exist_ok=True)
-    for name, text in FILES.items():
-        (root / name).write_text(text, encoding="ascii")
-    for name, target in LINKS.items():
+    for name, text in product.files.items():
+        (root / name).write_text(text, encoding="utf-8")
+    for name, target in product.links.items():
         (root / name).symlink_to(target)
-    for name, module in COMMANDS.items():
+    for name, module in product.commands.items():
         command = root / "usr/bin" / name
         command.write_text(COMMAND.format(module=module), encoding="ascii")
         command.chmod(0o755)
 
 
-def compile_and_check(root: Path, *, stripped: str) -> None:
-    """Compile all modules with the image's own interpreter, and import every one of the daemon: nothing was left out.
+def compile_and_check(root: Path, product: Product, *, stripped: str) -> None:
+    """Compile all modules with the image's own interpreter, and import every one of the product: nothing was left out.
 
     The root cannot be written to later on. The hash seed decides in which order sets of constants are written;
     unchecked hashes leave times out. What compiling imports must not be written by importing it, with times in it.
 
     Args:
         root: what holds usr.
+        product: what is in it.
         stripped: leads the paths that tracebacks shall not name.
     """
     paths = ["-s", stripped, "-p", "/", str(root / "usr/lib")]
     _run_inside(root, "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", *paths)
-    _run_inside(root, "-P", str(_IMPORT_ALL))
+    _run_inside(root, "-P", str(_IMPORT_ALL), *product.packages.values())
 
 
 def _run_inside(root: Path, *arguments: str) -> None:

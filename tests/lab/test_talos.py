@@ -6,15 +6,12 @@ What plays Talos is `tests.support.talos_service`; no Talos is involved.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import io
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -23,8 +20,10 @@ from netnslab import Lab, marks
 from netnslab.daemons import Daemons, is_ready
 from netnslab.waiting import wait_until
 from scripts.talos_extension import __main__ as extension
-from scripts.talos_extension import debian, description, rootfs
+from scripts.talos_extension import debian, description
 from scripts.talos_extension.errors import BuildError
+from scripts.talos_extension.products import DAEMON
+from tests.support.oci_layout import unpack
 from tests.support.stage import READY_S
 from tests.support.talos_config import EXAMPLE, PLACEHOLDER, read_files
 
@@ -70,19 +69,7 @@ def image(tmp_path_factory):
         pytest.skip(str(error))
     archive = extension.build(extension.BUILD)
     tree = tmp_path_factory.mktemp("talos")
-    with tarfile.open(archive) as layout:
-
-        def fetch(name):
-            stream = layout.extractfile(name)
-            assert stream is not None
-            return stream.read()
-
-        (told,) = json.loads(fetch("index.json"))["manifests"]
-        manifest = json.loads(fetch(f"blobs/{told['digest'].replace(':', '/')}"))
-        (layer,) = manifest["layers"]
-        unpacked = gzip.decompress(fetch(f"blobs/{layer['digest'].replace(':', '/')}"))
-    with tarfile.open(fileobj=io.BytesIO(unpacked)) as content:
-        content.extractall(tree, filter="tar")
+    unpack(archive, tree)
     return tree
 
 
@@ -171,7 +158,7 @@ def test_the_image_holds_what_talos_allows_and_no_tool_of_development(image):
     assert all(path.is_symlink() or path.is_dir() or path.is_file() for path in paths)
     assert [] == [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o002]
     assert set() == names & {"pip", "setuptools", "pytest", "netnslab", "mypy", "ensurepip"}
-    assert set(rootfs.COMMANDS) <= names
+    assert set(DAEMON.commands) <= names
 
 
 def test_a_node_of_talos_takes_part_in_the_mesh(lab, image, tmp_path):

@@ -21,6 +21,7 @@ from meshwatchd.runtime import container, main
 from scripts.talos_extension import __main__ as command
 from scripts.talos_extension import debian, description, elf, oci, rootfs
 from scripts.talos_extension.errors import BuildError
+from scripts.talos_extension.products import DAEMON
 from tests.meta.tree import ROOT
 from tests.support.talos_config import EXAMPLE, PLACEHOLDER, read_files
 
@@ -65,7 +66,7 @@ def test_the_service_sees_its_state_its_socket_and_what_overlays_tell():
     assert all(path == mount["source"] and "bind" == mount["type"] for path, mount in mounts.items())
     writable = {path for path, mount in mounts.items() if "ro" not in mount["options"]}
     assert {settings.state_dir, settings.runtime_dir} == writable
-    assert set(mounts) <= {f"/{folder}" for folder in rootfs.FOLDERS}
+    assert set(mounts) <= {f"/{folder}" for folder in DAEMON.folders}
 
 
 def test_the_service_may_set_what_its_own_links_need():
@@ -96,7 +97,7 @@ def test_the_example_configures_a_daemon_once_the_key_is_in_it(tmp_path):
     config = tmp_path / "meshwatchd.toml"
     config.write_text(files[Path("/etc/meshwatchd/meshwatchd.toml")], encoding="utf-8")
     auth = load(config).auth
-    link = rootfs.LINKS[auth.key_file.lstrip("/")]
+    link = DAEMON.links[auth.key_file.lstrip("/")]
 
     assert {Path("/etc/meshwatchd/meshwatchd.toml"), container.GIVEN / Path(link).name} == set(files)
     assert container.KEPT == Path(link).parent
@@ -245,7 +246,7 @@ def test_a_library_that_nobody_brings_ends_the_build(tmp_path):
     root, shelf = tmp_path / "root", tmp_path / "shelf"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/tool").write_bytes(program(needed=["liba.so.1"], interpreter="/lib64/ld.so"))
-    recipe = rootfs.Recipe(packages=Unpacked(shelf), python="3.11", requirements=tmp_path, wheels=tmp_path)
+    recipe = rootfs.Recipe(packages=Unpacked(shelf), python="3.11", wheels=tmp_path)
     origins = {Path("usr/bin/tool"): "tool"}
     for place in ("lib/m/liba.so.1", "lib/m/ld.so"):
         path = shelf / "tool" / place
@@ -270,7 +271,7 @@ def test_a_module_out_of_a_wheel_finds_what_the_c_library_depends_on(tmp_path):
     library.parent.mkdir(parents=True)
     library.write_bytes(program(needed=[], interpreter=""))
     packages = Unpacked(shelf, {"libc6": ["libgcc-s1"]})
-    recipe = rootfs.Recipe(packages=packages, python="3.11", requirements=tmp_path, wheels=tmp_path)
+    recipe = rootfs.Recipe(packages=packages, python="3.11", wheels=tmp_path)
 
     assert {"libc6", "libgcc-s1"} == rootfs.put_libraries(root, recipe, {Path("usr/lib/libc.so.6"): "libc6"})
     assert (root / "usr/lib/libgcc_s.so.1").exists()
