@@ -5,5 +5,6 @@ talk to it as well as meshwatchctl. The codec is ours because it is forty lines;
 each client with a thread or a process, which the agent's one loop has no place for.
 
 Reading is open to whom the socket's mode lets in (root and its group), acting to root alone, which the kernel tells
-(SO_PEERCRED), not the client.
+(SO_PEERCRED), not the client. Members of the group meshwatch-operators may pin and drain as well: a program that needs
+no more than that, as meshwatchd-kube, need not be root.
 """

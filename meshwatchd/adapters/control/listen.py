@@ -1,10 +1,11 @@
-"""The listening socket: where it may be, who may connect, and what to do with a dead daemon's."""
+"""The listening socket: where it may be, who may connect and hold traffic, and what to do with a dead daemon's."""
 
 from __future__ import annotations
 
 import contextlib
 import grp
 import os
+import pwd
 import socket
 import stat
 import struct
@@ -15,6 +16,8 @@ from meshwatchd.model.errors import ControlError
 SOCKET_MODE = 0o660
 GROUP = "meshwatch"
 """Members may read; where the group does not exist, or the daemon is not in it, only root may connect."""
+OPERATORS = "meshwatch-operators"
+"""Members may pin and drain besides, as root may; whoever can connect and is no member may look."""
 
 EXIT_UNREACHABLE = 3
 _UCRED = struct.Struct("3i")
@@ -42,6 +45,14 @@ def read_peer_uid(connection: socket.socket) -> int:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     _, uid, _ = _UCRED.unpack(credentials)
     return int(uid)
+
+
+def is_operator(uid: int) -> bool:
+    """Whether a user is a member of the operators' group (group(5)); nobody is where there is no such group."""
+    try:
+        return pwd.getpwuid(uid).pw_name in grp.getgrnam(OPERATORS).gr_mem
+    except KeyError:
+        return False
 
 
 def _prepare_folder(folder: Path) -> None:

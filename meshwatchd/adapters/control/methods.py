@@ -18,6 +18,7 @@ from meshwatchd.adapters.control import bisection, forgetting, incidents, interf
 from meshwatchd.adapters.control.description import INTERFACES, describe
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.history import read_incidents
+from meshwatchd.adapters.control.listen import is_operator
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import (
@@ -83,15 +84,20 @@ class ControlBackend(Protocol):
         ...
 
 
+HOLDS = frozenset({OperatorVerb.PIN, OperatorVerb.UNPIN, OperatorVerb.DRAIN, OperatorVerb.UNDRAIN})
+"""What an operator who is not root may ask for: where traffic is held, and nothing else."""
+
+
 class Methods:
     """Every method of every interface.
 
     Args:
         backend: the agent.
+        is_operator: whether a user may ask for HOLDS.
     """
 
-    def __init__(self, backend: ControlBackend) -> None:
-        self._backend = backend
+    def __init__(self, backend: ControlBackend, is_operator: Callable[[int], bool] = is_operator) -> None:
+        self._backend, self._is_operator = backend, is_operator
         self._pictures: dict[str, Callable[[], msgspec.Struct]] = {
             "Status": lambda: StatusReply(status=self._status_of_mesh()),
             "Explain": self._explain,
@@ -194,7 +200,7 @@ class Methods:
         yield encode_reply(incidents.IncidentsReply(node="" if status is None else status.node, incidents=found))
 
     def _operate(self, request: OperatorRequested, uid: int) -> AsyncIterator[bytes]:
-        if not request.is_dry_run:
+        if not request.is_dry_run and not (request.verb in HOLDS and self._is_operator(uid)):
             _demand_root(uid)
         return self._await_engine(request)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import socket
 
 import pytest
 
-from meshwatchd.adapters.control.listen import open_listener, read_peer_uid
+from meshwatchd.adapters.control.listen import OPERATORS, is_operator, open_listener, read_peer_uid
 from meshwatchd.model.errors import ControlError
 
 
@@ -35,6 +37,24 @@ def test_a_group_that_the_daemon_may_not_give_files_to_is_passed_over(tmp_path, 
     path = tmp_path / "control.sock"
     with open_listener(path):
         assert (0o660, os.getegid()) == (path.stat().st_mode & 0o777, path.stat().st_gid)
+
+
+def test_an_operator_is_a_member_of_a_group_that_need_not_exist(monkeypatch):
+    """By name, as group(5) has it; users without a name are no members."""
+    groups = {"others": ["root"]}
+
+    def find(name):
+        return grp.struct_group((name, "x", 997, groups[name]))
+
+    monkeypatch.setattr(grp, "getgrnam", find)
+    known = pwd.getpwuid(0)
+    monkeypatch.setattr(pwd, "getpwuid", {0: known}.__getitem__)
+    assert not is_operator(0)
+    groups[OPERATORS] = ["daemon"]
+    assert not is_operator(0)
+    groups[OPERATORS] = ["daemon", "root"]
+    assert is_operator(0)
+    assert not is_operator(4711)
 
 
 def test_a_path_that_is_too_long_says_so(tmp_path):

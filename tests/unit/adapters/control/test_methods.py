@@ -24,7 +24,7 @@ from tests.support.example_bisection import RESULT
 from tests.support.example_reports import reporting
 from tests.support.example_status import HEALTHY
 
-ROOT, SOMEBODY = 0, 1000
+ROOT, OPERATOR, SOMEBODY = 0, 998, 1000
 
 
 def _parameters(message: bytes) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def ask(
 ) -> list[bytes]:
     """All replies to a call."""
     call = decode_call(encode_call(method, parameters, more=more)[:-1])
-    reply = Methods(backend).answer(call, uid)
+    reply = Methods(backend, lambda asking: asking == OPERATOR).answer(call, uid)
     if isinstance(reply, bytes):
         return [reply]
 
@@ -137,6 +137,22 @@ def test_status_has_what_other_nodes_report():
     backend.known = reporting()
     (reply,) = ask(backend, "io.meshwatch.Control.Status")
     assert ["b1", "b2"] == [each["reported_by"] for each in _parameters(reply)["status"]["reported"]]
+
+
+@pytest.mark.parametrize("verb", OperatorVerb)
+def test_operators_hold_traffic_and_do_nothing_else(verb):
+    """They pin and drain; switching, pausing and confirming are root's, as are bisections and identities."""
+    backend = Backend(HEALTHY)
+    method = f"io.meshwatch.Control.{verb.capitalize()}"
+    if verb in {OperatorVerb.PIN, OperatorVerb.UNPIN, OperatorVerb.DRAIN, OperatorVerb.UNDRAIN}:
+        ask(backend, method, uid=OPERATOR)
+        assert [verb] == [request.verb for request in backend.requests]
+    else:
+        assert ("org.varlink.service.PermissionDenied", {}) == refusal(backend, method, uid=OPERATOR)
+        assert [] == backend.requests
+    for other in ("Bisect", "Forget"):
+        name, _ = refusal(backend, f"io.meshwatch.Control.{other}", {"node": "b1"}, uid=OPERATOR)
+        assert "org.varlink.service.PermissionDenied" == name
 
 
 def test_bisecting_is_for_root_alone_and_names_the_node():
