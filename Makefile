@@ -198,10 +198,14 @@ LOCATION  = --destdir '$(DESTDIR)' --prefix '$(PREFIX)' --sysconfdir '$(SYSCONFD
 install: ## install below DESTDIR, beside what runs; WHEELS=FOLDER needs no network
 	@scripts/install --wheels '$(WHEELS)' $(LOCATION)
 
-# For nodes of Kubernetes that want it; an environment of its own, fetched by pip.
+# For nodes of Kubernetes that want it; an environment of its own, from wheels of `scripts/wheelhouse --kube FOLDER`.
 .PHONY: install-kube
-install-kube: ## install meshwatchd-kube below DESTDIR, its unit disabled
-	@scripts/install-kube $(LOCATION)
+install-kube: ## install meshwatchd-kube below DESTDIR, its unit disabled; WHEELS=FOLDER needs no network
+	@scripts/install-kube --wheels '$(WHEELS)' $(LOCATION)
+
+.PHONY: uninstall-kube
+uninstall-kube: ## undo make install-kube; PURGE=yes also removes its configuration and its user
+	@scripts/uninstall-kube --purge '$(PURGE)' $(LOCATION)
 
 .PHONY: uninstall
 uninstall: ## undo make install; PURGE=yes also removes configuration, keys and state

@@ -39,7 +39,8 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The meshwatchd on this node.
 
     Attributes:
-        socket: its control socket. Only root may move traffic there; others can promote and taint all the same.
+        socket: its control socket. Root and members of the group meshwatch-operators may hold traffic there; others can
+            promote and taint all the same.
         read_interval: between two looks at its status; nothing here is decided within less than half a minute.
     """
 

@@ -31,3 +31,11 @@ def packages(package, tmp_path_factory):
 def base():
     """The root that machines with systemd are made of."""
     return debian_root()
+
+
+@pytest.fixture(scope="session")
+def kube_wheels(tmp_path_factory):
+    """A folder with all that scripts/install-kube needs where there is no network."""
+    folder = tmp_path_factory.mktemp("kube-wheels")
+    subprocess.run([ROOT / "scripts/wheelhouse", "--kube", folder], check=True, capture_output=True)
+    return folder

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from netnslab.waiting import wait_until
-from tests.lab.test_unit import MAX_EXPOSURE
+from tests.lab.test_unit import MAX_EXPOSURE, MAX_KUBE_EXPOSURE
+from tests.support import systemd_kube
 from tests.support.systemd_machine import Machine, booted
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -20,6 +21,9 @@ ANSWER_S = 10.0
 CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_RESOURCE = 12, 13, 14, 24
 NOT_WATCHING = 4
 """What `meshwatchctl status` ends with where there is no mesh: the daemon answers."""
+KUBE, KUBE_USER, KUBE_GROUPS = "meshwatchd-kube", "meshwatch-kube", ("meshwatch", "meshwatch-operators")
+KUBE_BACK_S = 30.0
+"""RestartSec=, and the Lease of a process that was killed, which nobody gives back."""
 UNIT = "/sys/fs/cgroup/system.slice/meshwatchd.service"
 CONFIG, KEY = "/etc/meshwatchd/meshwatchd.toml", "/etc/meshwatchd/mesh.key"
 MAKE_KEY = f"(umask 077; head -c 32 /dev/urandom | base64 >{KEY})"
@@ -46,9 +50,9 @@ class Installed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def installed(base, packages):
+def installed(base, packages, kube_wheels):
     """The package installed and enabled, with a key and a mode and nothing else."""
-    with booted("mwalone", base, f"--bind-ro={packages}:/packages") as machine:
+    with booted("mwalone", base, f"--bind-ro={packages}:/packages", *systemd_kube.bound(kube_wheels)) as machine:
         before = machine.sh(LISTED)
         began_s = time.monotonic()
         machine.read("dpkg", "--install", "/packages/now.deb")
@@ -99,9 +103,9 @@ def can_raise_limits(machine):
     return bool(int(facts(machine, 1)["CapEff"], 16) >> CAP_SYS_RESOURCE & 1)
 
 
-def journal(machine, *options):
-    """The messages of the unit."""
-    return machine.read("journalctl", "--unit=meshwatchd", "--no-pager", "--output=cat", *options)
+def journal(machine, *options, unit="meshwatchd"):
+    """The messages of a unit."""
+    return machine.read("journalctl", f"--unit={unit}", "--no-pager", "--output=cat", *options)
 
 
 def test_an_installation_is_quick_and_the_unit_is_as_it_should_be(installed):
@@ -289,6 +293,88 @@ def test_the_check_refuses_what_the_service_refuses(running, broken):
     assert (2, "failed", "2") == (checked.returncode, state, status), checked.stdout + checked.stderr + told
     assert 1 == len(checked.stderr.splitlines()), checked.stderr
     assert checked.stderr.split()[0] in told
+
+
+def test_meshwatchd_kube_comes_and_goes_beside_a_daemon_that_goes_on(running, tmp_path):
+    """From installation to removal: what it may do, what it writes, how it ends, and that nothing of it is left."""
+    before = held(running)
+    with systemd_kube.installed(running, tmp_path) as api:
+        analyzed = running.run("systemd-analyze", "verify", "--man=no", f"{KUBE}.service")
+        assert ("", "", 0) == (analyzed.stdout, analyzed.stderr, analyzed.returncode)
+        exposed = running.read("systemd-analyze", "security", "--no-pager", f"{KUBE}.service")
+        (exposure,) = re.findall(r"Overall exposure level for meshwatchd-kube.service: ([\d.]+)", exposed)
+        assert float(exposure) <= MAX_KUBE_EXPOSURE
+        assert "disabled" == running.property("UnitFileState", KUBE)
+        running.read("runuser", "-u", KUBE_USER, "--", KUBE, "--check")
+        running.read("systemctl", "enable", "--now", "--quiet", KUBE)
+        first = wait_for_holder(running, api)
+        assert_is_nobody_of_importance(running, first)
+        assert_reads_the_daemon_by_its_group(running)
+        daemon = processes(running)
+
+        running.read("kill", "-KILL", first)
+        second = wait_for_holder(running, api, after=first)
+        assert "1" == running.property("NRestarts", KUBE)
+        running.read("systemctl", "stop", KUBE)
+        assert "" == systemd_kube.holder(api)
+        assert ("inactive", "success") == (running.property("ActiveState", KUBE), running.property("Result", KUBE))
+        told = journal(running, unit=KUBE)
+        assert "kube.started node=mwalone" in told
+        assert not re.search(r'\{"|at_ns=|^<\d>|Traceback', told, re.MULTILINE), told
+        running.read("systemctl", "start", KUBE)
+        wait_for_holder(running, api, after=second)
+        running.read(systemd_kube.UNINSTALL)
+        assert "" == systemd_kube.holder(api)
+        assert "not-found" == running.property("LoadState", KUBE)
+        assert {"kubeconfig", "kube.toml"} < set(running.read("ls", "/etc/meshwatchd").split())
+
+    after = held(running)
+    assert (set(), set()) == (before - after, after - before)
+    assert daemon == processes(running)
+    assert NOT_WATCHING == running.run("meshwatchctl", "status").returncode
+
+
+def held(machine):
+    """What a machine holds, without what the daemon itself keeps."""
+    return {line for line in machine.sh(LISTED).splitlines() if "/meshwatchd/" not in line or "/usr/" in line}
+
+
+def wait_for_holder(machine, api, after=""):
+    """Wait until another process of the unit than before holds the Lease; returns its id."""
+
+    def is_held():
+        pid = machine.property("MainPID", KUBE)
+        return pid if pid not in {"0", after} and systemd_kube.holder(api) == f"mwalone_{pid}" else ""
+
+    return wait_until(is_held, timeout_s=KUBE_BACK_S, what="the Lease to be held", poll_s=0.2)
+
+
+def assert_is_nobody_of_importance(machine, pid):
+    """A user of its own in three groups, no capability, and a system call filter; read from /proc."""
+    told = facts(machine, pid)
+    own = machine.read("id", "-u", KUBE_USER).strip()
+    groups = [machine.read("getent", "group", name).split(":")[2] for name in (KUBE_USER, *KUBE_GROUPS)]
+    assert "0" != own
+    assert ([own] * 4, groups[:1] * 4) == (told["Uid"].split(), told["Gid"].split())
+    assert set(groups) == {*groups[:1], *told["Groups"].split()}
+    assert {"0" * 16} == {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")}
+    assert ("1", "2") == (told["NoNewPrivs"], told["Seccomp"])
+
+
+def assert_reads_the_daemon_by_its_group(machine):
+    """It complains of a daemon that is away, and of nothing else; it may hold traffic, and not switch it."""
+    assert "daemon.refused" not in journal(machine, unit=KUBE)
+    machine.read("systemctl", "stop", "meshwatchd")
+    wait_until(lambda: "daemon.refused" in journal(machine, unit=KUBE), timeout_s=ANSWER_S, what="a complaint")
+    machine.read("systemctl", "start", "meshwatchd")
+    wait_for_answer(machine)
+    as_unit = ["systemd-run", "--quiet", "--pipe", "--wait", "--property=User=meshwatch-kube"]
+    as_unit += ["--property=SupplementaryGroups=meshwatch", "--property=PrivateUsers=yes", "meshwatchctl"]
+    drained = machine.run(*as_unit, "drain", "--reason", "test")
+    undrained = machine.run(*as_unit, "undrain")
+    paused = machine.run(*as_unit, "pause", "--reason", "test")
+    assert (0, 0) == (drained.returncode, undrained.returncode), drained.stdout + drained.stderr + undrained.stderr
+    assert 77 == paused.returncode, paused.stdout + paused.stderr
 
 
 def test_an_upgrade_and_the_way_back_keep_the_service_running(running):

@@ -36,6 +36,6 @@ def test_installing_takes_no_development_environment():
     """188 MB of it were built on each node first."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
 
-    for target in ("install", "uninstall", "wheelhouse"):
+    for target in ("install", "uninstall", "install-kube", "uninstall-kube", "wheelhouse"):
         (rule,) = re.findall(rf"^{target}:(.*?)##", makefile, re.MULTILINE)
         assert "venv" not in rule

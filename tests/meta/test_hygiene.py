@@ -76,6 +76,7 @@ def test_installed_set_is_a_subset_of_the_tested_set():
         "scripts/system-files",
         "scripts/systemd-root",
         "scripts/uninstall",
+        "scripts/uninstall-kube",
         "scripts/wheelhouse",
         ".ci/run",
     ],

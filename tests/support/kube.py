@@ -223,13 +223,19 @@ def node_object(name: str) -> Object:
 
 @contextmanager
 def served(
-    directory: FilePath, *, names: Sequence[str] = tuple(PLACES), bookmark_s: float = 0.2, history: int = 4096
+    directory: FilePath,
+    *,
+    names: Sequence[str] = tuple(PLACES),
+    bookmark_s: float = 0.2,
+    history: int = 4096,
+    listening: socket.socket | None = None,
 ) -> Iterator[Served]:
-    """An API with Nodes in it."""
+    """An API with Nodes in it, at a port of this machine or of wherever its socket is from."""
     store = Store((NODES, LEASES, EVENTS), history=history)
     for name in names:
         store.create(NODES, node_object(name))
-    listening, port = listening_socket()
+    listening = listening or listening_socket()[0]
+    port = listening.getsockname()[1]
     api = Served(store=store, kubeconfig=write_kubeconfig(directory, port), port=port)
     with KubeApi(store, [listening], gate=api.gate, bookmark_s=bookmark_s):
         yield api
