@@ -13,11 +13,11 @@ import pytest
 from tests.meta.tree import ROOT
 
 # Why each is banned is written at the contract "engine" in pyproject.toml.
-BANNED = ("asyncio", "click", "prometheus_client", "nacl", "pyroute2", "rich", "scapy", "structlog", "wgconfig")
+BANNED = ("asyncio", "click", "dns", "prometheus_client", "nacl", "pyroute2", "rich", "scapy", "structlog", "wgconfig")
 # What reading a configuration needs, and what comes with it: 1.5 MiB that are the reader's, not the engine's.
 ONLY_READ = ("argparse", "base64", "logging", "secrets", "tomllib", "traceback", "meshwatchd.config")
 # What an agent needs on demand only, or never.
-NOT_AT_REST = ("click", "prometheus_client", "scapy", "tomllib", "meshwatchd.config.load")
+NOT_AT_REST = ("click", "dns", "prometheus_client", "scapy", "tomllib", "meshwatchd.config.load")
 PURE = (*BANNED, "socket", "subprocess", "threading")
 
 

@@ -31,6 +31,8 @@ from meshwatchd.adapters.netlink import (
     rules,
 )
 from meshwatchd.adapters.packet import delivery, stamps
+from meshwatchd.adapters.service import cluster_dns
+from meshwatchd.adapters.service import memory as service_memory
 from meshwatchd.adapters.sources import (
     cilium_nodes,
     flannel_files,
@@ -68,6 +70,7 @@ from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.seal import sign
+from tests.property import service_samples as service
 from tests.property.wireguard_samples import UAPI, WIREGUARD
 from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
@@ -397,6 +400,11 @@ DECODERS: dict[str, Decoder] = {
     "HTTP answer": Decoder(
         lambda data: http.take_apart(data, "kilo"), (b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\nA: b\r\n\r\nabc",)
     ),
+    "DNS answer": Decoder(service.read_dns, service.DNS_ANSWERS, service.DNS_REFUSALS),
+    "certificate": Decoder(service.read_certificate, (service.CERTIFICATE,)),
+    "kubelet config": Decoder(cluster_dns.read_kubelet_config, (service.KUBELET,)),
+    "services.json": Decoder(_file(service_memory.Answers), (service.SERVICES,)),
+    "kube answer": Decoder(service.read_facts, service.FACTS),
     "kilo graph": Decoder(
         _told(kilo_graph.parse),
         (_GRAPH,),

@@ -1,0 +1,166 @@
+"""One port of one address: the SYN, then full segments, TLS and HTTP, each on a connection of its own.
+
+    SYN  -> established -> full segments (`adapters.bulk`)
+         |              -> TLS handshake -> GET
+         -> refused, unreachable, silent
+
+Full segments are zeros, over which the service may close the connection; what speaks TLS or HTTP is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+import socket
+import ssl
+from contextlib import suppress
+from time import monotonic_ns
+from typing import Final, NamedTuple
+
+from meshwatchd.adapters import bulk
+from meshwatchd.adapters.service import tls
+from meshwatchd.model.service_check import (
+    Connection,
+    Handshake,
+    HttpResult,
+    Origin,
+    Reach,
+    Segments,
+    TlsResult,
+)
+
+KEPT_S: Final = 0.3
+"""Of the time there is, what a SYN leaves to full segments, TLS and HTTP."""
+_LOOK_S: Final = 0.005
+_STATUS_LINE: Final = re.compile(rb"HTTP/[0-9.]{1,3} ([0-9]{3})\b")
+_REACHES: Final = {
+    errno.ECONNREFUSED: Reach.REFUSED,
+    errno.ECONNRESET: Reach.REFUSED,
+    errno.ETIMEDOUT: Reach.SILENT,
+}
+
+
+class Knock(NamedTuple):
+    """How to try a port; `tls` and `path` (of a GET) where the service speaks them."""
+
+    port: int
+    tls: tls.TlsWish | None = None
+    path: str = ""
+
+
+class Target(NamedTuple):
+    """Where to knock; see `Connection` for the fields."""
+
+    address: str
+    origin: Origin
+    knock: Knock
+    is_guessed: bool = False
+
+
+async def connect(target: Target, end_s: float) -> Connection:
+    """Try one port; returns by `end_s`, an instant of the loop's clock."""
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
+    began_ns, detail, segments = monotonic_ns(), "", Segments.UNTRIED
+    spoken: tuple[TlsResult | None, HttpResult | None] = (None, None)
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as opened:
+        bulk.prepare(opened)
+        try:
+            async with asyncio.timeout_at(end_s - KEPT_S):
+                await loop.sock_connect(opened, (target.address, target.knock.port))
+            reach = Reach.ESTABLISHED
+        except TimeoutError:
+            reach = Reach.SILENT
+        except OSError as error:
+            reach, detail = _REACHES.get(error.errno or 0, Reach.UNREACHABLE), os.strerror(error.errno or 0)
+        spent_ns = monotonic_ns() - began_ns
+        if reach is Reach.ESTABLISHED:
+            segments, spoken = await asyncio.gather(_fill(opened, end_s), _speak(target, end_s))
+    return Connection(
+        address=target.address,
+        port=target.knock.port,
+        origin=target.origin,
+        is_guessed=target.is_guessed,
+        reach=reach,
+        time_ns=spent_ns,
+        segments=segments,
+        tls=spoken[0],
+        http=spoken[1],
+        detail=detail,
+    )
+
+
+async def _fill(connected: socket.socket, end_s: float) -> Segments:
+    """Whether full segments are acknowledged."""
+    try:
+        async with asyncio.timeout_at(end_s):
+            # The kernel has no event for an acknowledgement that leaves the buffer full: it is looked for.
+            while not bulk.carry_on(connected):  # noqa: ASYNC110 - nothing of ours sets an event here
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        return Segments.LOST
+    except OSError:
+        return Segments.CLOSED
+    return Segments.ACKNOWLEDGED
+
+
+async def _speak(target: Target, end_s: float) -> tuple[TlsResult | None, HttpResult | None]:
+    knock, wish = target.knock, target.knock.tls
+    if wish is None:
+        return None, await _get(target, None, end_s) if knock.path else None
+    silent = TlsResult(outcome=Handshake.SILENT, sni=wish.sni)
+    try:
+        async with asyncio.timeout_at(end_s):
+            streams = await tls.open_tls(target.address, knock.port, wish)
+    except TimeoutError:
+        return silent, None
+    except OSError as error:
+        return tls.describe_failure(error, wish), None
+    http = None
+    try:
+        await tls.await_alert(streams[0])
+        if knock.path:
+            http = await _get(target, streams, end_s)
+        return tls.describe(streams, wish, await _doubt(target, wish, end_s)), http
+    except OSError as error:
+        failed = tls.describe_failure(error, wish)
+        return (failed, http) if failed.outcome is Handshake.ALERT else (tls.describe(streams, wish, ""), http)
+    finally:
+        streams[1].transport.abort()
+
+
+async def _doubt(target: Target, wish: tls.TlsWish, end_s: float) -> str:
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(end_s):
+            return await tls.find_doubt(target.address, target.knock.port, wish)
+    return "no time was left to verify the certificate"
+
+
+async def _get(target: Target, streams: tls.Streams | None, end_s: float) -> HttpResult:
+    """One GET, over the streams of a TLS connection or in plain text; the status 0 where there is none in time.
+
+    Raises:
+        ssl.SSLError: the peer answers by an alert.
+    """
+    knock, status = target.knock, 0
+    address = f"[{target.address}]" if ":" in target.address else target.address
+    host = (knock.tls.sni if knock.tls is not None else "") or address
+    request = f"GET {knock.path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: meshwatchctl\r\nConnection: close\r\n\r\n"
+    opened = streams
+    try:
+        async with asyncio.timeout_at(end_s):
+            opened = opened or await asyncio.open_connection(target.address, knock.port)
+            opened[1].write(request.encode())
+            found = _STATUS_LINE.match(await opened[0].readline())
+            status = int(found[1]) if found is not None else 0
+    except (TimeoutError, ValueError):  # no answer, or one that is no line
+        pass
+    except OSError as error:
+        if isinstance(error, ssl.SSLError):
+            raise
+    finally:
+        if streams is None and opened is not None:
+            opened[1].transport.abort()
+    return HttpResult(path=knock.path, status=status)

@@ -1,0 +1,123 @@
+"""Handshakes with a gateway that reads name and protocol, and what certificates say."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+from nacl.signing import SigningKey
+
+from meshwatchd.adapters.service.tls import (
+    TlsWish,
+    await_alert,
+    describe,
+    describe_failure,
+    find_doubt,
+    open_tls,
+    read_end,
+)
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.service_check import Handshake
+from tests.support.certificates import LATER, make_certificate, write_certificate
+from tests.support.service_stage import HOST, gateway, tcp_server
+
+ISTIO = TlsWish("outbound_.8000_._.shop.default.svc.cluster.local", "istio")
+
+
+def _shake(port, wish):
+    async def shake():
+        try:
+            streams = await open_tls(HOST, port, wish)
+        except OSError as error:
+            return describe_failure(error, wish)
+        try:
+            await await_alert(streams[0])
+            return describe(streams, wish, "")
+        except OSError as error:
+            return describe_failure(error, wish)
+        finally:
+            streams[1].transport.abort()
+
+    return asyncio.run(shake())
+
+
+def test_name_and_protocol_open_a_gateway(tmp_path):
+    """Underscores in the name too, as Istio has them."""
+    with gateway(write_certificate(tmp_path), sni=ISTIO.sni, alpn="istio") as port:
+        talk = _shake(port, ISTIO)
+        assert (Handshake.DONE, "TLSv1.3", "istio") == (talk.outcome, talk.version, talk.alpn)
+        assert (int(LATER.timestamp()), False) == (talk.ends_s, talk.is_expired)
+
+
+@pytest.mark.parametrize("wish", [TlsWish("shop.example", "istio"), TlsWish(ISTIO.sni)])
+def test_a_name_or_protocol_that_a_gateway_does_not_know_is_closed(tmp_path, wish):
+    """Without a word of TLS."""
+    with gateway(write_certificate(tmp_path), sni=ISTIO.sni, alpn="istio") as port:
+        assert Handshake.CLOSED is _shake(port, wish).outcome
+
+
+def test_an_alert_behind_the_handshake_is_the_handshakes(tmp_path):
+    """A workload wants a certificate of its mesh, and has answered."""
+    with gateway(write_certificate(tmp_path), wants_client=True) as port:
+        talk = _shake(port, TlsWish("shop"))
+        assert (Handshake.ALERT, "certificate_required") == (talk.outcome, talk.alert)
+
+
+def test_a_certificate_that_is_out_of_date_is_reported_and_read(tmp_path):
+    """The handshake goes on: it is asked what there is."""
+    ended = datetime(2020, 6, 1, 12, tzinfo=UTC)
+    with gateway(write_certificate(tmp_path, ended)) as port:
+        talk = _shake(port, TlsWish("shop"))
+        assert (Handshake.DONE, int(ended.timestamp()), True) == (talk.outcome, talk.ends_s, talk.is_expired)
+        assert asyncio.run(find_doubt(HOST, port, TlsWish("shop")))
+
+
+def test_what_is_no_tls_is_told_as_that():
+    """A service that speaks in plain text."""
+    with tcp_server(b"220 I speak SMTP\r\n") as port:
+        assert Handshake.NOT_TLS is _shake(port, TlsWish()).outcome
+
+
+def test_an_authority_of_this_host_leaves_no_doubt(tmp_path, monkeypatch):
+    """Under the name of the certificate; OpenSSL reads the host's authorities where this variable leads."""
+    path = write_certificate(tmp_path, name="shop.example")
+    with gateway(path) as port:
+        assert "self-signed certificate" == asyncio.run(find_doubt(HOST, port, TlsWish()))
+        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        assert "" == asyncio.run(find_doubt(HOST, port, TlsWish()))
+        assert "name" in asyncio.run(find_doubt(HOST, port, TlsWish("other.example"))).lower()
+    assert asyncio.run(find_doubt(HOST, port, TlsWish()))
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", (Handshake.ALERT, "handshake_failure")),
+        ("TLSV1_ALERT_UNKNOWN_CA", (Handshake.ALERT, "unknown_ca")),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", (Handshake.ALERT, "certificate_required")),
+        ("TLSV1_UNRECOGNIZED_NAME", (Handshake.ALERT, "unrecognized_name")),
+        ("WRONG_VERSION_NUMBER", (Handshake.NOT_TLS, "")),
+    ],
+)
+def test_openssls_names_of_alerts_are_translated(reason, expected):
+    """As RFC 8446 has them."""
+    error = ssl.SSLError(1, "x")
+    error.reason = reason
+    failed = describe_failure(error, TlsWish())
+    assert expected == (failed.outcome, failed.alert)
+
+
+@pytest.mark.parametrize("year", [1975, 2020, 2049, 2051])
+def test_the_end_of_a_certificate_is_read_in_both_forms(year):
+    """Two digits of the year until 2049, four from 2050 (RFC 5280 section 4.1.2.5)."""
+    ends = datetime(year, 3, 4, 5, 6, 7, tzinfo=UTC)
+    assert int(ends.timestamp()) == read_end(make_certificate(SigningKey.generate(), ends))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x30", b"\x30\x03abc", make_certificate(SigningKey.generate())[:60]])
+def test_what_is_no_certificate_is_refused(data):
+    """Cut short, or something else."""
+    with pytest.raises(DecodeError):
+        read_end(data)
