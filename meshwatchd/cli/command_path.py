@@ -14,6 +14,7 @@ from meshwatchd.adapters.control.operator_requests import FailoverParameters, Op
 from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.netlink.way import Way, find_way
+from meshwatchd.cli.client import ANSWER_TIMEOUT_S, Client
 from meshwatchd.cli.legs import Leg, Place, active_path, legs_to, locate
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_path import PathView, render_path
@@ -67,9 +68,11 @@ def path(terminal: Terminal, *, address: str) -> int:
     return EXIT_BROKEN if way.problem else _STATES.get(view.state, EXIT_DOUBTFUL)
 
 
-def ask_daemon(terminal: Terminal) -> tuple[Status | None, tuple[NodeStatus, ...], ControlError | None]:
-    """What the daemon knows, or why it cannot be asked."""
-    client = terminal.client
+def ask_daemon(
+    terminal: Terminal, *, timeout_s: float = ANSWER_TIMEOUT_S
+) -> tuple[Status | None, tuple[NodeStatus, ...], ControlError | None]:
+    """What the daemon knows, or why it cannot be asked; each of two questions may meet so much silence."""
+    client = Client(terminal.socket, timeout_s=timeout_s)
     try:
         status = decode_json(client.call("io.meshwatch.Control.Status"), StatusReply, REPLIES).status
         nodes = decode_json(client.call("io.meshwatch.Control.Nodes"), NodesReply, REPLIES).nodes

@@ -16,6 +16,7 @@ import msgspec
 
 from meshwatchd.adapters.stamp_interop.measurement import Sample
 from meshwatchd.adapters.stamp_interop.sender import Series, measure, resolve
+from meshwatchd.cli.addresses import Address
 from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_stamp import hint_at_silence, render_measurement, render_sample
@@ -42,17 +43,6 @@ _QUESTIONS: Final = {
 }
 
 
-class _Address(click.ParamType[str]):
-    name = "address"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """An address in its usual form."""
-        try:
-            return str(ip_address(str(value)))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command("stamp")
 @click.argument("address")
 @click.option("--port", type=click.IntRange(1, 65_535), default=STAMP_PORT, show_default=True, help="The reflector's.")
@@ -67,7 +57,7 @@ class _Address(click.ParamType[str]):
 @click.option("--tlv", "questions", multiple=True, metavar="TLV", help="Ask a question; may be given several times.")
 @click.option("-4", "family", flag_value=4, type=int, help="Look up IPv4 addresses only.")
 @click.option("-6", "family", flag_value=6, type=int, help="Look up IPv6 addresses only.")
-@click.option("--source", type=_Address(), metavar="ADDRESS", help="Send from this address of this node.")
+@click.option("--source", type=Address(), metavar="ADDRESS", help="Send from this address of this node.")
 @click.option("--source-port", type=click.IntRange(1, 65_535), help="Send from this port; any by default.")
 @click.option("--dont-fragment", "is_unfragmented", is_flag=True, help="Set DF: what is too long for the path is lost.")
 @click.option("--fresh/--pinned", "is_fresh", default=False, help="A new source port for each packet, or one for all.")

@@ -37,6 +37,7 @@ _COMMANDS = {
     "doctor": ("command_doctor", "what is wrong with the set-up of this node, and how to mend it"),
     "ping": ("command_ping", "each layer to a node, live"),
     "path": ("command_path", "which way packets to an address go from here"),
+    "service": ("command_service", "is it discovery or datapath, for a service of several clusters"),
     "topology": ("command_topology", "which mesh this node is in, what it is there, and why"),
     "events": ("command_events", "what happened"),
     "incidents": ("command_incidents", "what went wrong so far, with the outage measured"),

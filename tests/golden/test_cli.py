@@ -31,10 +31,12 @@ from meshwatchd.cli.render_matrix import render_matrix
 from meshwatchd.cli.render_mtu import render_sizes
 from meshwatchd.cli.render_path import render_path
 from meshwatchd.cli.render_ping import render_ping
+from meshwatchd.cli.render_service import ServiceView, render_service
 from meshwatchd.cli.render_story import render_event, render_explanations, render_operation
 from meshwatchd.cli.render_top import Memory, render_top
 from meshwatchd.cli.render_topology import render_topology
 from meshwatchd.cli.text import paint_ansi, paint_nothing
+from meshwatchd.core.diagnosis.service_rules import judge
 from meshwatchd.core.membership.node_list import collect_faults, remark_versions
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.discovery import LocalView
@@ -53,6 +55,7 @@ from tests.support.example_bisection import ONE_SIDED, RESULT, TWO_SIDED, WELL
 from tests.support.example_incidents import HISTORY_LINES
 from tests.support.example_nodes import NODES
 from tests.support.example_reports import many, reporting
+from tests.support.example_services import EXAMPLES
 from tests.support.example_sizes import BLACK_HOLE_SIZES, HEALTHY_SIZES
 from tests.support.example_status import (
     BROKEN,
@@ -201,6 +204,11 @@ def _top(mode: str) -> str:
     return render_top(MOVED, INCIDENT, memory, now_ns=NOW_NS, size=(80, 40), mode=mode).plain + "\n"
 
 
+def _service(name: str) -> str:
+    _, observations = EXAMPLES[name]
+    return render_service(ServiceView(judgement=judge(observations), observations=observations), paint=paint_nothing)
+
+
 PAGES = {
     "help": _typed("--help"),
     "no-such-command": _typed("staus"),
@@ -242,6 +250,7 @@ PAGES = {
     "doctor": render_checkup(CHECKS, paint=paint_nothing),
     "ping": render_ping("b1", legs_to(MOVED, "b1"), seconds=5, paint=paint_nothing),
     "path-moved": render_path(PATH, at_ns=NOW_NS, paint=paint_nothing),
+    **{f"service-{name}": _service(name) for name in EXAMPLES},
     "matrix": render_matrix(NodesReply(node="b3", nodes=reporting()), paint=paint_nothing, width=80),
     "matrix-large": render_matrix(NodesReply(node="b3", nodes=many(1000)), paint=paint_nothing, width=80),
     "incidents": render_incidents(HISTORY, paint_nothing),
