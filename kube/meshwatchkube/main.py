@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import socket
 import sys
@@ -11,6 +12,8 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from meshwatchd import __version__
 from meshwatchd.model.errors import ConfigError, DecodeError
@@ -21,9 +24,11 @@ from meshwatchkube.control import Control
 from meshwatchkube.http import ApiError, Http, connect
 from meshwatchkube.load import load
 from meshwatchkube.run import Loop
+from meshwatchkube.service import TIMEOUT_S, find_kubeconfig, read_service
 from meshwatchkube.settings import CONFIG_FILE, Settings
 from meshwatchkube.watch import list_nodes
 
+_SERVICE = re.compile(r"[a-z0-9-]{1,63}\.[a-z0-9-]{1,63}")
 EXIT_OK, EXIT_UNREACHED, EXIT_CONFIG = 0, 1, 2
 
 
@@ -33,8 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 after an orderly end; 1 where the API does not list its Nodes; 2 for a configuration that cannot be used.
     """
-    arguments = make_parser().parse_args(argv)
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    is_named = bool(_SERVICE.fullmatch(arguments.service))
+    if (arguments.verb == "service") != is_named:
+        parser.error("the verb service, and no other one, is followed by NAME.NAMESPACE, as shop.default")
     try:
+        if arguments.verb == "service" and not arguments.check:
+            return _print_service(arguments.config, arguments.service)
         settings = load(arguments.config)
         reach = partial(connect, settings.api.kubeconfig, settings.api.timeout / 1e9)
         reach().close()
@@ -55,9 +66,27 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=Path(CONFIG_FILE), help="configuration file (%(default)s)")
     parser.add_argument("--check", action="store_true", help="check the configuration and the kubeconfig, then exit")
     parser.add_argument("--version", action="version", version=f"meshwatchd-kube {__version__}")
-    about_verb = "run (the default), or print sections for meshwatchd.toml that ask API servers and kubelets"
-    parser.add_argument("verb", nargs="?", choices=("run", "canaries"), default="run", help=about_verb)
+    about_verb = (
+        "run (the default); print sections for meshwatchd.toml that ask API servers and kubelets; or print what the API"
+        " has about a service of several clusters, as JSON for meshwatchctl"
+    )
+    parser.add_argument("verb", nargs="?", choices=("run", "canaries", "service"), default="run", help=about_verb)
+    parser.add_argument("service", nargs="?", metavar="NAME.NAMESPACE", default="", help="of the verb service")
     return parser
+
+
+def _print_service(config: Path, name: str) -> int:
+    """By a person's kubeconfig where there is one, so no account of this program needs these rights."""
+    settings = load(config) if config.exists() else Settings()
+    kubeconfig = find_kubeconfig(settings.api.kubeconfig, os.environ, Path.home())
+    service, _, namespace = name.partition(".")
+    http = connect(kubeconfig, min(settings.api.timeout / 1e9, TIMEOUT_S))
+    try:
+        facts = read_service(http, service, namespace)
+    finally:
+        http.close()
+    sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
+    return EXIT_OK
 
 
 def _print_canaries(http: Http) -> int:

@@ -20,7 +20,7 @@ from meshwatchkube.cluster import Address, Cluster, Metadata, Node, NodeSpec, No
 from meshwatchkube.look import Look
 from meshwatchkube.memory import Memory
 from meshwatchkube.mesh import Member, Mesh, Pair, Path, Report
-from netnslab.kube_api.objects import ApiError, Object
+from netnslab.kube_api.objects import ApiError, Object, Resource
 from netnslab.kube_api.request import Request
 from netnslab.kube_api.resources import EVENTS, LEASES, NODES
 from netnslab.kube_api.server import KubeApi
@@ -226,12 +226,13 @@ def served(
     directory: FilePath,
     *,
     names: Sequence[str] = tuple(PLACES),
+    more: Sequence[Resource] = (),
     bookmark_s: float = 0.2,
     history: int = 4096,
     listening: socket.socket | None = None,
 ) -> Iterator[Served]:
-    """An API with Nodes in it, at a port of this machine or of wherever its socket is from."""
-    store = Store((NODES, LEASES, EVENTS), history=history)
+    """An API with Nodes in it and more kinds on demand, at a port of this machine or of wherever its socket is from."""
+    store = Store((NODES, LEASES, EVENTS, *more), history=history)
     for name in names:
         store.create(NODES, node_object(name))
     listening = listening or listening_socket()[0]

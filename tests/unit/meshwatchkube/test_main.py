@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
+from meshwatchd.model.service_check import ApiFacts
 from meshwatchkube.main import EXIT_CONFIG, EXIT_OK, EXIT_UNREACHED, main
 from netnslab.kube_api.objects import part, text
 from netnslab.kube_api.resources import LEASES
@@ -52,6 +54,26 @@ def test_canaries_are_printed_for_the_nodes_of_the_cluster(tmp_path, capsys):
         api.failing["list", "nodes"] = 403
         assert EXIT_UNREACHED == main(["--config", config, "canaries"])
         assert "the API does not answer: 403 list nodes is refused by the test\n" == capsys.readouterr().err
+
+
+def test_a_service_is_printed_as_json(tmp_path, capsys, monkeypatch):
+    """By a person's kubeconfig, without a configuration file; what is not served is named, and no failure."""
+    with served(tmp_path) as api:
+        monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
+        assert EXIT_OK == main(["--config", str(tmp_path / "none.toml"), "service", "shop.default"])
+        facts = msgspec.json.decode(capsys.readouterr().out, type=ApiFacts)
+    assert {"ServiceImport", "ServiceExport", "EndpointSlice"} == {gap.kind for gap in facts.gaps}
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert EXIT_CONFIG == main(["--config", str(tmp_path / "none.toml"), "service", "shop.default"])
+    assert "cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["service"], ["service", "shop"], ["service", "a/b.c"], ["run", "shop.default"]])
+def test_a_service_is_named_behind_its_verb_alone(words, capsys):
+    """By name and namespace."""
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "is followed by NAME.NAMESPACE" in capsys.readouterr().err
 
 
 def test_it_runs_without_a_daemon_and_gives_the_lease_back_on_sigterm(tmp_path):

@@ -1,0 +1,196 @@
+"""What the API of this cluster has about one service that several clusters share, for `meshwatchctl service`.
+
+Four kinds are listed at once, each of them by name or label, so one that is forbidden or not served hides no other. A
+list says more than a get: of a kind that is not served it is 404, of an object that is missing it is empty.
+
+    ServiceImport, ServiceExport   multicluster.x-k8s.io, v1beta1 or else v1alpha1
+    EndpointSlice                  by multicluster.kubernetes.io/service-name: mirrored from other clusters
+                                   by kubernetes.io/service-name: this cluster's own
+
+Source: kubernetes-sigs/mcs-api, pkg/apis/v1beta1; k8s.io/api discovery/v1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from meshwatchd.model.decoding import decode_json
+from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.service_check import ApiCondition, ApiEndpoints, ApiFacts, ApiGap, ApiPort
+from meshwatchkube.cluster import Metadata
+from meshwatchkube.http import FORBIDDEN, NOT_FOUND, UNREACHED, ApiError, Http
+from meshwatchkube.requests import ANSWER, Request
+
+TIMEOUT_S: Final = 1.0
+"""Of one answer: whoever asks for the service waits for 3 s in all."""
+
+VERSIONS: Final = ("v1beta1", "v1alpha1")
+SLICES: Final = "apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+IMPORTED, OWN = "multicluster.kubernetes.io/service-name", "kubernetes.io/service-name"
+SOURCE: Final = "multicluster.kubernetes.io/source-cluster"
+
+MAX_ADDRESSES: Final = 8
+"""Of ready endpoints of one cluster: examples to connect to."""
+PAGE: Final = 100
+"""Slices of one service; each has up to a hundred endpoints."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is missing in an object has the default; null too where the type says so."""
+
+
+class _Port(_Part, frozen=True, kw_only=True):
+    port: int | None = None
+    name: str | None = None
+    protocol: str | None = None
+
+
+class _ImportSpec(_Part, frozen=True, kw_only=True):
+    type: str = ""
+    ips: tuple[str, ...] | None = None
+    ports: tuple[_Port, ...] | None = None
+
+
+class _Source(_Part, frozen=True, kw_only=True):
+    cluster: str = ""
+
+
+class _ImportStatus(_Part, frozen=True, kw_only=True):
+    clusters: tuple[_Source, ...] | None = None
+
+
+class Import(_Part, frozen=True, kw_only=True):
+    """ServiceImport."""
+
+    spec: _ImportSpec = _ImportSpec()
+    status: _ImportStatus = _ImportStatus()
+
+
+class _ExportStatus(_Part, frozen=True, kw_only=True):
+    conditions: tuple[ApiCondition, ...] | None = None
+
+
+class Export(_Part, frozen=True, kw_only=True):
+    """ServiceExport."""
+
+    status: _ExportStatus = _ExportStatus()
+
+
+class _Ready(_Part, frozen=True, kw_only=True):
+    ready: bool | None = None
+
+
+class _Endpoint(_Part, frozen=True, kw_only=True):
+    addresses: tuple[str, ...] = ()
+    conditions: _Ready = _Ready()
+
+
+class Slice(_Part, frozen=True, kw_only=True):
+    """EndpointSlice."""
+
+    metadata: Metadata = Metadata()
+    endpoints: tuple[_Endpoint, ...] | None = None
+    ports: tuple[_Port, ...] | None = None
+
+
+Item = TypeVar("Item", Import, Export, Slice)
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+def read_service(http: Http, name: str, namespace: str) -> ApiFacts:
+    """All that can be read; a kind that cannot is named in `gaps`."""
+    gaps: list[ApiGap] = []
+    named = {"fieldSelector": f"metadata.name={name}"}
+    with ThreadPoolExecutor(4) as pool:
+        group = [f"apis/multicluster.x-k8s.io/{version}/namespaces/{namespace}" for version in VERSIONS]
+        slices = (SLICES.format(namespace=namespace),)
+        imports = pool.submit(_list, http, [f"{each}/serviceimports" for each in group], named, Import)
+        exports = pool.submit(_list, http, [f"{each}/serviceexports" for each in group], named, Export)
+        mirrored = pool.submit(_list, http, slices, {"labelSelector": f"{IMPORTED}={name}"}, Slice)
+        own = pool.submit(_list, http, slices, {"labelSelector": f"{OWN}={name}"}, Slice)
+    found_imports = _take("ServiceImport", imports.result(), gaps)
+    found_exports = _take("ServiceExport", exports.result(), gaps)
+    found_slices = [_take("EndpointSlice", each.result(), gaps) for each in (mirrored, own)]
+    first = found_imports[0] if found_imports else Import()
+    return ApiFacts(
+        is_imported=None if found_imports is None else bool(found_imports),
+        kind=first.spec.type,
+        ips=first.spec.ips or (),
+        ports=tuple(
+            ApiPort(port=each.port, name=each.name or "", protocol=each.protocol or "TCP")
+            for each in first.spec.ports or ()
+            if each.port is not None
+        ),
+        clusters=tuple(each.cluster for each in first.status.clusters or ()),
+        is_exported=None if found_exports is None else bool(found_exports),
+        conditions=(found_exports[0].status.conditions or ()) if found_exports else (),
+        endpoints=None
+        if None in found_slices
+        else group_endpoints(each for some in found_slices for each in some or ()),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def group_endpoints(slices: Iterable[Slice]) -> tuple[ApiEndpoints, ...]:
+    """Endpoints by the cluster they come from, this one first; one that says nothing of readiness is ready."""
+    ordered = sorted(slices, key=_source)
+    return tuple(_together(cluster, [*members]) for cluster, members in groupby(ordered, key=_source))
+
+
+def _source(each: Slice) -> str:
+    return (each.metadata.labels or {}).get(SOURCE, "")
+
+
+def _together(cluster: str, slices: list[Slice]) -> ApiEndpoints:
+    endpoints = [endpoint for each in slices for endpoint in each.endpoints or ()]
+    ready = [each for each in endpoints if each.conditions.ready is not False]
+    ports = [port.port for each in slices for port in each.ports or () if port.protocol in (None, "TCP") and port.port]
+    addresses = [address for each in ready for address in each.addresses[:1]]
+    return ApiEndpoints(
+        cluster=cluster,
+        ready=tuple(addresses[:MAX_ADDRESSES]),
+        ports=tuple(dict.fromkeys(ports)),
+        ready_total=len(ready),
+        total=len(endpoints),
+    )
+
+
+def find_kubeconfig(configured: str, environment: Mapping[str, str], home: Path) -> str:
+    """The kubeconfig that a person means: $KUBECONFIG, then the configured one, then ~/.kube/config; else empty."""
+    given = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
+    own = home / ".kube" / "config"
+    return given or configured or (str(own) if own.is_file() else "")
+
+
+def _list(http: Http, paths: Iterable[str], parameters: Mapping[str, str], kind: type[Item]) -> tuple[Item, ...] | str:
+    """The objects at the first path that is served, or why there are none to be had."""
+    problem = "not served by this API"
+    for path in paths:
+        try:
+            answer = http.send(Request(method="GET", path=path, parameters={**parameters, "limit": str(PAGE)}))
+            return tuple(decode_json(each, kind, ANSWER) for each in decode_json(answer, _List, ANSWER).items or ())
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                continue
+            words = {FORBIDDEN: "forbidden", UNREACHED: "the API does not answer"}.get(error.status, "")
+            return f"{words} ({error})" if words else str(error)
+        except DecodeError as error:
+            return str(error)
+    return problem
+
+
+def _take(kind: str, found: tuple[Item, ...] | str, gaps: list[ApiGap]) -> tuple[Item, ...] | None:
+    if isinstance(found, str):
+        gaps.append(ApiGap(kind=kind, why=found))
+        return None
+    return found
