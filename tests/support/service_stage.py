@@ -31,17 +31,25 @@ SILENCE = ""
 
 @contextmanager
 def dns_server(
-    zones: Mapping[str, str], is_heard: Callable[[object], bool] = lambda _asker: True
+    zones: Mapping[str, str],
+    is_heard: Callable[[object], bool] = lambda _asker: True,
+    within: Callable[[Callable[[], socket.socket]], socket.socket] = lambda make: make(),
 ) -> Iterator[tuple[str, int]]:
     """A server over UDP; for each name (or a parent of it) an answer.
 
     That is addresses with spaces between them, SILENCE, EMPTY, or a response code; behind a slash the zone that denies
     the name. A name that is missing is REFUSED. Questions of askers that are not heard get no answer.
+    The socket is made `within` a namespace of the lab where that is given.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as serving:
-        serving.bind((HOST, 0))
+    with within(_datagram_socket) as serving:
         with _thread(lambda: _answer_all(serving, zones, is_heard), serving):
             yield serving.getsockname()
+
+
+def _datagram_socket() -> socket.socket:
+    serving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    serving.bind((HOST, 0))
+    return serving
 
 
 def _answer_all(serving: socket.socket, zones: Mapping[str, str], is_heard: Callable[[object], bool]) -> None:
@@ -84,7 +92,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 @contextmanager
-def tcp_server(reply: bytes = b"") -> Iterator[int]:
+def tcp_server(reply: bytes = b"", listening: socket.socket | None = None) -> Iterator[int]:
     """Takes connections and reads what comes; answers the first bytes of each with the reply, then closes it."""
 
     def serve(opened: socket.socket) -> None:
@@ -93,7 +101,7 @@ def tcp_server(reply: bytes = b"") -> Iterator[int]:
                 opened.sendall(reply)
                 return
 
-    with _listener(serve) as port:
+    with _listener(serve, listening) as port:
         yield port
 
 
@@ -149,8 +157,8 @@ def closed_port() -> Iterator[int]:
 
 
 @contextmanager
-def _listener(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    with socket.create_server((HOST, 0)) as listening:
+def _listener(serve: Callable[[socket.socket], None], given: socket.socket | None = None) -> Iterator[int]:
+    with given or socket.create_server((HOST, 0)) as listening:
         with _thread(lambda: _accept_all(listening, serve), listening):
             yield listening.getsockname()[1]
 
@@ -180,7 +188,4 @@ def _thread(run: Callable[[], None], wakened: socket.socket) -> Iterator[None]:
     finally:
         with suppress(OSError):
             wakened.shutdown(socket.SHUT_RDWR)
-        if wakened.type == socket.SOCK_DGRAM:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
-                waker.sendto(b"", wakened.getsockname())
         thread.join(10)

@@ -186,7 +186,7 @@ def test_a_refusal_is_the_endpoint(judge):
 
 
 def test_full_segments_that_are_lost_are_the_mtu(judge):
-    """The kernel of that listener drops them; in the lab an MTU does (tests/lab/test_sizes.py has that fault)."""
+    """The kernel of that listener drops them; tests/lab/test_service.py has a network that does."""
     with deaf_listener() as listener:
         assert (2, ServiceCode.MTU) == judge({NAME: HOST}, "--port", listener.getsockname()[1])[:2]
 
