@@ -30,6 +30,7 @@ class FaultCode(StrEnum):
     UNDETERMINED = "undetermined"
     ONE_WAY_BREAK = "one-way-break"
     KUBELET_UNREACHABLE = "kubelet-unreachable"
+    APISERVER_UNREACHABLE = "apiserver-unreachable"
     PROBE_PORT_BLOCKED = "probe-port-blocked"
     PROBES_ONLY = "probes-only"
     OVERLAY_DEVICE_MISSING = "overlay-device-missing"

@@ -173,7 +173,16 @@ PATH_FAULTS = (
         " until then",
         about="The node's own heartbeat goes out, so it stays Ready, while the control plane cannot come in: kubectl"
         " logs,"
-        " exec and metrics fail with 502. A canary of kind tcp on port 10250 watches it.",
+        " exec and metrics fail with 502. A canary of kind tcp on port 10250, or with role kubelet, watches it.",
+    ),
+    Fault(
+        code=FaultCode.APISERVER_UNREACHABLE,
+        layer=Layer.POD,
+        severity=Severity.WARNING,
+        title="a node answers on every layer while its API server cannot be reached",
+        remedy="look at TCP 6443 towards that node: filters, and whether the API server runs",
+        about="A kubelet that has to reach this API server from here cannot report its node, which becomes NotReady"
+        " although the mesh is well. A canary of kind tcp on port 6443, or with role apiserver, watches it.",
     ),
     Fault(
         code=FaultCode.PROBE_PORT_BLOCKED,

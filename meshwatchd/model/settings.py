@@ -7,6 +7,7 @@ stands in the type of its setting; how settings must fit together stands in `con
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -68,6 +69,19 @@ class CanaryExpect(StrEnum):
     SERVICE = "service"
 
 
+class CanaryRole(StrEnum):
+    """What a canary stands for, which decides what its silence is called."""
+
+    AUTO = "auto"
+    POD = "pod"
+    KUBELET = "kubelet"
+    APISERVER = "apiserver"
+
+
+_ROLE_OF_PORT = MappingProxyType({10250: CanaryRole.KUBELET, 6443: CanaryRole.APISERVER})
+"""The ports that Kubernetes gives them unless told otherwise."""
+
+
 class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who and where the daemon is.
 
@@ -121,6 +135,8 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             and besides sends some full segments over a second connection, up to 16 KiB of zeros, and waits until the
             kernel at the other end has acknowledged them: a broken offload kills those only. Ask a service that stands
             garbage, a discard server (RFC 863) best of all.
+        role: what its silence is called: pod-unreachable, kubelet-unreachable or apiserver-unreachable. auto goes by
+            the port: 10250 is a kubelet's, 6443 an API server's, any other a pod's.
         expect: what satisfies. answer takes whatever proves the way there and back, a refused connection (RST)
             included, as the host discovery of port scanners does; service wants the connection.
         interval: between questions. Somebody else's service answers: five a second from every node are enough.
@@ -131,8 +147,14 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     port: UdpPort
     node: NodeName
     kind: CanaryKind = CanaryKind.UDP
+    role: CanaryRole = CanaryRole.AUTO
     expect: CanaryExpect = CanaryExpect.ANSWER
     interval: Annotated[Duration, Meta(ge=SECOND // 5, le=MINUTE)] = SECOND
+
+    @property
+    def resolved_role(self) -> CanaryRole:
+        """The role that is declared, or else the one of the port; never AUTO."""
+        return _ROLE_OF_PORT.get(self.port, CanaryRole.POD) if self.role is CanaryRole.AUTO else self.role
 
 
 class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from netnslab.daemons import Settings
 from netnslab.discard import DISCARD_PORT
 from netnslab.fabric import fabric_of
 from netnslab.faults import Fault
+from netnslab.filter_plans import APISERVER_PORT, KUBELET_PORT
 from netnslab.form_plans import FORM_PLANS
 from netnslab.lab import Lab
 from netnslab.state_faults import StateFault
@@ -19,7 +20,6 @@ from netnslab.underlay_plans import UNDERLAY_PLANS
 
 TOPOLOGIES = ("flannel-wg", "kilo-flannel")
 
-KUBELET_PORT = 10250
 CLOSED_PORT = 9
 """A refusal is an answer: canaries need nobody who listens."""
 
@@ -223,6 +223,8 @@ def settings_for(topology: Topology) -> Settings:
     """
     is_flat = fabric_of(topology).carries_overlay
     canaries = [canary for node in topology.nodes.values() for canary in _canaries(node, is_flat=is_flat)]
+    masters = [topology.nodes[each.leader] for each in topology.locations.values()]
+    canaries += [_of_host(node, "apiserver", APISERVER_PORT, is_flat=is_flat) for node in masters]
     if is_flat:
         canaries += [_outside(node) for node in topology.nodes.values() if node.public_ip is not None]
     mode = {"daemon": {"mode": "observe"}} if is_flat else {}
@@ -230,12 +232,16 @@ def settings_for(topology: Topology) -> Settings:
 
 
 def _canaries(node: Node, *, is_flat: bool) -> list[Mapping[str, object]]:
+    where = {"name": f"pod-{node.name}", "address": node.pod_ip, "port": DISCARD_PORT}
+    pod = {**where, "node": node.name, "kind": "bulk", "interval": "500ms"}
+    return [pod, _of_host(node, "kubelet", KUBELET_PORT, is_flat=is_flat)]
+
+
+def _of_host(node: Node, what: str, port: int, *, is_flat: bool) -> Mapping[str, object]:
+    """A port of Kubernetes' own; the daemon takes its role from that."""
     address = wg_quick.address(node) if is_flat else node.node_ip
-    common = {"node": node.name, "kind": "tcp", "interval": "500ms"}
-    return [
-        {"name": f"pod-{node.name}", "address": node.pod_ip, "port": DISCARD_PORT, **common, "kind": "bulk"},
-        {"name": f"kubelet-{node.name}", "address": address, "port": KUBELET_PORT, **common},
-    ]
+    where = {"name": f"{what}-{node.name}", "address": address, "port": port}
+    return {**where, "node": node.name, "kind": "tcp", "interval": "500ms"}
 
 
 def _outside(node: Node) -> Mapping[str, object]:

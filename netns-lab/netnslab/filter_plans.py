@@ -21,7 +21,7 @@ from netnslab.ownership import Step
 from netnslab.site import WAN
 from netnslab.state_plans import Change, Scene
 
-KUBELET_PORT = 10250
+KUBELET_PORT, APISERVER_PORT = 10250, 6443
 
 PROBE_PORTS = "18617-18700"
 """All that meshwatchd's reflectors listen to by default, hellos included."""
@@ -118,11 +118,10 @@ def wireguard_no_data(scene: Scene) -> Change:
     return _by_message(scene, "wireguard_no_data", "4")
 
 
-def kubelet_unreachable(scene: Scene) -> Change:
-    """The node reports that it is Ready, and nobody can call its kubelet."""
-    return node_filter(
-        scene, "kubelet_unreachable", {"in": host_hook("input")}, (("in", drop_rule(f"tcp dport {KUBELET_PORT}")),)
-    )
+def no_new_connections(scene: Scene, *, port: int) -> Change:
+    """Nobody can call a port of the victim's host any more; what is connected stays so, and the victim calls others."""
+    rule = drop_rule(f"tcp dport {port} tcp flags & (fin | syn | rst | ack) == syn")
+    return node_filter(scene, f"no_new_connections_{port}", {"in": host_hook("input")}, (("in", rule),))
 
 
 HOST_HOOKS = ("input", "forward", "output")
@@ -182,7 +181,8 @@ FILTER_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "one-way-break": one_way_break,
         "wireguard-no-handshake": wireguard_no_handshake,
         "wireguard-no-data": wireguard_no_data,
-        "kubelet-unreachable": kubelet_unreachable,
+        "kubelet-unreachable": partial(no_new_connections, port=KUBELET_PORT),
+        "apiserver-unreachable": partial(no_new_connections, port=APISERVER_PORT),
         "pod-network-broken": pod_network_broken,
         "pod-network-broken-tcp": partial(pod_network_broken, what=" meta l4proto tcp"),
         "pod-network-broken-output": partial(pod_network_broken, hooks=("output",)),

@@ -65,6 +65,7 @@ _LAYERS = MappingProxyType(
             "relay-not-forwarding",
             "pod-route-diverted",
             "kubelet-unreachable",
+            "apiserver-unreachable",
             "probe-port-blocked",
             "probes-only",
         ),

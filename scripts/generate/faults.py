@@ -32,6 +32,7 @@ PROOFS = {
     FaultCode.UNDETERMINED: "meshwatchctl explain; meshwatchctl status --verbose",
     FaultCode.ONE_WAY_BREAK: f"tcpdump -ni NIC on both nodes; {_WG}",
     FaultCode.KUBELET_UNREACHABLE: "nc -vz NODE 10250 from here; kubectl logs of a pod there answers 502",
+    FaultCode.APISERVER_UNREACHABLE: "nc -vz NODE 6443 from here; kubectl get nodes shows nodes here as NotReady",
     FaultCode.PROBE_PORT_BLOCKED: "nft list ruleset; tcpdump -ni NIC udp portrange 18616-19129",
     FaultCode.PROBES_ONLY: "nc -vz NODE PORT works while probes do not: a filter of UDP or of our ports",
     FaultCode.OVERLAY_DEVICE_MISSING: "ip -d link show type vxlan",

@@ -307,12 +307,14 @@ def one_way_only(lab: Lab, victim: str, peer: str) -> None:
         assert not any(back.arrives() for _ in range(TRIES))
 
 
-def kubelet_is_silent(lab: Lab, victim: str, peer: str) -> None:
-    """Its port does not even refuse; another one does, and pods are well."""
+def port_is_silent(lab: Lab, victim: str, peer: str, *, port: int) -> None:
+    """A port of the node does not even refuse; another one does, the other direction is open, and pods are well."""
     node = lab.topology.nodes[victim]
     address = node.wireguard_ip or node.node_ip
-    assert "silent" == knock(lab.node(peer), address, 10250)
-    assert "refused" == knock(lab.node(peer), address, 10251)
+    other = lab.topology.nodes[peer]
+    assert "silent" == knock(lab.node(peer), address, port)
+    assert "refused" == knock(lab.node(peer), address, port + 1)
+    assert "refused" == knock(lab.node(victim), other.wireguard_ip or other.node_ip, port)
     assert reaches(lab, victim, peer)
 
 
@@ -444,7 +446,8 @@ WITNESSES: Mapping[str, Witness] = {
     "one-way-break": one_way_only,
     "wireguard-no-handshake": tunnel_has_no_handshake,
     "wireguard-no-data": tunnel_shakes_hands_only,
-    "kubelet-unreachable": kubelet_is_silent,
+    "kubelet-unreachable": partial(port_is_silent, port=10250),
+    "apiserver-unreachable": partial(port_is_silent, port=6443),
     "probe-port-blocked": reflector_is_closed,
     "conntrack-full": new_flows_find_no_place,
     "conntrack-invalid": tcp_is_invalid,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from meshwatchd.core.diagnosis.evidence import KUBELET_PORT, BulkPlaces
+from meshwatchd.core.diagnosis.evidence import BulkPlaces
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.settings import CanaryKind
+from meshwatchd.model.settings import Canary, CanaryKind, CanaryRole
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""
@@ -61,17 +61,18 @@ class SideIssues:
         )
 
     def silent_canaries(self) -> tuple[tuple[str, str], ...]:
-        """Names and nodes of the canaries that do not answer, but for kubelets."""
-        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and s.plan.port != KUBELET_PORT)
+        """Names and nodes of the canaries that ask a pod and get no answer."""
+        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and _asks_pod(s.plan))
 
     def answering_nodes(self) -> tuple[str, ...]:
-        """The nodes of the canaries that answer, but for kubelets."""
+        """The nodes of the canaries whose pods answer."""
         up = (s.plan for s in self.canaries if s.is_proven and s.state is not SessionState.DOWN)
-        return tuple(dict.fromkeys(plan.peer for plan in up if plan.port != KUBELET_PORT))
+        return tuple(dict.fromkeys(plan.peer for plan in up if _asks_pod(plan)))
 
-    def silent_kubelets(self) -> tuple[tuple[str, str], ...]:
-        """Names and nodes of the canaries that ask a kubelet and get no answer."""
-        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and s.plan.port == KUBELET_PORT)
+    def silent_services(self) -> tuple[Canary, ...]:
+        """The canaries that ask a kubelet or an API server and get no answer; API servers, which serve many, first."""
+        silent = (canary_of(s.plan) for s in self.canaries if is_mute(s) and not _asks_pod(s.plan))
+        return tuple(sorted(silent, key=lambda each: each.resolved_role is not CanaryRole.APISERVER))
 
     def bulk_lost_since(self) -> int:
         """When full segments began to be lost to the first that loses them, at the latest; 0 while none does."""
@@ -154,8 +155,7 @@ def _lost_since(bulk: Session) -> int:
 
     The history would tell exactly, and forgets how it began.
     """
-    assert bulk.plan.canary is not None, "canaries in bulk are canaries"
-    return bulk.last_heard + bulk.plan.canary.interval
+    return bulk.last_heard + canary_of(bulk.plan).interval
 
 
 def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:
@@ -164,5 +164,15 @@ def _twins(schedule: Schedule, plan: SessionPlan) -> Iterator[Session]:
 
 def place_of(plan: SessionPlan) -> tuple[str, str]:
     """Name and node of a canary."""
+    return canary_of(plan).name, plan.peer
+
+
+def canary_of(plan: SessionPlan) -> Canary:
+    """The canary that a session of Layer.POD asks."""
     assert plan.canary is not None, "sessions of Layer.POD ask a canary"
-    return plan.canary.name, plan.peer
+    return plan.canary
+
+
+def _asks_pod(plan: SessionPlan) -> bool:
+    """Whether its silence speaks for pods; kubelets and API servers are the host's own."""
+    return canary_of(plan).resolved_role is CanaryRole.POD

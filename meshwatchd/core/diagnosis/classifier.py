@@ -21,7 +21,10 @@ __all__ = ["Evidence", "Leg", "classify", "explains"]
 MAX_CANARIES = 6
 """Named in one sentence."""
 
-CANARY_FAULTS = (FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.PROBES_ONLY)
+CANARY_FAULTS = (
+    *(FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.APISERVER_UNREACHABLE),
+    FaultCode.PROBES_ONLY,
+)
 """What silent canaries prove by themselves, and so are no consequence of."""
 
 
@@ -70,7 +73,7 @@ def _consequence(rule: Rule, evidence: Evidence) -> str:
     culprit = rule.culprit(evidence)
     silent = [
         f"{name} on {node}"
-        for name, node in (*evidence.silent_canaries, *evidence.silent_kubelets)
+        for name, node in (*evidence.silent_canaries, *((each.name, each.node) for each in evidence.silent_services))
         if explains(rule.fault, culprit, node)
     ]
     if not silent:

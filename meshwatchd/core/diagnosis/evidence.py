@@ -8,9 +8,7 @@ import msgspec
 
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.ids import Layer, NodeName
-
-KUBELET_PORT = 10250
-"""Where a control plane reaches a node: logs, exec, metrics."""
+from meshwatchd.model.settings import Canary
 
 
 class Leg(StrEnum):
@@ -108,10 +106,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         is_active_down, has_good_standby: the paths beside the primary.
         missing_standbys: the relays of those that do not answer.
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
-        silent_canaries: names and nodes of the canaries that do not answer, but for kubelets.
-        silent_kubelets: the same of canaries that ask a kubelet.
+        silent_canaries: names and nodes of the canaries that ask a pod and get no answer.
+        silent_services: the canaries that ask an API server or a kubelet and get no answer, API servers first.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
-        answering_nodes: the nodes of all canaries but kubelets that are up, the remote leader's own pod among them.
+        answering_nodes: the nodes of the canaries whose pods are up, the remote leader's own pod among them.
         bulk: the canaries in bulk.
         pod_network: what addresses among pods answer.
         log_likelihood: of the primary path's test.
@@ -155,7 +153,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     is_overlay_direct: bool = False
     neighbours_overlay: Leg = Leg.UNKNOWN
     own_view_overlay: Leg = Leg.UNKNOWN
-    silent_kubelets: tuple[tuple[str, str], ...] = ()
+    silent_services: tuple[Canary, ...] = ()
     answering_canaries: tuple[str, ...] = ()
     answering_nodes: tuple[str, ...] = ()
     bulk: BulkPlaces = BulkPlaces()

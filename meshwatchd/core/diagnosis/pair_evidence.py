@@ -256,7 +256,7 @@ class PairWatch:
             silent_nodes=silent,
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
-            silent_kubelets=self.side.silent_kubelets(),
+            silent_services=self.side.silent_services(),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
             bulk=self.side.bulk(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.settings import Canary, CanaryRole
 
 
 def overlay_alone(e: Evidence) -> bool:
@@ -149,6 +150,13 @@ def ip6_because(evidence: Evidence) -> tuple[str, ...]:
         "by IPv4 the same nodes answer on the same layers",
         "no traffic is moved: standby routes are IPv4",
     )
+
+
+def service_because(canary: Canary) -> str:
+    """Which way connections to a kubelet or an API server fail; its node may well reach this one."""
+    what = "API server" if canary.resolved_role is CanaryRole.APISERVER else "kubelet"
+    asked = f"{canary.kind.upper()} {canary.port}"
+    return f"the {what} of {canary.node} cannot be reached from here: {asked} is not answered (canary {canary.name})"
 
 
 def reflector_because(_: Evidence) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from meshwatchd.core.diagnosis import pod_network
-from meshwatchd.core.diagnosis.evidence import KUBELET_PORT, Evidence, Leg
+from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import (
     deaf_end,
     has_bulk_come_round,
@@ -35,12 +35,14 @@ from meshwatchd.core.diagnosis.predicates import (
     remote_lost,
     remote_tunnel_blocked,
     serves_probes_only,
+    service_because,
     tunnel_carries,
     tunnel_is_silent,
     underlay_because,
 )
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.settings import CanaryRole
 
 Culprit = Callable[[Evidence], str]
 Because = Callable[[Evidence], tuple[str, ...]]
@@ -98,6 +100,20 @@ def _about_size(fault: FaultCode) -> Rule:
         matches=lambda e: e.sizes is not None and e.sizes.fault is fault,
         culprit=lambda e: e.sizes.culprit if e.sizes is not None else "",
         because=lambda e: e.sizes.because if e.sizes is not None else (),
+    )
+
+
+def _about_service(fault: FaultCode, role: CanaryRole) -> Rule:
+    """A line for a port of Kubernetes' own that takes no connections from here while the mesh and its pods answer."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: (
+            e.path is Leg.ALIVE
+            and not e.silent_canaries
+            and any(each.resolved_role is role for each in e.silent_services[:1])
+        ),
+        culprit=lambda e: e.silent_services[0].node,
+        because=lambda e: (*map(service_because, e.silent_services), "every layer of the mesh below answers"),
     )
 
 
@@ -429,21 +445,15 @@ TABLE: tuple[Rule, ...] = (
         culprit=pod_network.culprit,
         because=pod_network.because,
     ),
-    Rule(
-        fault=FaultCode.KUBELET_UNREACHABLE,
-        matches=lambda e: bool(e.silent_kubelets) and not e.silent_canaries and e.path is Leg.ALIVE,
-        culprit=lambda e: e.silent_kubelets[0][1],
-        because=lambda e: (
-            *(f"TCP {KUBELET_PORT} of {node} is not answered (canary {name})" for name, node in e.silent_kubelets),
-            "every layer of the mesh below answers: the node looks Ready by its own heartbeat",
-        ),
-    ),
+    _about_service(FaultCode.APISERVER_UNREACHABLE, CanaryRole.APISERVER),
+    _about_service(FaultCode.KUBELET_UNREACHABLE, CanaryRole.KUBELET),
     Rule(
         fault=FaultCode.POD_UNREACHABLE,
         matches=lambda e: bool(e.silent_canaries) and e.path is Leg.ALIVE and not serves_probes_only(e),
         culprit=lambda e: e.silent_canaries[0][1],
         because=lambda e: (
             *(f"canary {name} on {node} does not answer" for name, node in e.silent_canaries),
+            *map(service_because, e.silent_services),
             "every layer of the mesh below answers",
         ),
     ),

@@ -35,6 +35,7 @@ _SIDE_ISSUES = frozenset(
         FaultCode.POD_NETWORK_BROKEN,
         FaultCode.POD_UNREACHABLE,
         FaultCode.KUBELET_UNREACHABLE,
+        FaultCode.APISERVER_UNREACHABLE,
         FaultCode.PROBES_ONLY,
         FaultCode.OFFLOAD_FAULT,
         FaultCode.STANDBY_DOWN,

@@ -35,12 +35,14 @@ def test_cells_of_one_topology_follow_each_other():
     assert order == sorted(order, key=TOPOLOGIES.index)
 
 
-def test_every_node_has_a_pod_and_a_kubelet_that_are_asked():
+def test_every_node_has_a_pod_and_a_kubelet_and_some_an_api_server_that_are_asked():
     """By the address that control planes use: K3s's node-ip is the one on wg0."""
     declared = cast("list[dict[str, object]]", settings_for(load("flannel-wg"))["probe"]["canary"])
     canaries = {canary["name"]: canary for canary in declared}
 
-    assert 11 == len(canaries)
+    assert 14 == len(canaries)
+    assert ("10.8.0.1", 6443) == (canaries["apiserver-c1"]["address"], canaries["apiserver-c1"]["port"])
+    assert 14 == len(cast("list[object]", settings_for(load("kilo-flannel"))["probe"]["canary"])), "a daemon takes 16"
     assert "198.51.100.51" == canaries["host-d1"]["address"], "outside of the tunnel"
     assert "host-e1" not in canaries
     assert ("10.8.0.4", 10250) == (canaries["kubelet-e1"]["address"], canaries["kubelet-e1"]["port"])

@@ -9,7 +9,7 @@ from meshwatchd.core.diagnosis.advisory_probes import NEVER_ANSWERED
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
-from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind, Settings
+from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind, CanaryRole, Settings
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for, with_canaries, with_ip6
 
@@ -132,14 +132,35 @@ DNS = Canary(name="dns", address="10.244.2.9", port=53, node=NodeName("a2"))
 KUBELET = Canary(name="kubelet", address="192.168.100.13", port=10250, node=NodeName("a3"), kind=CanaryKind.TCP)
 
 
-def test_a_silent_kubelet_on_a_node_that_answers_has_a_name_of_its_own():
-    """The node looks Ready, since its heartbeat goes out; the control plane cannot come in."""
-    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, KUBELET))
-    bench.silent = lambda plan: plan.canary is KUBELET
+@pytest.mark.parametrize(
+    ("port", "role", "fault"),
+    [
+        (10250, CanaryRole.AUTO, FaultCode.KUBELET_UNREACHABLE),
+        (6443, CanaryRole.AUTO, FaultCode.APISERVER_UNREACHABLE),
+        (443, CanaryRole.APISERVER, FaultCode.APISERVER_UNREACHABLE),
+        (6443, CanaryRole.POD, FaultCode.POD_UNREACHABLE),
+    ],
+)
+def test_a_silent_service_of_a_node_that_answers_has_a_name_of_its_own(port, role, fault):
+    """By its role, or by its port where no role is declared; it is a warning and moves nothing."""
+    service = msgspec.structs.replace(KUBELET, port=port, role=role)
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB, service))
+    bench.silent = lambda plan: plan.canary is service
     bench.run(30 * SECOND)
 
-    assert (FaultCode.KUBELET_UNREACHABLE, Layer.POD, "a3", Severity.WARNING) == _named(bench)
+    assert (fault, Layer.POD, "a3", Severity.WARNING) == _named(bench)
     assert [] == bench.said(ApplySwitch)
+
+
+def test_a_silent_api_server_is_named_before_the_kubelets():
+    """Whichever was declared first: all kubelets behind this node depend on it."""
+    apiserver = msgspec.structs.replace(KUBELET, name="apiserver", port=6443, node=NodeName("a1"))
+    bench = _ready("b3", with_canaries(settings_for("b3"), KUBELET, apiserver))
+    bench.silent = lambda plan: plan.canary in (KUBELET, apiserver)
+    bench.run(30 * SECOND)
+
+    assert (FaultCode.APISERVER_UNREACHABLE, Layer.POD, "a1", Severity.WARNING) == _named(bench)
+    assert "(canary kubelet)" in bench.conductor.verdicts.current.because[1]
 
 
 def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_fault():

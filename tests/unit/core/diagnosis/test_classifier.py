@@ -13,7 +13,8 @@ from meshwatchd.core.diagnosis.predicates import own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, is_alone
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.settings import Canary, CanaryKind
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -54,6 +55,11 @@ CUT_OFF = replace(
     MEMBER, overlay=DEAD, overlay_pinned=DEAD, neighbours_overlay=DEAD, own_view_overlay=ALIVE, has_good_standby=False
 )
 """A member whose overlay is dead to everybody."""
+
+KUBELET, APISERVER = (
+    Canary(name=name, address="192.168.100.13", port=port, node=NodeName(node), kind=CanaryKind.TCP)
+    for name, node, port in (("kubelet", "a3", 10250), ("apiserver", "a1", 6443))
+)
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
@@ -172,7 +178,8 @@ CASES = [
         replace(HEALTHY, pod_network=PodNetwork(silent=("a3",), answering=("a1", "a2"))),
         "a3",
     ),
-    ("only a kubelet is silent", replace(HEALTHY, silent_kubelets=(("kubelet", "a3"),)), "a3"),
+    ("an API server and a kubelet are silent", replace(HEALTHY, silent_services=(APISERVER, KUBELET)), "a1"),
+    ("only a kubelet is silent", replace(HEALTHY, silent_services=(KUBELET,)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
     ("a standby is silent", replace(HEALTHY, missing_standbys=(("a1", "b2"),)), ""),
     ("a standby carries less", sized(FaultCode.STANDBY_MTU_SMALLER), "b1"),
@@ -292,6 +299,28 @@ def test_a_silent_canary_is_named_as_consequence_of_what_is_broken_below():
     assert not explains(FaultCode.STANDBY_DOWN, "", "a3")
     crowd = classify(replace(MEMBER, overlay=DEAD, silent_canaries=tuple((f"web-{n}", "a3") for n in range(8))))
     assert crowd.because[-1].endswith("web-5 on a3 and 2 more")
+
+
+def test_a_silent_service_says_which_way_connections_fail():
+    """A pod that is silent as well hides none of it."""
+    services = (APISERVER, KUBELET)
+    told = classify(replace(HEALTHY, silent_services=services))
+    pod = classify(replace(HEALTHY, silent_services=services, silent_canaries=(("web", "a3"),)))
+    apiserver, kubelet = (
+        "the API server of a1 cannot be reached from here: TCP 6443 is not answered (canary apiserver)",
+        "the kubelet of a3 cannot be reached from here: TCP 10250 is not answered (canary kubelet)",
+    )
+    assert (apiserver, kubelet, "every layer of the mesh below answers") == told.because
+    assert FaultCode.POD_UNREACHABLE is pod.fault
+    assert {apiserver, kubelet} < set(pod.because)
+
+
+def test_a_tunnel_that_is_broken_one_way_silences_both_kinds():
+    """It is the tunnel's fault, with the direction; what the control plane and its kubelets lose is the consequence."""
+    broken = replace(LEADER, wireguard=DEAD, inbound=ALIVE, silent_services=(APISERVER, KUBELET))
+    told = classify(broken)
+    assert (FaultCode.ONE_WAY_BREAK, "a1", Direction.OUTBOUND) == (told.fault, told.culprit, told.direction)
+    assert "silent in consequence: canaries apiserver on a1, kubelet on a3" == told.because[-1]
 
 
 def test_a_node_that_does_not_hear_itself_accuses_nobody():

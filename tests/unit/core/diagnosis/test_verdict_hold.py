@@ -60,6 +60,8 @@ def test_a_layer_that_is_named_is_stated_at_once(fault):
         (FaultCode.NODE_UNREACHABLE, SIDE_ISSUE_NS),
         (FaultCode.KEY_MISMATCH, SIDE_ISSUE_NS),
         (FaultCode.STANDBY_DOWN, SIDE_ISSUE_NS),
+        (FaultCode.KUBELET_UNREACHABLE, SIDE_ISSUE_NS),
+        (FaultCode.APISERVER_UNREACHABLE, SIDE_ISSUE_NS),
     ],
 )
 def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patience_ns):
