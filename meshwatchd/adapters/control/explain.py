@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from meshwatchd.adapters.control.naming import name_path, name_place, name_relays
+from meshwatchd.core.operators.other_direction import tell_other_direction
 from meshwatchd.model.faults import (
     BETWEEN_NODES,
     CATALOGUE,
@@ -20,6 +21,7 @@ from meshwatchd.model.faults import (
     FaultCode,
     Severity,
 )
+from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import Mode
 from meshwatchd.model.status import UNWATCHED, PairStatus, PathStatus, Status
@@ -66,12 +68,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     next: tuple[str, ...]
 
 
-def explain(status: Status, events: Sequence[Event]) -> tuple[Explanation, ...]:
-    """Explain every pair of locations of a node, from its status and its events in their order."""
-    return tuple(_explain_pair(status, pair, events) for pair in status.pairs)
+def explain(status: Status, events: Sequence[Event], nodes: Sequence[NodeStatus] = ()) -> tuple[Explanation, ...]:
+    """Explain every pair of locations of a node, from its status, its events in their order, and the nodes' reports."""
+    return tuple(_explain_pair(status, pair, events, nodes) for pair in status.pairs)
 
 
-def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> Explanation:
+def _explain_pair(
+    status: Status, pair: PairStatus, events: Sequence[Event], nodes: Sequence[NodeStatus]
+) -> Explanation:
     verdict, entry = pair.verdict, CATALOGUE[pair.verdict.fault]
     is_between = verdict.fault in BETWEEN_NODES
     own = [event for event in events if event.get("pair") == pair.pair]
@@ -87,7 +91,7 @@ def _explain_pair(status: Status, pair: PairStatus, events: Sequence[Event]) -> 
         place=name_place(pair) + (", at either end or between" if is_between and verdict.culprit else ""),
         direction=(Direction.UNKNOWN if verdict.fault in _TWO_WAY else verdict.direction).value,
         since_ns=None if current is None else _instant(own[current]),
-        because=verdict.because,
+        because=(*verdict.because, *filter(None, (tell_other_direction(status.node, pair, nodes),))),
         remedy=_remedy(status, pair),
         done=tuple(_tell_deeds(own, current, pair)),
         next=tuple(_foretell(status, pair)),

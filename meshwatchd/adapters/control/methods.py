@@ -182,7 +182,7 @@ class Methods:
 
     def _explain(self) -> interface.ExplainReply:
         status = self._status_of_mesh()
-        explanations = explain(status, self._backend.events().read())
+        explanations = explain(status, self._backend.events().read(), self._backend.nodes())
         return interface.ExplainReply(
             node=status.node,
             mode=status.mode,

@@ -9,6 +9,7 @@ from meshwatchd.adapters.control.explain import explain
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import Order, OrderKind
+from tests.support.example_reports import healthy
 from tests.support.example_status import BROKEN, HEALTHY, INCIDENT, MOVED, NOW_NS, STUCK, TOLD, event, status, verdict
 
 
@@ -47,6 +48,15 @@ def test_a_silent_tunnel_is_broken_at_either_end():
     assert ("tunnel b1-a1, at either end or between", "both") == (one_way.place, one_way.direction)
     direct = _only(status(verdict(FaultCode.WIREGUARD_BLOCKED, culprit="b3")))
     assert "tunnel to b3, at either end or between" == direct.place, "nobody relays it"
+
+
+def test_what_is_known_of_the_other_direction_is_the_last_of_the_evidence():
+    """It comes from the reports of other nodes, and is no part of the verdict."""
+    shown = status(verdict(FaultCode.KUBELET_UNREACHABLE, culprit="a3", because=("TCP 10250 is not answered",)))
+    (told,), (alone,) = explain(shown, (), healthy()), explain(shown, ())
+    assert "TCP 10250 is not answered" == told.because[0]
+    assert told.because[-1].endswith("the break is one way, from b3 to a3")
+    assert ("TCP 10250 is not answered",) == alone.because
 
 
 def test_a_standby_link_of_the_same_relays_has_its_rank():

@@ -16,13 +16,14 @@ from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError
 from meshwatchd.model.events import OperatorVerb
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.outputs import ReplyOperator
 from tests.support.control_room import Backend
 from tests.support.example_bisection import RESULT
-from tests.support.example_reports import reporting
-from tests.support.example_status import HEALTHY
+from tests.support.example_reports import healthy, reporting
+from tests.support.example_status import HEALTHY, status, verdict
 
 ROOT, OPERATOR, SOMEBODY = 0, 998, 1000
 
@@ -153,6 +154,15 @@ def test_operators_hold_traffic_and_do_nothing_else(verb):
     for other in ("Bisect", "Forget"):
         name, _ = refusal(backend, f"io.meshwatch.Control.{other}", {"node": "b1"}, uid=OPERATOR)
         assert "org.varlink.service.PermissionDenied" == name
+
+
+def test_explain_knows_what_the_nodes_on_the_other_side_report():
+    """Of connections that fail from here, whether they fail from there as well."""
+    backend = Backend(status(verdict(FaultCode.KUBELET_UNREACHABLE, culprit="a3")))
+    backend.known = healthy()
+    (reply,) = ask(backend, "io.meshwatch.Control.Explain")
+    ((sentence,),) = (each["because"] for each in _parameters(reply)["explanations"])
+    assert sentence.startswith("a3 reports that all is well")
 
 
 def test_bisecting_is_for_root_alone_and_names_the_node():

@@ -1,0 +1,61 @@
+"""Whether connections of Kubernetes' own fail in the other direction as well, by what the nodes over there report.
+
+a1 --TCP 10250--> b1    fails: kubelet-unreachable at b1, which a1 has seen itself
+a1 <--TCP 6443--- b1    apiserver-unreachable is for b1 to see: what does it report?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from meshwatchd.core.membership.node_list import FRESH_NS
+from meshwatchd.model.faults import FaultCode, Severity
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.node_status import NodeStatus
+from meshwatchd.model.status import PairStatus
+
+_OPPOSITE = MappingProxyType(
+    {
+        FaultCode.KUBELET_UNREACHABLE: (FaultCode.APISERVER_UNREACHABLE, "API servers"),
+        FaultCode.APISERVER_UNREACHABLE: (FaultCode.KUBELET_UNREACHABLE, "kubelets"),
+    }
+)
+"""What the other side would see, and what it would have to ask for that."""
+
+
+def tell_other_direction(node: NodeName, pair: PairStatus, nodes: Iterable[NodeStatus]) -> str:
+    """What is known of the other direction, in one sentence.
+
+    Only a node that is well has nothing to hide: of several faults it names one. Which canaries it has it does not say.
+
+    Args:
+        node: this one.
+        pair: with its verdict.
+        nodes: with their reports.
+
+    Returns:
+        An empty string where the verdict is about no such connection, or where nobody over there could tell.
+    """
+    culprit = pair.verdict.culprit
+    if pair.verdict.fault not in _OPPOSITE:
+        return ""
+    opposite, asked = _OPPOSITE[pair.verdict.fault]
+    there = sorted(
+        (each for each in nodes if each.location == pair.remote_location and _is_fresh(each)),
+        key=lambda each: each.name != culprit,
+    )
+    for fault in (fault for each in there for fault in each.faults):
+        if fault.fault == opposite and fault.towards == pair.location:
+            return f"{fault.reported_by} reports {opposite} at {fault.culprit}: the other direction is broken as well"
+    well = next((each.name for each in there if each.severity == Severity.OK), "")
+    if not well:
+        return ""
+    return (
+        f"{well} reports that all is well, and nobody in its location reports {opposite}:"
+        f" if {well} has canaries for {asked} here, the break is one way, from {node} to {culprit}"
+    )
+
+
+def _is_fresh(node: NodeStatus) -> bool:
+    return node.report_age_ns is not None and node.report_age_ns <= FRESH_NS
