@@ -94,13 +94,14 @@ ALERTS = (
     ),
     Alert(
         "MeshwatchKubeletUnreachable",
-        'meshwatch_verdict{fault=~"kubelet-unreachable|one-way-break"} == 1',
+        'meshwatch_verdict{fault=~"kubelet-unreachable|apiserver-unreachable|one-way-break"} == 1',
         "1m",
         "page",
         "{{ $labels.culprit }} cannot be reached from {{ $labels.instance }} although it is alive",
-        "The way to that node is broken in one direction: its node object stays Ready, and the API server cannot reach"
-        " kubelet:10250.",
-        "The NAT entry and the WireGuard endpoint of that node; keepalive on its side. `meshwatchctl bisect NODE`.",
+        "What is sent to that node is lost: the API server cannot reach its kubelet (10250) while its node object stays"
+        " Ready, or kubelets cannot reach its API server (6443).",
+        "`meshwatchctl explain` says what is known of the other direction. Filters of that port; the NAT entry and the"
+        " WireGuard endpoint of that node; keepalive on its side. `meshwatchctl bisect NODE`.",
     ),
     Alert(
         "MeshwatchStaleOverlayNeighbours",
