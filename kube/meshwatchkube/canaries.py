@@ -5,18 +5,20 @@
 
 A Node stays Ready while its own heartbeat goes out, and nobody reaches its kubelet; or the other way round. Each
 canary tells one of the two apart from the tunnel, which has a verdict of its own with the direction (one-way-break).
+The role names the fault, apiserver-unreachable or kubelet-unreachable, and stays right where you change the port.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import Canary, CanaryKind
+from meshwatchd.model.settings import Canary, CanaryKind, CanaryRole
 from meshwatchkube.cluster import Node
 
-APISERVER_PORT, KUBELET_PORT = 6443, 10250
+PORTS = MappingProxyType({CanaryRole.APISERVER: 6443, CanaryRole.KUBELET: 10250})
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 MOST = 16
 """That one daemon takes (`settings.ProbeSettings.canary`)."""
@@ -35,17 +37,20 @@ def render(nodes: Iterable[Node]) -> str:
 
 def _canaries(nodes: list[Node]) -> Iterator[Canary]:
     masters = [node for node in nodes if CONTROL_PLANE in node.labels]
-    for node, what, port in (
-        *((node, "apiserver", APISERVER_PORT) for node in masters),
-        *((node, "kubelet", KUBELET_PORT) for node in nodes),
+    for node, role in (
+        *((node, CanaryRole.APISERVER) for node in masters),
+        *((node, CanaryRole.KUBELET) for node in nodes),
     ):
         if address := _address(node):
-            name = f"{what}-{node.name}"
-            yield Canary(name=name, address=address, port=port, node=NodeName(node.name), kind=CanaryKind.TCP)
+            name, port = f"{role}-{node.name}", PORTS[role]
+            yield Canary(
+                name=name, address=address, port=port, node=NodeName(node.name), kind=CanaryKind.TCP, role=role
+            )
 
 
 def _section(canary: Canary) -> str:
-    fields = {"name": canary.name, "address": canary.address, "node": canary.node, "kind": canary.kind.value}
+    fields = {"name": canary.name, "address": canary.address, "node": canary.node}
+    fields |= {"kind": canary.kind.value, "role": canary.role.value}
     lines = [f'{key} = "{value}"' for key, value in fields.items()]
     return "\n".join(("[[probe.canary]]", *lines, f"port = {canary.port}", ""))
 

@@ -25,8 +25,8 @@ def _canaries(*nodes):
 def test_api_servers_come_first_and_then_every_kubelet():
     """Nodes of the control plane have both."""
     found = _canaries(node("b1"), _master("a1"))
-    assert [("apiserver-a1", 6443), ("kubelet-a1", 10250), ("kubelet-b1", 10250)] == [
-        (each.name, each.port) for each in found
+    assert [("apiserver-a1", 6443, "apiserver"), *((f"kubelet-{name}", 10250, "kubelet") for name in ("a1", "b1"))] == [
+        (each.name, each.port, each.role) for each in found
     ]
     assert (address("b1"), "b1", "tcp") == (found[2].address, found[2].node, found[2].kind)
 
