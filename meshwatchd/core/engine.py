@@ -18,7 +18,7 @@ from meshwatchd.core.diagnosis import peer_views
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, Conductor
 from meshwatchd.core.failover.persistence import MEMORABLE
-from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE
+from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE, HERE
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.mesh.mesh_update import Takeover
 from meshwatchd.core.mesh.topology_builder import Recogniser
@@ -353,7 +353,7 @@ class Engine:
                 self.state.spread_banner(now)
         elif self.state.unrest.has_hearsay:
             self.state.unrest.unsaid(peer)
-        is_doubtful = bool(banner.view_known & ~banner.view_up)
+        is_doubtful = bool(banner.view_known & ~banner.view_up & ~ABOUT_NODE)
         if is_doubtful or self._is_doubted:
             self._hear_doubts(peer, now, is_doubtful=is_doubtful)
         return self._follow(peer, banner, now) if is_other else []
@@ -410,7 +410,7 @@ class Engine:
             legs.update(conductor.watch.legs(conductor.mover.active))
         up, known = peer_views.encode(legs)
         bits = self.state.unrest.bits(now)
-        up, known = up | bits, known | bits
+        up, known = up | bits, known | bits | (HERE if self.state.memory.orders.is_agent_away else 0)
         active = tuple(conductor.active for conductor in self.state.conductors.values())
         banner = ev.Banner(
             view_up=up,

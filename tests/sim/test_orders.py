@@ -7,7 +7,8 @@ import pytest
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
-from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.settings import MINUTE, MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
@@ -54,6 +55,17 @@ def test_a_drained_leader_is_left_without_losing_a_packet(leader):
     assert set(world.active_ranks().values()) != {0}, "a drained relay is not come back to"
     _order(world, leader, OperatorVerb.UNDRAIN)
     assert world.run_until(lambda: world.are_on(0), limit_ns=10 * SECOND), world.story(since=began)
+
+
+def test_a_drained_leader_that_traffic_has_not_left_is_told_when_it_breaks():
+    """Where the daemons only observe, what is lost over it is no calm that somebody has ordered."""
+    world = healthy_world(seed=3, mode=Mode.OBSERVE)
+    _order(world, "b1", OperatorVerb.DRAIN, duration_ns=60 * MINUTE)
+    world.run(SECOND)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(5 * SECOND)
+    verdicts = [node.conductor.verdicts.current for node in world.nodes.values()]
+    assert {(FaultCode.OVERLAY_BLACK_HOLE, "b1")} == {(each.fault, each.culprit) for each in verdicts}
 
 
 def test_a_drained_standby_is_not_used():

@@ -116,6 +116,10 @@ class PeerViews:
         banner, heard_at = self._latest.get(peer, (None, 0))
         return banner is not None and banner.is_admin_down and now - heard_at <= DRAIN_MEMORY_NS
 
+    def said_by(self, peer: str) -> Banner:
+        """A peer's last word."""
+        return self._latest.get(peer, _NOTHING)[0]
+
     def note_other_key(self, peer: str, now: int, *, is_known: bool = False) -> bool:
         """A packet in a peer's name is signed with another key than ours; True when that is worth telling.
 

@@ -16,6 +16,10 @@ def _key(order: Order) -> _Key:
     return order.kind, order.location, order.name
 
 
+AGENT = "Kilo's agent"
+"""Owner of the order that a node gives itself when its agent has ended (`mesh.agent_leave`)."""
+
+
 class Orders:
     """The standing orders of this node.
 
@@ -36,6 +40,11 @@ class Orders:
     def is_draining(self) -> bool:
         """Whether this node is taken out of service."""
         return bool(self._orders) and any(order.kind is OrderKind.DRAIN for order in self._orders.values())
+
+    @property
+    def is_agent_away(self) -> bool:
+        """Whether the mesh's own agent has ended on this node, which is out of service for that."""
+        return bool(self._orders) and any(order.name == AGENT for order in self._orders.values())
 
     def give(self, order: Order) -> bool:
         """Take an order, in place of the same owner's earlier one; False where there are too many."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
@@ -14,7 +14,7 @@ from meshwatchd.core.failover.damping import Damper
 from meshwatchd.core.failover.operator_holds import Orders
 from meshwatchd.core.failover.state_machine import Intent, Mover
 from meshwatchd.core.failover.storm import Storm
-from meshwatchd.core.failover.topology_change_hold import Unrest
+from meshwatchd.core.failover.topology_change_hold import Unrest, is_agent_away
 from meshwatchd.core.pmtu.pmtu import SizeWatch
 from meshwatchd.core.probing.packet_budget import Allowance, Use
 from meshwatchd.core.probing.schedule import Schedule
@@ -80,16 +80,23 @@ class PairContext(msgspec.Struct, kw_only=True):
     def is_drained(self, path: Path, now: int) -> bool:
         """Whether a relay of a path is being taken out of service: this node by its orders, others by their word.
 
-        While the mesh's own agent makes the primary path anew any node of the two locations may be its relay in a
-        moment: one whose agent has just come back is, before it has routes.
+        While the mesh's own agent makes the primary path anew, a node to which the agent has just come back may come to
+        relay it, and has no routes yet.
         """
-        names: Iterable[NodeName] = path.relays
-        if path.is_primary and self.is_unsettled(now):
-            names = (node.name for place in path.locations for node in self.planner.topology.mesh.members(place))
-        return any(
-            self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
-            for name in names
-        )
+        if any(self._is_drained(name, now) for name in path.relays):
+            return True
+        if not (path.is_primary and self.is_unsettled(now)):
+            return False
+        members = (node.name for place in path.locations for node in self.planner.topology.mesh.members(place))
+        return any(self._is_agent_away(name, now) for name in members)
+
+    def _is_drained(self, name: NodeName, now: int) -> bool:
+        return self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
+
+    def _is_agent_away(self, name: NodeName, now: int) -> bool:
+        if name == self.local_node:
+            return self.orders.is_agent_away
+        return self.views.is_admin_down(name, now) and is_agent_away(self.views.said_by(name))
 
     def is_unsettled(self, now: int) -> bool:
         """Whether the mesh's own agent is at work on what the pair's primary path stands on."""

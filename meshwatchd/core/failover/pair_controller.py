@@ -376,8 +376,9 @@ class Conductor:
             yield VerdictChanged(verdict=changed[0], previous=changed[1])
 
     def _excuse(self, verdict: Verdict, now: int) -> Verdict:
-        """What is taken out of service on purpose is not at fault."""
-        if verdict.fault is FaultCode.NONE or not self.context.views.is_admin_down(verdict.culprit, now):
+        """What is taken out of service on purpose is not at fault, unless traffic is left on it."""
+        is_out = self.context.views.is_admin_down(verdict.culprit, now)
+        if verdict.fault is FaultCode.NONE or not is_out or self.watch.group(self.mover.active).is_down:
             return verdict
         why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
         return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)

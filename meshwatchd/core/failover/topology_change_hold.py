@@ -35,9 +35,15 @@ KILO_PROTOCOL = 4
 
 HERE = 1 << 30
 NEARBY = 1 << 31
-"""Bits of the banner's masks that no pair of locations uses."""
+"""Bits of the banner's masks that no pair of locations uses: known and up, it is so; HERE known and not up, there is no
+agent here, since it has ended."""
 
 ABOUT_NODE = HERE | NEARBY
+
+
+def is_agent_away(banner: Banner) -> bool:
+    """Whether a node says that its agent has ended; while one is at work there the same bit says that."""
+    return bool(banner.view_known & ~banner.view_up & HERE)
 
 
 class _Episode:

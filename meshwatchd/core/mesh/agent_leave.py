@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.core.failover.operator_holds import AGENT
 from meshwatchd.core.failover.topology_change_hold import KILO_PROTOCOL
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.model.events import MeshStirred
@@ -21,35 +22,37 @@ from meshwatchd.model.outputs import OrderEnded, OrderGiven, Output
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MINUTE, Mode
 from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.topology import Topology
 
-OWNER = "Kilo's agent"
-REASON = "it has ended here and taken its routes away"
-LIMIT_NS = 60 * MINUTE
-"""An agent that is away for longer is not being replaced."""
+REASON = "its routes are gone from here: it has ended, or somebody has removed them"
+LIMIT_NS = 2 * MINUTE
+"""A pod is replaced in less. An agent that stays away is a fault, and to be told as one."""
 
 
-def note_agent(state: EngineState, before: Snapshot, after: Snapshot, now: int) -> Iterator[Output]:
+def note_agent(
+    state: EngineState, topology: Topology, snapshots: tuple[Snapshot | None, Snapshot], now: int
+) -> Iterator[Output]:
     """Give or end the order, by what a later snapshot shows.
 
     Args:
         state: of this engine.
-        before: of this node's kernel.
-        after: the same, next time.
+        topology: of the mesh, as it is recognised or was last.
+        snapshots: of this node's kernel: the one before, None at the start, and the later one.
         now: nanoseconds.
     """
-    topology, orders = state.topology, state.memory.orders
-    if topology is None or topology.is_overlay_direct or state.settings.daemon.mode is not Mode.ENFORCE:
-        return
-    link = after.link(topology.wireguard_device)
+    before, after = snapshots
+    device, orders = topology.wireguard_device, state.memory.orders
+    is_acting = topology.profile == "kilo" and state.settings.daemon.mode is Mode.ENFORCE
+    link = after.link(device)
     is_up = link is not None and link.is_up
-    if not is_up or _has_routes(after, topology.wireguard_device):
-        for order in orders.take_back(OrderKind.DRAIN, name=OWNER):
+    if not is_acting or not is_up or _has_routes(after, device):
+        for order in orders.take_back(OrderKind.DRAIN, name=AGENT) if orders.is_agent_away else ():
             yield OrderEnded(order=order, is_expired=False)
-    elif not after.is_bounded and _has_routes(before, topology.wireguard_device):
-        order = Order(kind=OrderKind.DRAIN, name=OWNER, until_ns=now + LIMIT_NS, reason=REASON)
+    elif before is not None and not after.is_bounded and _has_routes(before, device):
+        order = Order(kind=OrderKind.DRAIN, name=AGENT, until_ns=now + LIMIT_NS, reason=REASON)
         if orders.give(order):
             yield OrderGiven(order=order)
-            what = f"{OWNER} has taken its routes over {topology.wireguard_device} away"
+            what = f"routes of {AGENT} over {device} are gone"
             yield from state.note_topology_change(MeshStirred(what=what, is_rebuilding=True), now)
 
 

@@ -104,9 +104,10 @@ class Takeover:
         if change and self._state.topology is not None:
             stirred = MeshStirred(what=change, is_rebuilding=True, is_seen_everywhere=True)
             yield from self._state.note_topology_change(stirred, now)
-        if before is not None:
-            yield from note_agent(self._state, before, snapshot, now)
         topology = self._recogniser.recognise(snapshot)
+        known = self._state.topology if isinstance(topology, Unrecognised) else topology
+        if known is not None:
+            yield from note_agent(self._state, known, (before, snapshot), now)
         if isinstance(topology, Unrecognised):
             # In the middle of a change something may be missing for a moment; what is known stays in force.
             if self._state.topology is None or not self._state.unrest.bits(now):

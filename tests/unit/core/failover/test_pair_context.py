@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.diagnosis.peer_views import LOST_NS
+from meshwatchd.core.failover.operator_holds import AGENT
 from meshwatchd.core.failover.state_machine import Intent
+from meshwatchd.core.failover.topology_change_hold import HERE
 from meshwatchd.model.events import Banner, CoordinationKind, Reason
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import Mode
+from meshwatchd.model.policy_state import Order, OrderKind
+from meshwatchd.model.settings import MINUTE, Mode
 from tests.support.bench import ready
 from tests.support.lab_mesh import settings_for
 
@@ -41,19 +44,37 @@ def test_failback_is_agreed_by_those_who_hold_the_overrides():
     assert "a2" == context.partner(context.watch.primary, bench.now)
 
 
-def test_a_path_is_drained_with_a_relay_and_while_agents_rewrite_it_with_any_node_that_may_come_to_lead():
-    """b3 relays nothing as long as all are as they were."""
+def _drained(bench, peer="", **banner):
+    context = bench.conductor.context
+    if peer:
+        context.views.note(peer, Banner(is_admin_down=True, **banner), bench.now)
+    return [path.rank for path in context.watch.paths if context.is_drained(path, bench.now)]
+
+
+def test_a_path_is_drained_with_one_of_its_relays():
+    """b3 relays nothing, also while the mesh's own agents are at work; b2 does."""
     bench = ready("a1")
-    context, now = bench.conductor.context, bench.now
-    context.views.note("b3", Banner(is_admin_down=True), now)
-    assert [False] * 5 == [context.is_drained(path, now) for path in context.watch.paths]
+    assert [] == _drained(bench, "b3")
+    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    assert [] == _drained(bench)
+    assert [1, 3] == _drained(bench, "b2")
 
-    context.unrest.stirred(now, is_rebuilding=True)
-    assert [True, False, False, False, False] == [context.is_drained(path, now) for path in context.watch.paths]
 
-    context.views.note("b3", Banner(), now)
-    context.views.note("b2", Banner(is_admin_down=True), now)
-    assert [True, True, False, True, False] == [context.is_drained(path, now) for path in context.watch.paths]
+def test_where_an_agent_is_away_its_node_may_come_to_lead_when_others_are_at_work():
+    """Until then the primary path is as good as any."""
+    bench = ready("a1")
+    assert [] == _drained(bench, "b3", view_known=HERE)
+    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    assert [0] == _drained(bench)
+
+
+def test_a_node_knows_that_its_own_agent_is_away():
+    """By the order that it has given itself."""
+    bench = ready("b2")
+    bench.conductor.context.orders.give(Order(kind=OrderKind.DRAIN, name=AGENT, until_ns=bench.now + MINUTE))
+    assert [1, 3] == _drained(bench)
+    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    assert [0, 1, 3] == _drained(bench)
 
 
 def test_neighbours_are_the_rest_of_the_location():

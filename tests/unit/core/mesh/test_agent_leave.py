@@ -5,16 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.failover.topology_change_hold import KILO_PROTOCOL, MAX_NS
-from meshwatchd.core.mesh.agent_leave import LIMIT_NS, OWNER
+from meshwatchd.core.failover.operator_holds import AGENT
+from meshwatchd.core.failover.topology_change_hold import CHANGE_NS, KILO_PROTOCOL, MAX_NS, is_agent_away
+from meshwatchd.core.mesh.agent_leave import LIMIT_NS
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.policy_state import OrderKind
+from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import SECOND, Mode
 from meshwatchd.model.snapshot import DeviceRoute, Snapshot
 from tests.support.bench import Bench, ready
-from tests.support.lab_mesh import settings_for, snapshot_of
+from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 ROUTE = DeviceRoute(dst="10.244.1.0/24", dev="kilo0", table=254, protocol=KILO_PROTOCOL, via="10.4.0.2")
 
@@ -42,10 +43,11 @@ def test_a_leader_whose_agent_has_taken_its_routes_away_is_out_of_service_until_
     bench.run(SECOND // 10)
 
     (given,) = bench.said(out.OrderGiven, since=began)
-    assert (OrderKind.DRAIN, OWNER, began + LIMIT_NS) == (given.order.kind, given.order.name, given.order.until_ns)
+    assert (OrderKind.DRAIN, AGENT, began + LIMIT_NS) == (given.order.kind, given.order.name, given.order.until_ns)
     assert _says_it_is_out(bench)
     assert bench.conductor.context.is_unsettled(bench.now)
-    assert bench.engine.state.schedule.select(layer=Layer.UNDERLAY), "neighbours are told by these"
+    near = [bench.plans[probe.session] for probe in bench.said(out.SendProbe, since=began)]
+    assert {"b2", "b3"} <= {plan.peer for plan in near if plan.layer is Layer.UNDERLAY}
 
     bench.feed(_with(ROUTE))
     bench.run(SECOND // 10)
@@ -93,6 +95,51 @@ def test_routes_that_others_take_away_are_not_kilos():
     bench.feed(_with(msgspec.structs.replace(ROUTE, protocol=3)))
     began = bench.now
     bench.feed(_with())
+
+    assert [] == bench.said(out.OrderGiven, since=began)
+
+
+def test_what_lasts_longer_than_the_work_is_told_for_what_it_is():
+    """An agent that is at work and one that is away are one bit, in two ways."""
+    bench = _leader()
+    bench.feed(_with())
+    assert not is_agent_away(bench.said(out.SetBanner)[-1].banner)
+    bench.run(CHANGE_NS + SECOND)
+    assert is_agent_away(bench.said(out.SetBanner)[-1].banner)
+    assert _says_it_is_out(bench)
+
+
+def _standing(mode: Mode) -> Bench:
+    """A daemon that starts anew with the order of its predecessor."""
+    bench = Bench("b1", settings=settings_for("b1", mode=mode))
+    order = Order(kind=OrderKind.DRAIN, name=AGENT, until_ns=bench.now + LIMIT_NS)
+    bench.engine.state.memory.orders.give(order)
+    return bench
+
+
+def test_a_daemon_that_starts_anew_ends_an_order_that_has_lost_its_reason():
+    """The agent came back meanwhile: the first look at the kernel shows it."""
+    bench = _standing(Mode.ENFORCE)
+    bench.feed(_with())
+    assert [] == bench.said(out.OrderEnded), "it is away still"
+    bench.feed(_with(ROUTE))
+    assert 1 == len(bench.said(out.OrderEnded))
+
+
+def test_a_node_that_only_observes_ends_an_order_of_before():
+    """Nobody is to keep off it for that."""
+    bench = _standing(Mode.OBSERVE)
+    bench.feed(_with())
+    assert 1 == len(bench.said(out.OrderEnded))
+
+
+def test_routes_of_another_kind_of_mesh_are_nobodys_sign():
+    """Networkd's own have Kilo's protocol number."""
+    bench = _leader()
+    mesh = msgspec.structs.replace(declared_mesh(), profile="wireguard")
+    bench.feed(_with(ROUTE, mesh=mesh))
+    began = bench.now
+    bench.feed(_with(mesh=mesh))
 
     assert [] == bench.said(out.OrderGiven, since=began)
 
