@@ -93,6 +93,10 @@ class PairContext(msgspec.Struct, kw_only=True):
     def _is_drained(self, name: NodeName, now: int) -> bool:
         return self.orders.is_draining if name == self.local_node else self.views.is_admin_down(name, now)
 
+    def is_excused(self, name: str, now: int) -> bool:
+        """Whether people have taken a node out of service; one that its agent has left may be named."""
+        return self.views.is_admin_down(name, now) and not is_agent_away(self.views.said_by(name))
+
     def _is_agent_away(self, name: NodeName, now: int) -> bool:
         if name == self.local_node:
             return self.orders.is_agent_away

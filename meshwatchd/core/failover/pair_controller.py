@@ -377,7 +377,7 @@ class Conductor:
 
     def _excuse(self, verdict: Verdict, now: int) -> Verdict:
         """What is taken out of service on purpose is not at fault, unless traffic is left on it."""
-        is_out = self.context.views.is_admin_down(verdict.culprit, now)
+        is_out = self.context.is_excused(verdict.culprit, now)
         if verdict.fault is FaultCode.NONE or not is_out or self.watch.group(self.mover.active).is_down:
             return verdict
         why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)

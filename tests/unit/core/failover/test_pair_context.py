@@ -68,6 +68,17 @@ def test_where_an_agent_is_away_its_node_may_come_to_lead_when_others_are_at_wor
     assert [0] == _drained(bench)
 
 
+def test_who_was_taken_out_of_service_is_excused_and_not_who_was_left_by_an_agent():
+    """Routes that are gone are no fault of maintenance, and may be a stranger's deed."""
+    bench = ready("a1")
+    context = bench.conductor.context
+    assert not context.is_excused("b1", bench.now)
+    _drained(bench, "b1")
+    assert context.is_excused("b1", bench.now)
+    _drained(bench, "b1", view_known=HERE)
+    assert not context.is_excused("b1", bench.now)
+
+
 def test_a_node_knows_that_its_own_agent_is_away():
     """By the order that it has given itself."""
     bench = ready("b2")
