@@ -45,9 +45,18 @@ def tell_other_direction(node: NodeName, pair: PairStatus, nodes: Iterable[NodeS
         (each for each in nodes if each.location == pair.remote_location and _is_fresh(each)),
         key=lambda each: each.name != culprit,
     )
-    for fault in (fault for each in there for fault in each.faults):
-        if fault.fault == opposite and fault.towards == pair.location:
-            return f"{fault.reported_by} reports {opposite} at {fault.culprit}: the other direction is broken as well"
+    reports = (fault for each in there for fault in each.faults)
+    heard = [
+        (fault.reported_by, fault.culprit)
+        for fault in reports
+        if fault.fault == opposite and fault.towards == pair.location
+    ]
+    if (culprit, node) in heard:
+        return f"{culprit} reports {opposite} at {node}: the other direction is broken as well"
+    if heard:
+        # Between other nodes it may be another way, or the service: that proves nothing of this one.
+        reporter, reported = heard[0]
+        return f"{reporter} reports {opposite} at {reported}"
     well = next((each.name for each in there if each.severity == Severity.OK), "")
     if not well:
         return ""

@@ -42,10 +42,23 @@ def test_a_node_over_there_that_is_well_makes_it_one_way(fault, opposite, asked)
     assert "if a1 has" in _told(fault, a1=WELL, a3=UNWELL)
 
 
-def test_a_node_over_there_that_cannot_come_here_either_makes_it_both_ways():
-    """Whoever else is well: its canaries are not asked from there, or another way is theirs."""
-    expected = "a1 reports apiserver-unreachable at b1: the other direction is broken as well"
-    assert expected == _told(KUBELET, a1=_report(APISERVER, "cloud", "b1"), a3=WELL)
+def test_the_same_two_nodes_make_it_both_ways():
+    """Whatever else is reported over there, and before it by name."""
+    expected = "a3 reports apiserver-unreachable at b3: the other direction is broken as well"
+    assert expected == _told(KUBELET, a1=_report(APISERVER, "cloud", "b1"), a3=_report(APISERVER, "cloud", "b3"))
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ({"a1": _report(APISERVER, "cloud", "b1"), "a3": WELL}, "a1 reports apiserver-unreachable at b1"),
+        ({"a1": _report(APISERVER, "cloud", "b3")}, "a1 reports apiserver-unreachable at b3"),
+        ({"a3": _report(APISERVER, "cloud", "b1")}, "a3 reports apiserver-unreachable at b1"),
+    ],
+)
+def test_other_nodes_are_quoted_without_a_conclusion(reports, expected):
+    """An API server that has stopped, or another way: neither is the other direction of this one."""
+    assert expected == _told(KUBELET, **reports)
 
 
 @pytest.mark.parametrize(
