@@ -5,7 +5,8 @@
 
 A Node stays Ready while its own heartbeat goes out, and nobody reaches its kubelet; or the other way round. Each
 canary tells one of the two apart from the tunnel, which has a verdict of its own with the direction (one-way-break).
-The role names the fault, apiserver-unreachable or kubelet-unreachable, and stays right where you change the port.
+The role names the fault, apiserver-unreachable or kubelet-unreachable, and stays right where you change the port. Both
+take TCP connections for TLS, so a refused one (RST) counts as silence too: the node answers, the service has stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import Canary, CanaryKind, CanaryRole
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind, CanaryRole
 from meshwatchkube.cluster import Node
 
 PORTS = MappingProxyType({CanaryRole.APISERVER: 6443, CanaryRole.KUBELET: 10250})
@@ -44,13 +45,19 @@ def _canaries(nodes: list[Node]) -> Iterator[Canary]:
         if address := _address(node):
             name, port = f"{role}-{node.name}", PORTS[role]
             yield Canary(
-                name=name, address=address, port=port, node=NodeName(node.name), kind=CanaryKind.TCP, role=role
+                name=name,
+                address=address,
+                port=port,
+                node=NodeName(node.name),
+                kind=CanaryKind.TCP,
+                role=role,
+                expect=CanaryExpect.SERVICE,
             )
 
 
 def _section(canary: Canary) -> str:
     fields = {"name": canary.name, "address": canary.address, "node": canary.node}
-    fields |= {"kind": canary.kind.value, "role": canary.role.value}
+    fields |= {"kind": canary.kind.value, "role": canary.role.value, "expect": canary.expect.value}
     lines = [f'{key} = "{value}"' for key, value in fields.items()]
     return "\n".join(("[[probe.canary]]", *lines, f"port = {canary.port}", ""))
 

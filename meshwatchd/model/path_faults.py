@@ -169,11 +169,12 @@ PATH_FAULTS = (
         layer=Layer.POD,
         severity=Severity.WARNING,
         title="a node answers on every layer while its kubelet cannot be reached",
-        remedy="look at TCP 10250 towards that node: filters, and the certificate's address; logs and exec fail"
-        " until then",
+        remedy="look at TCP 10250 towards that node: filters, whether the kubelet runs, and the certificate's address;"
+        " logs and exec fail until then",
         about="The node's own heartbeat goes out, so it stays Ready, while the control plane cannot come in: kubectl"
         " logs,"
-        " exec and metrics fail with 502. A canary of kind tcp on port 10250, or with role kubelet, watches it.",
+        " exec and metrics fail with 502. A canary of kind tcp on port 10250, or with role kubelet, watches it."
+        ' With expect = "service" a refused connection counts as well: the kubelet has stopped.',
     ),
     Fault(
         code=FaultCode.APISERVER_UNREACHABLE,
@@ -182,7 +183,8 @@ PATH_FAULTS = (
         title="a node answers on every layer while its API server cannot be reached",
         remedy="look at TCP 6443 towards that node: filters, and whether the API server runs",
         about="A kubelet that has to reach this API server from here cannot report its node, which becomes NotReady"
-        " although the mesh is well. A canary of kind tcp on port 6443, or with role apiserver, watches it.",
+        " although the mesh is well. A canary of kind tcp on port 6443, or with role apiserver, watches it."
+        ' With expect = "service" a refused connection counts as well: the API server has stopped.',
     ),
     Fault(
         code=FaultCode.PROBE_PORT_BLOCKED,

@@ -98,10 +98,11 @@ ALERTS = (
         "1m",
         "page",
         "{{ $labels.culprit }} cannot be reached from {{ $labels.instance }} although it is alive",
-        "What is sent to that node is lost: the API server cannot reach its kubelet (10250) while its node object stays"
-        " Ready, or kubelets cannot reach its API server (6443).",
-        "`meshwatchctl explain` says what is known of the other direction. Filters of that port; the NAT entry and the"
-        " WireGuard endpoint of that node; keepalive on its side. `meshwatchctl bisect NODE`.",
+        "Connections to that node fail, or all that is sent there is lost: the API server cannot reach its kubelet"
+        " (10250) while its node object stays Ready, or kubelets cannot reach its API server (6443).",
+        "`meshwatchctl explain` says what is known of the other direction. Whether kubelet or API server runs there;"
+        " filters of that port; the NAT entry and the WireGuard endpoint of that node; keepalive on its side."
+        " `meshwatchctl bisect NODE`.",
     ),
     Alert(
         "MeshwatchStaleOverlayNeighbours",

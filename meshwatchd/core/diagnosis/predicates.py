@@ -5,7 +5,7 @@ from __future__ import annotations
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.settings import Canary, CanaryRole
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryRole
 
 
 def overlay_alone(e: Evidence) -> bool:
@@ -156,7 +156,9 @@ def service_because(canary: Canary) -> str:
     """Which way connections to a kubelet or an API server fail; its node may well reach this one."""
     what = "API server" if canary.resolved_role is CanaryRole.APISERVER else "kubelet"
     asked = f"{canary.kind.upper()} {canary.port}"
-    return f"the {what} of {canary.node} cannot be reached from here: {asked} is not answered (canary {canary.name})"
+    # With "service" a refused connection is silence too, and an answer.
+    result = "takes no connection" if canary.expect is CanaryExpect.SERVICE else "is not answered"
+    return f"the {what} of {canary.node} cannot be reached from here: {asked} {result} (canary {canary.name})"
 
 
 def reflector_because(_: Evidence) -> tuple[str, ...]:

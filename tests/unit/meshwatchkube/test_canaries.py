@@ -31,6 +31,11 @@ def test_api_servers_come_first_and_then_every_kubelet():
     assert (address("b1"), "b1", "tcp") == (found[2].address, found[2].node, found[2].kind)
 
 
+def test_a_refused_connection_is_no_answer():
+    """What has stopped answers with RST, which proves the way and nothing more."""
+    assert ["service"] * 2 == [each.expect for each in _canaries(_master("a1"))]
+
+
 def test_no_more_than_a_daemon_takes():
     """What is left out is said."""
     nodes = [_master("a1"), *(node(f"b{number}") for number in range(10, 30))]

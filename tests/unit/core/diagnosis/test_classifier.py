@@ -14,7 +14,7 @@ from meshwatchd.core.diagnosis.rules import TABLE, is_alone
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import Canary, CanaryKind
+from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -313,6 +313,14 @@ def test_a_silent_service_says_which_way_connections_fail():
     assert (apiserver, kubelet, "every layer of the mesh below answers") == told.because
     assert FaultCode.POD_UNREACHABLE is pod.fault
     assert {apiserver, kubelet} < set(pod.because)
+
+
+def test_a_service_that_has_to_accept_connections_is_told_as_that():
+    """It may have stopped: its node refuses connections, and does answer."""
+    wanted = replace(APISERVER, expect=CanaryExpect.SERVICE)
+    told = classify(replace(HEALTHY, silent_services=(wanted,)))
+    expected = "the API server of a1 cannot be reached from here: TCP 6443 takes no connection (canary apiserver)"
+    assert expected == told.because[0]
 
 
 def test_a_tunnel_that_is_broken_one_way_silences_both_kinds():
