@@ -40,6 +40,11 @@ class Machine:
         """Run scripts/uninstall."""
         return self._run("uninstall", "--purge", purge, "--destdir", str(self.folder), prefix="/usr", sysconfdir="/etc")
 
+    def uninstall_kube(self, *, purge: str) -> subprocess.CompletedProcess[str]:
+        """Run scripts/uninstall-kube."""
+        place = ("--destdir", str(self.folder))
+        return self._run("uninstall-kube", "--purge", purge, *place, prefix="/usr", sysconfdir="/etc")
+
     def _run(
         self, script: str, *arguments: str, prefix: str = "", sysconfdir: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
@@ -152,3 +157,26 @@ def test_what_is_uninstalled_leaves_nothing_but_what_people_wrote(tmp_path):
     assert {machine.config} == files() - before
     assert 0 == machine.uninstall(purge="yes").returncode
     assert before == files()
+
+
+def test_a_kubeconfig_that_is_left_is_roots_alone(tmp_path):
+    """The group that read it is gone after a purge, and its number may be given to another one."""
+    machine = Machine(tmp_path)
+    settings, kubeconfig = (machine.config.with_name(name) for name in ("kube.toml", "kubeconfig"))
+    kubeconfig.parent.mkdir(parents=True)
+    settings.touch()
+    kubeconfig.touch()
+    kubeconfig.chmod(0o640)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.chown(kubeconfig, -1, 4711)
+
+    assert "==> kept: /etc/meshwatchd/kube.toml; " in machine.uninstall_kube(purge="").stdout
+    assert 0o640 == kubeconfig.stat().st_mode & 0o777
+    done = machine.uninstall_kube(purge="yes")
+    assert 0 == done.returncode, done.stderr
+    assert [kubeconfig] == list(kubeconfig.parent.iterdir())
+    assert (0o600, 0 if is_root else os.getegid()) == (kubeconfig.stat().st_mode & 0o777, kubeconfig.stat().st_gid)
+    assert done.stdout.splitlines()[-1].startswith("==> kept: /etc/meshwatchd/kubeconfig, ")
+    kubeconfig.unlink()
+    assert ("", "") == (machine.uninstall_kube(purge="yes").stdout, done.stderr)
