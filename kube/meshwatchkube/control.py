@@ -22,6 +22,7 @@ _TIMEOUT_S: Final = 5.0
 PINNED_NS: Final = 10 * MINUTE
 """A pin ends by itself if nobody is left to end it; a change of leaders takes a minute or two."""
 DRAINED_NS: Final = 24 * HOUR
+"""As long as an order that is not root's may stand."""
 
 
 class Control:

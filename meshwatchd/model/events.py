@@ -320,6 +320,7 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
         name: whose standing order it is.
         reason: of the order, in the operator's words.
         duration_ns: how long the order stands; with FAILOVER, how long it waits to be confirmed.
+        is_from_root: False for a member of the operators' group, who is bound to more rules.
     """
 
     request: int
@@ -330,6 +331,7 @@ class OperatorRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
     name: str = ""
     reason: str = ""
     duration_ns: int | None = None
+    is_from_root: bool = True
 
 
 class StateRestored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

@@ -98,6 +98,7 @@ class Method(NamedTuple):
 
 
 _ROOT = "Root only, but for `dry_run`, which tells the operations and changes nothing."
+_HOLD = "Root and, with a name and for a day at most, operators; `dry_run` is for all and changes nothing."
 
 METHODS = {
     "Status": Method("The engine's picture, and what the other nodes report.", NoParameters, StatusReply),
@@ -134,15 +135,15 @@ METHODS = {
     ),
     "Resume": Method(f"End pauses: of a location, of a name, or all. {_ROOT}", OrderParameters, OperateReply),
     "Drain": Method(
-        f"Take this node out of service: traffic moves off it first, and its silence is no fault. {_ROOT}",
+        f"Take this node out of service: traffic moves off it first, and its silence is no fault. {_HOLD}",
         OrderParameters,
         OperateReply,
     ),
-    "Undrain": Method(f"Put this node into service again. {_ROOT}", OrderParameters, OperateReply),
+    "Undrain": Method(f"Put this node into service again. {_HOLD}", OrderParameters, OperateReply),
     "Pin": Method(
-        f"Move traffic to a standby path and make it the one to come back to. {_ROOT}", OrderParameters, OperateReply
+        f"Move traffic to a standby path and make it the one to come back to. {_HOLD}", OrderParameters, OperateReply
     ),
-    "Unpin": Method(f"End pins: of a location, of a name, or all. {_ROOT}", OrderParameters, OperateReply),
+    "Unpin": Method(f"End pins: of a location, of a name, or all. {_HOLD}", OrderParameters, OperateReply),
     "Forget": Method(
         "Accept whatever identity a node of this name has next. It concerns this daemon alone. Root only.",
         ForgetParameters,

@@ -17,7 +17,7 @@ SOCKET_MODE = 0o660
 GROUP = "meshwatch"
 """Members may read; where the group does not exist, or the daemon is not in it, only root may connect."""
 OPERATORS = "meshwatch-operators"
-"""Members may pin and drain besides, as root may; whoever can connect and is no member may look."""
+"""Members may pin and drain besides, which moves traffic. They have to be in GROUP as well, to connect at all."""
 
 EXIT_UNREACHABLE = 3
 _UCRED = struct.Struct("3i")
@@ -48,7 +48,10 @@ def read_peer_uid(connection: socket.socket) -> int:
 
 
 def is_operator(uid: int) -> bool:
-    """Whether a user is a member of the operators' group (group(5)); nobody is where there is no such group."""
+    """Whether a user is a member of the operators' group (group(5)); nobody is where there is no such group.
+
+    Blocks for as long as LDAP or sssd takes, where nsswitch.conf(5) names them.
+    """
     try:
         return pwd.getpwuid(uid).pw_name in grp.getgrnam(OPERATORS).gr_mem
     except KeyError:

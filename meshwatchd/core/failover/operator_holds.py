@@ -8,6 +8,8 @@ from meshwatchd.model.policy_state import Order, OrderKind
 
 MAX_ORDERS = 64
 """Far more than people give; a script that runs wild is refused, not remembered."""
+RESERVED_ORDERS = 16
+"""Of these for root alone: whatever operators have given, root can give some."""
 
 _Key = tuple[OrderKind, str, str]
 
@@ -46,9 +48,14 @@ class Orders:
         """Whether the mesh's own agent has ended on this node, which is out of service for that."""
         return bool(self._orders) and any(order.name == AGENT for order in self._orders.values())
 
+    def has_room(self, order: Order, *, is_from_root: bool = True) -> bool:
+        """Whether an order can be taken; one that takes the place of the same owner's earlier one always can."""
+        most = MAX_ORDERS if is_from_root else MAX_ORDERS - RESERVED_ORDERS
+        return len(self._orders) < most or _key(order) in self._orders
+
     def give(self, order: Order) -> bool:
         """Take an order, in place of the same owner's earlier one; False where there are too many."""
-        if len(self._orders) >= MAX_ORDERS and _key(order) not in self._orders:
+        if not self.has_room(order):
             return False
         self._orders[_key(order)] = order
         self._schedule()

@@ -47,6 +47,14 @@ def answer_order(
 
 
 TOO_LONG = "an order stands for 1 s to 30 days"
+TOO_MANY = "there are too many orders; end some"
+
+LONGEST_OPERATOR_NS = 24 * 60 * MINUTE
+"""Of an order that is not root's. A program renews it for as long as it has to."""
+NAMELESS = (
+    "only root ends or gives orders without a name; add --by NAME, with the name that `meshwatchctl status` shows"
+)
+TOO_LONG_FOR_OPERATOR = "an order that is not root's stands for a day at most"
 
 MAX_NAME, MAX_REASON = 100, 500
 """Characters. Every daemon keeps all orders in one file, which is moved aside as a whole when it is too large."""
@@ -62,6 +70,18 @@ def is_wordy(event: OperatorRequested) -> bool:
 def is_reasonable(duration_ns: int | None) -> bool:
     """Whether an order may stand for so long."""
     return duration_ns is None or SHORTEST_NS <= duration_ns <= LONGEST_NS
+
+
+def why_root_only(event: OperatorRequested) -> str:
+    """Why only root may ask for this; empty where a member of the operators' group may.
+
+    Without a name the end of an order is the end of everybody's.
+    """
+    if event.is_from_root:
+        return ""
+    if not event.name:
+        return NAMELESS
+    return TOO_LONG_FOR_OPERATOR if (event.duration_ns or 0) > LONGEST_OPERATOR_NS else ""
 
 
 def _give(state: EngineState, event: OperatorRequested, now: int, relays: tuple[NodeName, ...]) -> Iterator[Output]:
@@ -80,12 +100,13 @@ def _give(state: EngineState, event: OperatorRequested, now: int, relays: tuple[
         relays=relays,
     )
     words = f"{_TELLING[kind]} for {render_duration(duration_ns)}{_consequences(state, kind)}"
+    if not state.memory.orders.has_room(order, is_from_root=event.is_from_root):
+        yield _reply(event, TOO_MANY, is_accepted=False)
+        return
     if event.is_dry_run:
         yield _reply(event, f"would be {words}")
         return
-    if not state.memory.orders.give(order):
-        yield _reply(event, "there are too many orders; end some", is_accepted=False)
-        return
+    state.memory.orders.give(order)
     yield OrderGiven(order=order)
     yield _reply(event, words)
 

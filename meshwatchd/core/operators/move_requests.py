@@ -10,7 +10,16 @@ from meshwatchd.core.failover.operator_holds import Orders
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.mesh.engine_state import EngineState
-from meshwatchd.core.operators.hold_requests import TOO_LONG, TOO_WORDY, USUAL_NS, answer_order, is_reasonable, is_wordy
+from meshwatchd.core.operators.hold_requests import (
+    TOO_LONG,
+    TOO_MANY,
+    TOO_WORDY,
+    USUAL_NS,
+    answer_order,
+    is_reasonable,
+    is_wordy,
+    why_root_only,
+)
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.events import OperatorRequested, OperatorVerb, Reason
 from meshwatchd.model.outputs import OrderEnded, OrderGiven, Output, ReplyOperator
@@ -26,6 +35,8 @@ def answer(state: EngineState, event: OperatorRequested, now: int) -> Iterator[O
     """Carry out or refuse a request; always ends with one ReplyOperator."""
     if is_wordy(event):
         yield _refuse(event, TOO_WORDY)
+    elif refusal := why_root_only(event):
+        yield _refuse(event, refusal)
     elif event.verb in MOVES:
         yield from _answer_move(state, event, now)
     else:
@@ -46,6 +57,7 @@ def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iter
     operations = planner.operations(conductor.mover.active, target)
     problem = _problem(state, conductor, target)
     words = _describe(conductor, target)
+    order = _order(event, conductor, target, now=now, orders=state.memory.orders)
     if not is_reasonable(event.duration_ns):
         yield _refuse(event, TOO_LONG)
     elif event.verb is OperatorVerb.PIN and target is conductor.mover.active and not target.is_primary:
@@ -53,10 +65,11 @@ def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iter
         yield from answer_order(state, event, now, relays=target.relays)
     elif problem:
         yield _refuse(event, problem, operations)
+    elif order is not None and not state.memory.orders.has_room(order, is_from_root=event.is_from_root):
+        yield _refuse(event, TOO_MANY)
     elif event.is_dry_run:
         yield ReplyOperator(request=event.request, is_accepted=True, text=f"would {words}", operations=operations)
     else:
-        order = _order(event, conductor, target, now=now, orders=state.memory.orders)
         yield from _stand_by(conductor, state.memory.orders, order)
         yield from conductor.agreement.propose(target, Reason.OPERATOR, now)
         text = f"asked to {words}; {_until(event, target)}"

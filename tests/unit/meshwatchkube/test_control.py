@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from meshwatchd.core.operators.hold_requests import why_root_only
 from meshwatchd.model.events import OperatorVerb
 from meshwatchd.model.outputs import ReplyOperator
 from meshwatchkube.actions import Drain, Pin, Unpin
@@ -71,6 +73,7 @@ def test_holds_carry_our_name_and_an_end(tmp_path, log, *, action, verb, fields)
     (request,) = backend.requests
     assert (verb, "meshwatchd-kube") == (request.verb, request.name)
     assert fields == {name: getattr(request, name) for name in fields}
+    assert "" == why_root_only(msgspec.structs.replace(request, is_from_root=False))
     assert "hold.requested" == log.events()[-1]
 
 

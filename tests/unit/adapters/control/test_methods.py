@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import msgspec
@@ -147,13 +148,41 @@ def test_operators_hold_traffic_and_do_nothing_else(verb):
     method = f"io.meshwatch.Control.{verb.capitalize()}"
     if verb in {OperatorVerb.PIN, OperatorVerb.UNPIN, OperatorVerb.DRAIN, OperatorVerb.UNDRAIN}:
         ask(backend, method, uid=OPERATOR)
-        assert [verb] == [request.verb for request in backend.requests]
+        assert [(verb, False)] == [(request.verb, request.is_from_root) for request in backend.requests]
     else:
         assert ("org.varlink.service.PermissionDenied", {}) == refusal(backend, method, uid=OPERATOR)
         assert [] == backend.requests
     for other in ("Bisect", "Forget"):
         name, _ = refusal(backend, f"io.meshwatch.Control.{other}", {"node": "b1"}, uid=OPERATOR)
         assert "org.varlink.service.PermissionDenied" == name
+
+
+def test_root_is_asked_of_no_group():
+    """And the engine knows whose request it is; a dry run is anybody's."""
+    for uid, is_dry_run in ((ROOT, False), (SOMEBODY, True)):
+        backend = Backend(HEALTHY)
+        ask(backend, "io.meshwatch.Control.Unpin", {"dry_run": is_dry_run}, uid=uid)
+        assert [True] == [request.is_from_root for request in backend.requests]
+
+
+def test_a_group_that_is_looked_up_slowly_holds_up_nobody_else(monkeypatch):
+    """LDAP that does not answer must not stop the agent's loop, and the caller hears of it."""
+    monkeypatch.setattr(methods, "OPERATE_TIMEOUT_S", 0.05)
+    is_over, backend = threading.Event(), Backend(HEALTHY)
+    asked = Methods(backend, lambda _: is_over.wait(60))
+    reply = asked.answer(decode_call(encode_call("io.meshwatch.Control.Drain", None)[:-1]), OPERATOR)
+    assert not isinstance(reply, bytes)
+
+    async def first() -> bytes:
+        return await anext(reply)
+
+    with pytest.raises(VarlinkError) as caught:
+        asyncio.run(first())
+    is_over.set()
+    assert {"reason": "whether user 998 is in meshwatch-operators was not answered within 0 s"} == (
+        caught.value.parameters
+    )
+    assert [] == backend.requests
 
 
 def test_explain_knows_what_the_nodes_on_the_other_side_report():

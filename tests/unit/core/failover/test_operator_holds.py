@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.core.failover.operator_holds import MAX_ORDERS, Orders
+from meshwatchd.core.failover.operator_holds import MAX_ORDERS, RESERVED_ORDERS, Orders
 from meshwatchd.model.policy_state import Order, OrderKind
 
 PAUSE = Order(kind=OrderKind.PAUSE, name="ann", until_ns=100, location="cloud")
@@ -76,3 +76,13 @@ def test_orders_survive_a_restart():
     after.restore(before.standing)
     assert before.standing == after.standing
     assert (PAUSE,) == after.expire(100)
+
+
+def test_root_has_room_when_operators_have_none():
+    """Whose order stands already may say it again."""
+    given = [msgspec.structs.replace(PAUSE, name=str(number)) for number in range(MAX_ORDERS)]
+    orders = _orders(*given[: MAX_ORDERS - RESERVED_ORDERS])
+    assert orders.has_room(given[0], is_from_root=False)
+    assert not orders.has_room(given[-1], is_from_root=False)
+    assert orders.has_room(given[-1])
+    assert not _orders(*given).has_room(PAUSE)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.adapters.storage.policy_file import StateFile
-from meshwatchd.core.failover.operator_holds import MAX_ORDERS
-from meshwatchd.core.operators.hold_requests import MAX_NAME, MAX_REASON, is_reasonable
+from meshwatchd.core.failover.operator_holds import MAX_ORDERS, RESERVED_ORDERS
+from meshwatchd.core.operators.hold_requests import (
+    LONGEST_OPERATOR_NS,
+    MAX_NAME,
+    MAX_REASON,
+    NAMELESS,
+    TOO_LONG_FOR_OPERATOR,
+    is_reasonable,
+)
 from meshwatchd.model.events import CoordinationKind, OperatorRequested, OperatorVerb
 from meshwatchd.model.outputs import OrderEnded, OrderGiven, ReplyOperator, SaveState, SetBanner
 from meshwatchd.model.settings import MINUTE, SECOND
@@ -166,3 +173,47 @@ def test_as_many_orders_as_there_may_be_are_read_again(tmp_path):
 
     state, problem = file.load()
     assert ("", MAX_ORDERS) == (problem, len(state.orders) if state is not None else 0)
+
+
+@pytest.mark.parametrize("verb", [OperatorVerb.PIN, OperatorVerb.UNPIN, OperatorVerb.DRAIN, OperatorVerb.UNDRAIN])
+def test_without_a_name_only_root_gives_and_ends_orders(verb):
+    """The end of nobody's order is the end of everybody's."""
+    bench = ready("a1")
+    _ask(bench, OperatorVerb.PIN, name="ann", to_rank=1)
+    _ask(bench, OperatorVerb.DRAIN, name="ann")
+    before = _standing(bench)
+    assert 2 == len(before)
+    reply = _ask(bench, verb, is_from_root=False)
+    assert (False, NAMELESS) == (reply.is_accepted, reply.text)
+    assert before == _standing(bench)
+
+
+def test_an_operator_ends_orders_of_a_name():
+    """Those of others stand."""
+    bench = ready("a1")
+    for name in ("ann", "kube"):
+        assert _ask(bench, OperatorVerb.DRAIN, name=name, is_from_root=False).is_accepted
+    assert "ended: drain by kube" == _ask(bench, OperatorVerb.UNDRAIN, name="kube", is_from_root=False).text
+    assert [("drain", "ann", "")] == _standing(bench)
+
+
+@pytest.mark.parametrize("verb", [OperatorVerb.PIN, OperatorVerb.DRAIN])
+def test_an_operators_order_stands_for_a_day_at_most(verb):
+    """Root's may stand for longer."""
+    too_long = {"name": "kube", "duration_ns": LONGEST_OPERATOR_NS + 1}
+    reply = _ask(ready("a1"), verb, **too_long, is_from_root=False)
+    assert (False, TOO_LONG_FOR_OPERATOR) == (reply.is_accepted, reply.text)
+    assert _ask(ready("a1"), verb, **too_long).is_accepted
+    assert _ask(ready("a1"), verb, name="kube", duration_ns=LONGEST_OPERATOR_NS, is_from_root=False).is_accepted
+
+
+@pytest.mark.parametrize("verb", [OperatorVerb.PIN, OperatorVerb.DRAIN])
+def test_operators_leave_room_for_root(verb):
+    """A pin for which there is no room moves nothing either."""
+    bench = ready("a1")
+    for number in range(MAX_ORDERS - RESERVED_ORDERS):
+        assert _ask(bench, OperatorVerb.DRAIN, name=str(number), is_from_root=False).is_accepted
+    reply = _ask(bench, verb, name="one more", is_from_root=False)
+    assert (False, "there are too many orders; end some") == (reply.is_accepted, reply.text)
+    assert [] == bench.spoken(CoordinationKind.PROPOSE)
+    assert _ask(bench, verb, name="one more").is_accepted
