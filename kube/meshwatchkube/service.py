@@ -15,9 +15,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from itertools import groupby
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 import msgspec
 
@@ -108,7 +109,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 def read_service(http: Http, name: str, namespace: str) -> ApiFacts:
-    """All that can be read; a kind that cannot is named in `gaps`."""
+    """All that can be read; a kind that cannot is named in `gaps`. Text is fit for a terminal."""
     gaps: list[ApiGap] = []
     named = {"fieldSelector": f"metadata.name={name}"}
     with ThreadPoolExecutor(4) as pool:
@@ -122,14 +123,14 @@ def read_service(http: Http, name: str, namespace: str) -> ApiFacts:
     found_exports = _take("ServiceExport", exports.result(), gaps)
     found_slices = [_take("EndpointSlice", each.result(), gaps) for each in (mirrored, own)]
     first = found_imports[0] if found_imports else Import()
-    return ApiFacts(
+    facts = ApiFacts(
         is_imported=None if found_imports is None else bool(found_imports),
         kind=first.spec.type,
         ips=first.spec.ips or (),
         ports=tuple(
             ApiPort(port=each.port, name=each.name or "", protocol=each.protocol or "TCP")
             for each in first.spec.ports or ()
-            if each.port is not None
+            if _is_port(each.port)
         ),
         clusters=tuple(each.cluster for each in first.status.clusters or ()),
         is_exported=None if found_exports is None else bool(found_exports),
@@ -139,6 +140,20 @@ def read_service(http: Http, name: str, namespace: str) -> ApiFacts:
         else group_endpoints(each for some in found_slices for each in some or ()),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+    return msgspec.convert(_printable(msgspec.to_builtins(facts)), ApiFacts)
+
+
+def _printable(value: object) -> object:
+    """Whoever may write an object chooses its text, and it goes to terminals."""
+    match value:
+        case str():
+            return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in value)
+        case dict():
+            return {key: _printable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_printable(each) for each in value]
+        case _:
+            return value
 
 
 def group_endpoints(slices: Iterable[Slice]) -> tuple[ApiEndpoints, ...]:
@@ -154,22 +169,35 @@ def _source(each: Slice) -> str:
 def _together(cluster: str, slices: list[Slice]) -> ApiEndpoints:
     endpoints = [endpoint for each in slices for endpoint in each.endpoints or ()]
     ready = [each for each in endpoints if each.conditions.ready is not False]
-    ports = [port.port for each in slices for port in each.ports or () if port.protocol in (None, "TCP") and port.port]
-    addresses = [address for each in ready for address in each.addresses[:1]]
+    ports = [port.port for each in slices for port in each.ports or () if port.protocol in (None, "TCP")]
+    addresses = [address for each in ready for address in each.addresses[:1] if _is_address(address)]
     return ApiEndpoints(
         cluster=cluster,
         ready=tuple(addresses[:MAX_ADDRESSES]),
-        ports=tuple(dict.fromkeys(ports)),
+        ports=tuple(port for port in dict.fromkeys(ports) if _is_port(port)),
         ready_total=len(ready),
         total=len(endpoints),
     )
 
 
+def _is_port(number: int | None) -> TypeGuard[int]:
+    return number is not None and 0 < number < 65_536
+
+
+def _is_address(text: str) -> bool:
+    """A slice of the type FQDN has names, which nobody should be made to resolve."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
+
+
 def find_kubeconfig(configured: str, environment: Mapping[str, str], home: Path) -> str:
-    """The kubeconfig that a person means: $KUBECONFIG, then the configured one, then ~/.kube/config; else empty."""
+    """The kubeconfig that a person means: $KUBECONFIG, then ~/.kube/config, then the configured one; else empty."""
     given = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
     own = home / ".kube" / "config"
-    return given or configured or (str(own) if own.is_file() else "")
+    return given or (str(own) if own.is_file() else configured)
 
 
 def _list(http: Http, paths: Iterable[str], parameters: Mapping[str, str], kind: type[Item]) -> tuple[Item, ...] | str:

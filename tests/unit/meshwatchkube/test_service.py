@@ -165,11 +165,31 @@ def test_endpoints_are_ready_unless_they_say_otherwise():
 
 
 def test_a_persons_kubeconfig_goes_before(tmp_path):
-    """$KUBECONFIG, then the file's, then ~/.kube/config; else the pod's account."""
+    """$KUBECONFIG, then ~/.kube/config, then the file's; else the pod's account."""
     named = {"KUBECONFIG": "/a/config:/b/config"}
     assert "/a/config" == find_kubeconfig("/etc/kube", named, tmp_path)
     assert "/etc/kube" == find_kubeconfig("/etc/kube", {}, tmp_path)
     assert "" == find_kubeconfig("", {}, tmp_path)
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").touch()
-    assert str(tmp_path / ".kube/config") == find_kubeconfig("", {}, tmp_path)
+    assert str(tmp_path / ".kube/config") == find_kubeconfig("/etc/kube", {}, tmp_path)
+    assert "/a/config" == find_kubeconfig("/etc/kube", named, tmp_path)
+
+
+def test_what_is_no_address_or_port_is_not_connected_to():
+    """A slice of the type FQDN has names; a port out of range is none."""
+    odd = {"endpoints": [{"addresses": [each]} for each in ("shop.example", "fe80::1%eth0", "10.0.0.1")]}
+    ports = [{"port": number} for number in (70_000, -1, 0, 8080)]
+    (group,) = group_endpoints([msgspec.convert({**odd, "ports": ports}, Slice)])
+    assert (("10.0.0.1",), (8080,), 3) == (group.ready, group.ports, group.ready_total)
+
+
+def test_text_of_the_api_is_fit_for_a_terminal(api, kinds):
+    """Whoever may write an object chooses it; an import's odd port is left out."""
+    odd: Object = {"type": "Head\x1b[2J", "ips": ["10.1.1.1\x07"], "ports": [{"port": 70_000}, {"port": 80}]}
+    api.store.edit(kinds[0], "shop", "default", lambda before: {**before, "spec": odd})
+    told: Object = {"conditions": [{**CONFLICT, "reason": "a\nb", "message": "\x1b]0;x"}]}
+    api.store.edit(kinds[1], "shop", "default", lambda before: {**before, "status": told})
+    facts = _read(api)
+    assert ("Head\ufffd[2J", ("10.1.1.1\ufffd",), (ApiPort(port=80),)) == (facts.kind, facts.ips, facts.ports)
+    assert ("a\ufffdb", "\ufffd]0;x") == (facts.conditions[0].reason, facts.conditions[0].message)
