@@ -18,6 +18,8 @@ from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.model.service_check import Remembered
 
 MAX_NAMES: Final = 256
+MAX_ADDRESSES: Final = 8
+"""Of one name: with it the file stays far below what is read back."""
 MAX_BYTES: Final = 1 << 20
 _NAME: Final = "meshwatchctl/services.json"
 
@@ -47,7 +49,9 @@ class Memory:
 
     def __init__(self, name: str, server: str, path: Path | None = None) -> None:
         self._key = f"{name}@{server}"
-        self._file = VersionedFile(path or find_path(), Answers, version=1, max_bytes=MAX_BYTES, mode=0o600)
+        draft = f".{os.getpid()}.new"  # two runs of one user may write at once
+        file = path or find_path()
+        self._file = VersionedFile(file, Answers, version=1, max_bytes=MAX_BYTES, mode=0o600, draft=draft)
 
     def recall(self) -> tuple[Remembered | None, str]:
         """The name's last addresses, and what is wrong with the file."""
@@ -62,7 +66,9 @@ class Memory:
         """Remember an answer in the place of the one before; returns what is wrong, or nothing."""
         content, _ = self._file.load()
         answers = {key: each for key, each in (content or Answers()).answers.items() if key != self._key}
-        answers[self._key] = Answer(addresses=addresses, is_local=is_local, at_s=time.time_ns() // 1_000_000_000)
+        answers[self._key] = Answer(
+            addresses=addresses[:MAX_ADDRESSES], is_local=is_local, at_s=time.time_ns() // 1_000_000_000
+        )
         kept = dict([*answers.items()][-MAX_NAMES:])
         return self._file.save(Answers(answers=kept), "the answer is not remembered")
 
@@ -73,5 +79,11 @@ def find_path() -> Path:
     The home folder is the one of the user database: under sudo $HOME may be somebody else's.
     """
     given = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    return (Path(given) if given.startswith("/") else home / ".local/state") / _NAME
+    return (Path(given) if given.startswith("/") else _home() / ".local/state") / _NAME
+
+
+def _home() -> Path:
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a container's user need not be in the database
+        return Path(os.environ.get("HOME") or "/")

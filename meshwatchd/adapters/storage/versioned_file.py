@@ -35,20 +35,23 @@ class VersionedFile(Generic[Content]):
     """One file.
 
     Args:
-        path: of the file; `NAME.bad` and its neighbour with the suffix `.new` are its own as well.
+        path: of the file; `NAME.bad` and its neighbour with the suffix of `draft` are its own as well.
         kind: of its content, which has a field `version` where that is not 1 for ever.
         version: the one that is understood.
         max_bytes: a larger one is no file of ours.
         mode: permissions.
+        draft: suffix of what is written before it takes the file's place.
     """
 
-    def __init__(self, path: Path, kind: type[Content], *, version: int, max_bytes: int, mode: int) -> None:
-        self._path, self._kind = path, kind
+    def __init__(
+        self, path: Path, kind: type[Content], *, version: int, max_bytes: int, mode: int, draft: str = ".new"
+    ) -> None:
+        self._path, self._kind, self._draft = path, kind, draft
         self._version, self._max_bytes, self._mode = version, max_bytes, mode
 
     def save(self, content: Content, loss: str) -> str:
         """Replace the file; returns why it could not be done and what is lost by that, or nothing."""
-        draft = self._path.with_suffix(".new")
+        draft = self._path.with_suffix(self._draft)
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             descriptor = os.open(

@@ -6,10 +6,13 @@ import os
 import pwd
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from meshwatchd.adapters.service.memory import MAX_NAMES, Memory, find_path
+from meshwatchd.adapters.service.memory import MAX_ADDRESSES, MAX_BYTES, MAX_NAMES, Answer, Answers, Memory, find_path
 from tests.support.example_services import NAME, OWN_VIP, SERVER, VIP
+
+NO_MORE = Answer(addresses=("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",) * MAX_ADDRESSES, is_local=False, at_s=2**40)
 
 
 @pytest.fixture
@@ -47,6 +50,26 @@ def test_no_more_names_are_kept_than_have_room(path):
     assert Memory("s1.default", SERVER, path).recall()[0] is not None
 
 
+def test_a_file_that_is_written_can_be_read_back(path):
+    """However many addresses and names there are, and however long."""
+    full = {f"{number:0>253}@{SERVER}": NO_MORE for number in range(MAX_NAMES)}
+    path.parent.mkdir()
+    path.write_bytes(msgspec.json.encode(Answers(answers=full)))
+    memory = Memory(NAME, SERVER, path)
+    assert "" == memory.keep(tuple(f"fd00::{number:x}" for number in range(60_000)), is_local=False)
+    before, problem = memory.recall()
+    assert before is not None
+    assert (MAX_ADDRESSES, "") == (len(before.addresses), problem)
+    assert path.stat().st_size < MAX_BYTES
+
+
+def test_two_runs_do_not_write_the_same_draft(path):
+    """Where another one has left its own."""
+    path.parent.mkdir()
+    path.with_suffix(".new").mkdir()
+    assert "" == Memory(NAME, SERVER, path).keep((VIP,), is_local=False)
+
+
 def test_a_file_that_makes_no_sense_is_moved_aside(path):
     """And said so; what is learnt next is kept again."""
     path.parent.mkdir()
@@ -75,3 +98,13 @@ def test_the_file_is_the_users_own(monkeypatch):
     assert Path("/var/tmp/state/meshwatchctl/services.json") == find_path()
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     assert Path(home, ".local/state/meshwatchctl/services.json") == find_path()
+
+
+def test_a_user_without_an_entry_has_the_home_of_the_environment(monkeypatch):
+    """As in a container; and nobody is asked where the folder is given."""
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
+    monkeypatch.setenv("HOME", "/var/tmp/somebody")
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/tmp/state")
+    assert Path("/var/tmp/state/meshwatchctl/services.json") == find_path()
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert Path("/var/tmp/somebody/.local/state/meshwatchctl/services.json") == find_path()
