@@ -19,7 +19,7 @@ class Address(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """An address in its usual form."""
         try:
-            return str(ip_address(str(value)))
+            return _parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -38,6 +38,13 @@ class Server(click.ParamType[tuple[str, int]]):
         if not 0 < port < 65_536:
             self.fail(f"{port} is no port", param, ctx)
         try:
-            return str(ip_address(address)), port
+            return _parse(address), port
         except ValueError as error:
             self.fail(f"{error}; write it as 10.96.0.10 or [fd00::a]:5353", param, ctx)
+
+
+def _parse(text: str) -> str:
+    """Raises ValueError: it is no address, or its scope is nothing that a socket takes."""
+    address = str(ip_address(text))
+    address.encode("idna")
+    return address

@@ -21,7 +21,7 @@ from meshwatchd.cli.addresses import DNS_PORT, Address, Server
 from meshwatchd.cli.command_path import ask_daemon
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_service import ServiceView, render_service
-from meshwatchd.cli.service_presets import GATEWAYS, PRESETS
+from meshwatchd.cli.service_presets import PRESETS
 from meshwatchd.cli.service_ways import find_ways
 from meshwatchd.cli.text import is_stale
 from meshwatchd.core.diagnosis.service_rules import judge
@@ -37,6 +37,9 @@ DAEMON_S = 1.0
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}\.{_LABEL}")
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
+# The names of Istio have underscores.
+_SNI = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
+_ALPN = re.compile(r"[!-~]{1,255}")
 _PATH = re.compile(r"/[!-~]*")
 
 
@@ -74,8 +77,9 @@ def service(
 ) -> int:
     """Tell for a service of several clusters whether discovery or the datapath is at fault, step by step.
 
-    Asks DNS, connects to each address with a SYN and then 16 kB of zeros, on request speaks TLS and HTTP, and looks at
-    the daemon's state of the way, and at the Kubernetes API where meshwatchd-kube is installed. Takes 3 s at most.
+    Asks DNS, connects to four addresses of the name at most with a SYN and then 16 kB of zeros, on request speaks TLS
+    and HTTP, and looks at the daemon's state of the way, and at the Kubernetes API where meshwatchd-kube is installed.
+    Takes 3 s at most.
 
     Exit status: 0 the service answers, 1 doubtful, 2 broken, 3 nothing could be asked.
     """
@@ -85,12 +89,15 @@ def service(
         raise click.UsageError(f"--domain {domain} is no domain, as clusterset.local")
     if path and not _PATH.fullmatch(path):
         raise click.UsageError(f"--http {path} is no path, as /ready")
-    knocks = PRESETS[preset].knocks(name, port or 0, sni) if preset else ()
-    if knocks and (is_tls or alpn or path) and preset in GATEWAYS:
-        raise click.UsageError(f"--preset {preset} sets TLS, ALPN and path itself: leave --tls, --alpn and --http out")
-    wish = TlsWish(sni, alpn) if is_tls or sni or alpn else None
-    if preset not in GATEWAYS:
-        knocks = (Knock(port, wish, path),) if port else ()
+    wish = _find_wish(sni, alpn, is_tls=is_tls)
+    knocks: tuple[Knock, ...] = (Knock(port, wish, path),) if port else ()
+    gateway = PRESETS[preset].knocks if preset else None
+    if gateway is not None:
+        if is_tls or alpn or path:
+            raise click.UsageError(f"--preset {preset} sets TLS, ALPN and path: leave --tls, --alpn and --http out")
+        if not at:
+            raise click.UsageError(f"--preset {preset} tries a gateway, which no DNS name leads to: give --at ADDRESS")
+        knocks = gateway(name, port or 0, sni)
     own = _find_dns(dns, is_needed=not at)
     questions = Questions(
         name=name,
@@ -110,6 +117,15 @@ def service(
     else:
         sys.stdout.write(render_service(view, paint=terminal.paint))
     return int(view.judgement.health)
+
+
+def _find_wish(sni: str, alpn: str, *, is_tls: bool) -> TlsWish | None:
+    """None where TLS is not spoken."""
+    if sni and not _SNI.fullmatch(sni):
+        raise click.UsageError(f"--sni {sni!a} is no server name, as shop.example")
+    if alpn and not _ALPN.fullmatch(alpn):
+        raise click.UsageError(f"--alpn {alpn!a} is no protocol, as h2")
+    return TlsWish(sni, alpn) if is_tls or sni or alpn else None
 
 
 def _answer(terminal: Terminal, questions: Questions, last: str | None, notes: tuple[str, ...]) -> ServiceView:
@@ -145,7 +161,7 @@ def _answer(terminal: Terminal, questions: Questions, last: str | None, notes: t
     )
     if memory is not None and seen.addresses and is_reached(seen):
         problems.append(memory.keep(seen.addresses, is_local=seen.is_local))
-    seen = msgspec.structs.replace(seen, notes=(*notes, *filter(None, problems)))
+    seen = msgspec.structs.replace(seen, notes=(*notes, *answers.notes, *filter(None, problems)))
     return ServiceView(judgement=judge(seen), observations=seen)
 
 

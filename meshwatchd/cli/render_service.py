@@ -37,7 +37,6 @@ _AREAS = MappingProxyType(
     }
 )
 _ORIGINS = MappingProxyType({Origin.ENDPOINT: ", an endpoint", Origin.LAST: ", the last known address"})
-_GOOD = (DnsResult.ADDRESSES, Reach.ESTABLISHED)
 
 
 class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +102,7 @@ def _inside(each: Connection, asked: str) -> Iterator[list[Cell]]:
         yield _row("segments", asked, (words, role))
     talk = each.tls
     if talk is not None:
-        words = {Handshake.DONE: talk.version, Handshake.ALERT: f"alert {talk.alert}"}.get(
+        words = {Handshake.DONE: talk.version, Handshake.ALERT: f"alert {talk.alert or 'without a name'}"}.get(
             talk.outcome, talk.outcome.value
         )
         words += f", ALPN {talk.alpn}" if talk.alpn else ""
@@ -114,7 +113,7 @@ def _inside(each: Connection, asked: str) -> Iterator[list[Cell]]:
         yield _row("tls", name, (words, "ok" if talk.outcome is Handshake.DONE and not talk.is_expired else "warning"))
     if each.http is not None:
         status = each.http.status
-        words = str(status) if status else "no answer"
+        words = str(status) if status else "no answer" if each.http.is_tried else "untried"
         role = "ok" if 200 <= status < 400 else "warning"
         yield _row("http", f"{each.address} port {each.port} {each.http.path}", (words, role))
 

@@ -21,11 +21,11 @@ class Preset(NamedTuple):
     """One kind.
 
     Attributes:
-        knocks: from NAME.NAMESPACE, the service's port and what --sni says; none for a DNS server's kind.
+        knocks: from NAME.NAMESPACE, the service's port and what --sni says; None for a DNS server's kind.
         note: what its answers mean, as a sentence.
     """
 
-    knocks: Callable[[str, int, str], tuple[Knock, ...]]
+    knocks: Callable[[str, int, str], tuple[Knock, ...]] | None
     note: str
 
 
@@ -36,10 +36,6 @@ def _istio(name: str, port: int, sni: str) -> tuple[Knock, ...]:
 
 def _linkerd(_name: str, _port: int, sni: str) -> tuple[Knock, ...]:
     return Knock(4143, TlsWish(sni or _LINKERD_GATEWAY, "transport.l5d.io/v1")), Knock(4191, path="/ready")
-
-
-def _none(_name: str, _port: int, _sni: str) -> tuple[Knock, ...]:
-    return ()
 
 
 PRESETS: Final = MappingProxyType(
@@ -55,17 +51,14 @@ PRESETS: Final = MappingProxyType(
             " annotation mirror.linkerd.io/gateway-identity",
         ),
         "submariner-lighthouse": Preset(
-            _none,
+            None,
             "Lighthouse: NXDOMAIN is not exported; an empty answer is exported, and no connected cluster has a ready"
             " endpoint; an address proves nothing about the way",
         ),
         "coredns-multicluster": Preset(
-            _none,
+            None,
             "CoreDNS multicluster: an address whatever the health; NXDOMAIN also of a headless service without"
             " endpoints; SERVFAIL until the imports are read",
         ),
     }
 )
-
-GATEWAYS: Final = frozenset(("istio-eastwest", "linkerd-gateway"))
-"""Those that are tried by a way of their own."""

@@ -7,18 +7,20 @@ meshwatchd-kube has read from the Kubernetes API comes as `ApiFacts`.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Annotated
 
 import msgspec
 
 
 class DnsResult(StrEnum):
-    """How a DNS server answers; `refused` is any other code, and `silent` also a server that cannot be reached."""
+    """How a DNS server answers; `other` is any other code, and `silent` also a server that cannot be reached."""
 
     ADDRESSES = "addresses"
     EMPTY = "empty"
     NXDOMAIN = "nxdomain"
     SERVFAIL = "servfail"
     REFUSED = "refused"
+    OTHER = "other"
     SILENT = "silent"
 
 
@@ -71,20 +73,24 @@ class Segments(StrEnum):
 
 
 class Handshake(StrEnum):
-    """How a TLS handshake ends; `alert` is the peer's, also one that comes right behind the handshake (TLS 1.3)."""
+    """How a TLS handshake ends; `alert` is the peer's, also one that comes right behind the handshake (TLS 1.3).
+
+    `untried`: no time was left.
+    """
 
     DONE = "done"
     ALERT = "alert"
     CLOSED = "closed"
     NOT_TLS = "not-tls"
     SILENT = "silent"
+    UNTRIED = "untried"
 
 
 class TlsResult(msgspec.Struct, frozen=True, kw_only=True):
     """One TLS handshake, in which no certificate is demanded to be good.
 
     Attributes:
-        alert: its name as in RFC 8446 section 6.
+        alert: its name as in RFC 8446 section 6; empty also where OpenSSL has no name for it.
         doubt: why this host's own authorities do not vouch for the certificate; empty where they do.
         ends_s: the certificate's notAfter, seconds of Unix time; 0 where none was shown.
         is_expired: by the clock of this host.
@@ -102,10 +108,11 @@ class TlsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One GET; `status` is 0 where no answer came."""
+    """One GET; `status` is 0 where no answer came, which says nothing where no time was left to try."""
 
     path: str
     status: int = 0
+    is_tried: bool = True
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,10 +174,13 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     age_s: int | None = None
 
 
+Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
 class ApiPort(msgspec.Struct, frozen=True, kw_only=True):
     """A port of a ServiceImport."""
 
-    port: int
+    port: Port
     name: str = ""
     protocol: str = "TCP"
 
@@ -196,7 +206,7 @@ class ApiEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str = ""
     ready: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()
     ready_total: int = 0
     total: int = 0
 
@@ -228,6 +238,16 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[ApiCondition, ...] = ()
     endpoints: tuple[ApiEndpoints, ...] | None = None
     gaps: tuple[ApiGap, ...] = ()
+
+    @property
+    def exported_endpoints(self) -> tuple[ApiEndpoints, ...]:
+        """Those behind the name of the set: this cluster's own only where it exports the service."""
+        return tuple(each for each in self.endpoints or () if each.cluster or self.is_exported)
+
+    @property
+    def tcp_ports(self) -> tuple[int, ...]:
+        """Of the import."""
+        return tuple(each.port for each in self.ports if each.protocol == "TCP")
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):

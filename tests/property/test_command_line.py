@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meshwatchd.cli import main as program
+from tests.support.service_stage import HOST, tcp_server
 
 WORDS = st.sampled_from(
     [
@@ -24,7 +25,7 @@ TEXT = (
 )
 LOOKING = sorted(
     # Those that change this machine, write a file or wait are tried with words that end them first.
-    set(program._COMMANDS) - {"sweep", "doctor", "stamp", "ping", "replay", "wait", "bundle", "service"}
+    set(program._COMMANDS) - {"sweep", "doctor", "stamp", "ping", "replay", "wait", "bundle"}
 )
 
 
@@ -34,6 +35,41 @@ def test_no_argument_makes_a_traceback(verb, words):
     """An exception of ours would come out of main; click's are sentences."""
     status = program.main(["--socket", "/nonexistent/control.sock", verb, *words])
     assert status in {0, 1, 2, 3, 4, 64, 74, 77}
+
+
+@pytest.fixture(scope="module")
+def port():
+    """A server's that speaks neither TLS nor HTTP."""
+    with tcp_server(b"what?\r\n") as number:
+        yield str(number)
+
+
+SERVICE_WORDS = st.sampled_from(
+    [
+        *("--sni", "--alpn", "--http", "--tls", "--at", "127.9.9.9", "::1", "--last", "--preset", "linkerd-gateway"),
+        *(
+            "istio-eastwest",
+            "--sni=a..b",
+            "--sni=.x",
+            "--domain",
+            "a..b",
+            ".x",
+            "/",
+            "h2",
+            "shop.example",
+            "x\r\nHost: y",
+            "--json",
+        ),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(words=st.lists(SERVICE_WORDS | TEXT, max_size=6))
+def test_no_argument_of_a_service_makes_a_traceback(port, words):
+    """At a DNS server to which there is no route, or at a server that answers everything at once; nothing waits."""
+    words = ["service", "shop.default", "--dns", "fe80::1", "--no-api", "--at", HOST, "--port", port, *words]
+    assert program.main(["--socket", "/nonexistent/control.sock", *words]) in {0, 1, 2, 64}
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ BROKEN_WAY = MeshWay(
     because=("new flows die between b3 and b1",),
     is_broken=True,
 )
+CUT = MeshWay(location="edge", path="b1-c1", state="down", is_broken=True)
 BEFORE = Remembered(addresses=(VIP,), age_s=11_000)
 LAST_ANSWERS = connection(origin=Origin.LAST)
 LAST_IS_SILENT = connection(Reach.SILENT, origin=Origin.LAST)
@@ -96,6 +97,15 @@ NONE_READY = ApiFacts(
     clusters=("east",),
     is_exported=False,
     endpoints=(ApiEndpoints(cluster="east", total=3),),
+)
+EXPORTED_THERE = ApiFacts(
+    is_imported=True,
+    kind="ClusterSetIP",
+    ips=(VIP,),
+    ports=PORTS,
+    clusters=("east",),
+    is_exported=False,
+    endpoints=(ApiEndpoints(cluster="east", ready=(POD,), ports=(8080,), ready_total=1, total=1),),
 )
 CONFLICTING = ApiFacts(
     is_imported=False,
@@ -136,6 +146,7 @@ EXAMPLES: dict[str, tuple[ServiceCode, Observations]] = {
     ),
     "not-synced": (ServiceCode.NOT_SYNCED, seen(lookup(DnsResult.SERVFAIL))),
     "domain-not-served": (ServiceCode.DOMAIN_NOT_SERVED, seen(lookup(DnsResult.NXDOMAIN, zone="."))),
+    "dns-odd": (ServiceCode.UNDETERMINED, seen(lookup(DnsResult.OTHER, detail="FORMERR"))),
     "not-exported-conflict": (ServiceCode.NOT_EXPORTED, seen(_NXDOMAIN, api=CONFLICTING)),
     "not-exported-here": (ServiceCode.NOT_EXPORTED, seen(_NXDOMAIN, api=NEVER_EXPORTED)),
     "not-exported": (
@@ -147,15 +158,27 @@ EXAMPLES: dict[str, tuple[ServiceCode, Observations]] = {
         seen(_EMPTY, LAST_IS_SILENT, remembered=BEFORE, ways=(BROKEN_WAY,)),
     ),
     "exporter-empty": (ServiceCode.EXPORTER_UNHEALTHY, seen(_EMPTY, api=NONE_READY, ways=(WELL,))),
+    "exporter-perhaps-cut": (ServiceCode.EXPORTER_UNHEALTHY, seen(_EMPTY, ways=(WELL, CUT))),
     "exporter-unhealthy": (ServiceCode.EXPORTER_UNHEALTHY, seen(_EMPTY)),
+    "port-too-late": (
+        ServiceCode.UNDETERMINED,
+        seen(None, connection(Reach.REFUSED, port=443, is_guessed=True), api=EXPORTED_THERE),
+    ),
     "vip-not-translated": (
         ServiceCode.VIP_NOT_TRANSLATED,
-        seen(None, connection(Reach.SILENT), connection(address=POD, origin=Origin.ENDPOINT), ways=(TO_POD,)),
+        seen(
+            None,
+            connection(Reach.SILENT),
+            connection(address=POD, origin=Origin.ENDPOINT),
+            ways=(TO_POD,),
+            api=EXPORTED_THERE,
+        ),
     ),
     "datapath": (
         ServiceCode.DATAPATH,
         seen(lookup(DnsResult.ADDRESSES, POD), connection(Reach.SILENT, POD, time_ns=2000 * MS), ways=(BROKEN_WAY,)),
     ),
+    "perhaps-datapath": (ServiceCode.DATAPATH, seen(None, connection(Reach.SILENT), ways=(WELL, CUT))),
     "policy-or-backend": (
         ServiceCode.POLICY_OR_BACKEND,
         seen(lookup(DnsResult.ADDRESSES, POD), connection(Reach.SILENT, POD), ways=(TO_POD,)),
@@ -178,6 +201,13 @@ EXAMPLES: dict[str, tuple[ServiceCode, Observations]] = {
     "gateway-not-ready": (
         ServiceCode.GATEWAY_NOT_READY,
         seen(None, connection(http=HttpResult(path="/healthz/ready", status=503))),
+    ),
+    "untried": (
+        ServiceCode.UNDETERMINED,
+        seen(
+            None,
+            connection(tls=TlsResult(outcome=Handshake.UNTRIED, sni="x"), http=HttpResult(path="/", is_tried=False)),
+        ),
     ),
     "withdrawn": (
         ServiceCode.WITHDRAWN,

@@ -25,6 +25,7 @@ import dns.rrset
 
 HOST = "127.0.0.1"
 CONTROL = "kubernetes.default.svc.cluster.local"
+_ABORT = struct.pack("ii", 1, 0)
 SILENCE = ""
 """In the place of an answer."""
 
@@ -107,11 +108,19 @@ def tcp_server(reply: bytes = b"", listening: socket.socket | None = None) -> It
 
 @contextmanager
 def gateway(
-    certificate: Path, *, sni: str = "", alpn: str = "", reply: bytes = b"", wants_client: bool = False
+    certificate: Path,
+    *,
+    sni: str = "",
+    alpn: str = "",
+    reply: bytes = b"",
+    wants_client: bool = False,
+    greeting: bytes = b"",
+    resets: bool = False,
 ) -> Iterator[int]:
     """A TLS server that ends connections of another name or protocol without a word, as a passthrough gateway does.
 
-    It wants a client's certificate on demand, which in TLS 1.3 is said by an alert behind the handshake.
+    It wants a client's certificate on demand, which in TLS 1.3 is said by an alert behind the handshake. Behind that it
+    speaks first where there is a greeting, or resets the connection.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -124,9 +133,13 @@ def gateway(
     def serve(opened: socket.socket) -> None:
         hello = opened.recv(4096, socket.MSG_PEEK)
         if sni.encode() not in hello or alpn.encode() not in hello:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             return
         with context.wrap_socket(opened, server_side=True) as inside:
+            inside.sendall(greeting)
+            if resets:
+                inside.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+                return
             while inside.recv(4096):
                 if reply:
                     inside.sendall(reply)

@@ -15,7 +15,7 @@ import os
 import re
 import socket
 import ssl
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import monotonic_ns
 from typing import Final, NamedTuple
 
@@ -33,13 +33,11 @@ from meshwatchd.model.service_check import (
 
 KEPT_S: Final = 0.3
 """Of the time there is, what a SYN leaves to full segments, TLS and HTTP."""
+LEAST_S: Final = 0.4
+"""With less time TLS or HTTP is not begun: a handshake takes three round trips, and silence would prove nothing."""
 _LOOK_S: Final = 0.005
 _STATUS_LINE: Final = re.compile(rb"HTTP/[0-9.]{1,3} ([0-9]{3})\b")
-_REACHES: Final = {
-    errno.ECONNREFUSED: Reach.REFUSED,
-    errno.ECONNRESET: Reach.REFUSED,
-    errno.ETIMEDOUT: Reach.SILENT,
-}
+_REACHES: Final = {errno.ECONNREFUSED: Reach.REFUSED, errno.ECONNRESET: Reach.REFUSED}
 
 
 class Knock(NamedTuple):
@@ -65,9 +63,12 @@ async def connect(target: Target, end_s: float) -> Connection:
     family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
     began_ns, detail, segments = monotonic_ns(), "", Segments.UNTRIED
     spoken: tuple[TlsResult | None, HttpResult | None] = (None, None)
-    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as opened:
-        bulk.prepare(opened)
+    with ExitStack() as stack:
         try:
+            # A host without IPv6 has no such socket.
+            kind = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+            opened = stack.enter_context(socket.socket(family, kind))
+            bulk.prepare(opened)
             async with asyncio.timeout_at(end_s - KEPT_S):
                 await loop.sock_connect(opened, (target.address, target.knock.port))
             reach = Reach.ESTABLISHED
@@ -110,6 +111,9 @@ async def _speak(target: Target, end_s: float) -> tuple[TlsResult | None, HttpRe
     knock, wish = target.knock, target.knock.tls
     if wish is None:
         return None, await _get(target, None, end_s) if knock.path else None
+    if not _has_time(end_s):
+        untried = HttpResult(path=knock.path, is_tried=False) if knock.path else None
+        return TlsResult(outcome=Handshake.UNTRIED, sni=wish.sni), untried
     silent = TlsResult(outcome=Handshake.SILENT, sni=wish.sni)
     try:
         async with asyncio.timeout_at(end_s):
@@ -120,13 +124,15 @@ async def _speak(target: Target, end_s: float) -> tuple[TlsResult | None, HttpRe
         return tls.describe_failure(error, wish), None
     http = None
     try:
-        await tls.await_alert(streams[0])
+        said = await tls.await_alert(streams[0], end_s)
         if knock.path:
-            http = await _get(target, streams, end_s)
+            http = await _get(target, streams, end_s, said)
         return tls.describe(streams, wish, await _doubt(target, wish, end_s)), http
     except OSError as error:
         failed = tls.describe_failure(error, wish)
-        return (failed, http) if failed.outcome is Handshake.ALERT else (tls.describe(streams, wish, ""), http)
+        if failed.outcome is Handshake.ALERT:
+            return failed, http
+        return tls.describe(streams, wish, "not tried: the connection was reset"), http
     finally:
         streams[1].transport.abort()
 
@@ -138,13 +144,21 @@ async def _doubt(target: Target, wish: tls.TlsWish, end_s: float) -> str:
     return "no time was left to verify the certificate"
 
 
-async def _get(target: Target, streams: tls.Streams | None, end_s: float) -> HttpResult:
+def _has_time(end_s: float) -> bool:
+    return end_s - asyncio.get_running_loop().time() >= LEAST_S
+
+
+async def _get(target: Target, streams: tls.Streams | None, end_s: float, said: bytes = b"") -> HttpResult:
     """One GET, over the streams of a TLS connection or in plain text; the status 0 where there is none in time.
+
+    `said` is what the peer has sent on the streams before it was asked.
 
     Raises:
         ssl.SSLError: the peer answers by an alert.
     """
     knock, status = target.knock, 0
+    if not _has_time(end_s):
+        return HttpResult(path=knock.path, is_tried=False)
     address = f"[{target.address}]" if ":" in target.address else target.address
     host = (knock.tls.sni if knock.tls is not None else "") or address
     request = f"GET {knock.path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: meshwatchctl\r\nConnection: close\r\n\r\n"
@@ -153,7 +167,7 @@ async def _get(target: Target, streams: tls.Streams | None, end_s: float) -> Htt
         async with asyncio.timeout_at(end_s):
             opened = opened or await asyncio.open_connection(target.address, knock.port)
             opened[1].write(request.encode())
-            found = _STATUS_LINE.match(await opened[0].readline())
+            found = _STATUS_LINE.match(said + await opened[0].readline())
             status = int(found[1]) if found is not None else 0
     except (TimeoutError, ValueError):  # no answer, or one that is no line
         pass

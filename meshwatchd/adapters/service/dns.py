@@ -31,6 +31,7 @@ Server = tuple[str, int]
 _RESULTS: Final = {
     dns.rcode.NXDOMAIN: DnsResult.NXDOMAIN,
     dns.rcode.SERVFAIL: DnsResult.SERVFAIL,
+    dns.rcode.REFUSED: DnsResult.REFUSED,
 }
 
 
@@ -67,7 +68,7 @@ class Found(NamedTuple):
 def read_answer(answer: dns.message.Message) -> Found:
     """The response code, the addresses behind all aliases, and who denies the name."""
     rcode, addresses = answer.rcode(), _addresses(answer)
-    result = _RESULTS.get(rcode, DnsResult.REFUSED)
+    result = _RESULTS.get(rcode, DnsResult.OTHER)
     if rcode == dns.rcode.NOERROR:
         result = DnsResult.ADDRESSES if addresses else DnsResult.EMPTY
     return Found(result, addresses if result is DnsResult.ADDRESSES else (), _denier(answer), dns.rcode.to_text(rcode))
@@ -86,7 +87,10 @@ async def _ask(server: Server, question: dns.message.QueryMessage) -> dns.messag
     for remaining in reversed(range(TRIES)):
         try:
             async with asyncio.timeout(TRY_S):
-                answer, _ = await dns.asyncquery.udp_with_fallback(question, address, timeout=TRY_S, port=port)
+                # A datagram from elsewhere is no answer, and no reason to stop waiting for one.
+                answer, _ = await dns.asyncquery.udp_with_fallback(
+                    question, address, timeout=TRY_S, port=port, ignore_unexpected=True
+                )
                 return answer
         except (dns.exception.Timeout, TimeoutError):
             if not remaining:

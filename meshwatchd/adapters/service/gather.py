@@ -11,7 +11,7 @@ Where DNS and API answer at once, the connections begin at once. A SYN has 1.05 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.service.api import ask_api
@@ -30,6 +30,7 @@ END_S: Final = 2.3
 """Of the 3 s in which an answer is promised; the rest is for starting and for showing it."""
 
 MAX_ADDRESSES: Final = 4
+"""Of a name; an operator may give more."""
 MAX_PORTS: Final = 4
 GUESSED_PORTS: Final = (443, 80)
 CONTROL_NAME: Final = "kubernetes.default.svc"
@@ -74,6 +75,7 @@ class Answers(NamedTuple):
     connections: tuple[Connection, ...] = ()
     api: ApiFacts | None = None
     api_problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 async def gather(questions: Questions) -> Answers:
@@ -86,10 +88,27 @@ async def gather(questions: Questions) -> Answers:
         if not questions.knocks and questions.is_api_asked:
             await asyncio.wait([asked], timeout=max(0.0, began_s + PORTS_S - asyncio.get_running_loop().time()))
         facts = asked.result()[0] if asked.done() else None
-        targets = list(_targets(questions, answers, facts))
+        addresses, origin = _addresses(questions, answers)
+        tried = addresses if origin is Origin.GIVEN else spread(addresses)
+        targets = list(_targets(questions, tried, origin, facts))
         connections = await asyncio.gather(*(connect(target, end_s) for target in targets))
         api, problem = await asked
-    return answers._replace(connections=tuple(connections), api=api, api_problem=problem)
+    notes = (f"{len(tried)} of {len(addresses)} addresses were tried",) * (len(tried) < len(addresses))
+    return answers._replace(connections=tuple(connections), api=api, api_problem=problem, notes=notes)
+
+
+def spread(addresses: Sequence[str]) -> tuple[str, ...]:
+    """At most four: some of each family, from the first to the last of the list."""
+    fours = [each for each in addresses if ":" not in each]
+    sixes = [each for each in addresses if ":" in each]
+    share = min(len(sixes), max(MAX_ADDRESSES // 2, MAX_ADDRESSES - len(fours)))
+    return (*_evenly(fours, MAX_ADDRESSES - share), *_evenly(sixes, share))
+
+
+def _evenly(some: Sequence[str], count: int) -> Iterator[str]:
+    picks = min(count, len(some))
+    for number in range(picks):
+        yield some[number * (len(some) - 1) // max(1, picks - 1)]
 
 
 async def _ask_api(questions: Questions, end_s: float) -> tuple[ApiFacts | None, str]:
@@ -116,18 +135,26 @@ async def _unless(is_spared: bool, server: Server, name: str) -> Lookup | None:
     return None if is_spared else await look_up(server, name)
 
 
-def _targets(questions: Questions, answers: Answers, facts: ApiFacts | None) -> Iterator[Target]:
-    """Addresses of the answer, and one endpoint: a host's packets to a service's address need its own translation."""
+def _addresses(questions: Questions, answers: Answers) -> tuple[tuple[str, ...], Origin]:
+    """Those that are given, or else the name's, or else those that it had before."""
+    if questions.given:
+        return questions.given, Origin.GIVEN
+    found = [address for lookup in (answers.answer, answers.answer6) if lookup for address in lookup.addresses]
+    if not found and questions.remembered is not None and answers.answer is not None:
+        return questions.remembered.addresses, Origin.LAST
+    return tuple(found), Origin.ANSWER
+
+
+def _targets(
+    questions: Questions, addresses: tuple[str, ...], origin: Origin, facts: ApiFacts | None
+) -> Iterator[Target]:
+    """These addresses, and one endpoint: a host's packets to a service's address need its own translation."""
     knocks, is_guessed = questions.knocks, False
     if not knocks:
-        ports = [port.port for port in facts.ports if port.protocol == "TCP"][:MAX_PORTS] if facts is not None else []
+        ports = facts.tcp_ports[:MAX_PORTS] if facts is not None else ()
         is_guessed = not ports
         knocks = tuple(questions.like._replace(port=port) for port in ports or _guess(questions.like))
-    found = [address for lookup in (answers.answer, answers.answer6) if lookup for address in lookup.addresses]
-    addresses, origin = questions.given or tuple(found), Origin.GIVEN if questions.given else Origin.ANSWER
-    if not addresses and questions.remembered is not None and answers.answer is not None:
-        addresses, origin = questions.remembered.addresses, Origin.LAST
-    for address in addresses[:MAX_ADDRESSES]:
+    for address in addresses:
         yield from (Target(address, origin, knock, is_guessed) for knock in knocks)
     if origin is Origin.ANSWER and facts is not None:
         yield from _endpoint(facts, set(addresses))
@@ -141,8 +168,8 @@ def _guess(like: Knock) -> tuple[int, ...]:
 
 
 def _endpoint(facts: ApiFacts, tried: Iterable[str]) -> Iterator[Target]:
-    """One ready endpoint of another cluster, or else of this one."""
-    for group in sorted(facts.endpoints or (), key=lambda each: not each.cluster):
+    """One ready endpoint of another cluster, or else of this one if it exports the service."""
+    for group in sorted(facts.exported_endpoints, key=lambda each: not each.cluster):
         for address in group.ready:
             if address not in tried and group.ports:
                 yield Target(address, Origin.ENDPOINT, Knock(group.ports[0]))

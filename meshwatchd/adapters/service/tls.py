@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import ssl
 import time
@@ -24,6 +25,7 @@ ALERT_WAIT_S: Final = 0.15
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(\w+)")
 """OpenSSL's names of alerts that were received (include/openssl/sslerr.h)."""
+_ENDS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _VERSION_TAG: Final = 0xA0
 _UTC_TIME: Final = 0x17
 
@@ -43,20 +45,23 @@ async def open_tls(address: str, port: int, wish: TlsWish) -> Streams:
     Raises:
         OSError: it failed; `describe_failure` knows how.
     """
-    context = _context(wish)
+    # A bare one: the authorities of the host take milliseconds to read, and are not asked here.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _offer(context, wish)
     return await asyncio.open_connection(address, port, ssl=context, server_hostname=wish.sni)
 
 
-async def await_alert(reader: asyncio.StreamReader) -> None:
-    """Return once the peer has said anything, or was quiet for 0.15 s.
+async def await_alert(reader: asyncio.StreamReader, end_s: float) -> bytes:
+    """Return the first byte that the peer says, or nothing after 0.15 s of quiet, or at `end_s` of the loop's clock.
 
     Raises:
         OSError: it has sent an alert, or reset the connection.
     """
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ALERT_WAIT_S):
-            await reader.read(1)
+        async with asyncio.timeout_at(min(end_s, asyncio.get_running_loop().time() + ALERT_WAIT_S)):
+            return await reader.read(1)
+    return b""
 
 
 def describe(streams: Streams, wish: TlsWish, doubt: str) -> TlsResult:
@@ -82,19 +87,19 @@ def describe(streams: Streams, wish: TlsWish, doubt: str) -> TlsResult:
 
 def describe_failure(error: OSError, wish: TlsWish) -> TlsResult:
     """A handshake that has failed: by an alert, by bytes that are no TLS, or by an end without a word."""
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if not isinstance(error, ssl.SSLError) or isinstance(error, _ENDS):
+        return TlsResult(outcome=Handshake.CLOSED, sni=wish.sni, detail=error.strerror or str(error))
+    reason = error.reason or ""
     alert = _ALERT.fullmatch(reason)
-    if alert is not None:
-        return TlsResult(outcome=Handshake.ALERT, sni=wish.sni, alert=alert[1].lower())
-    is_foreign = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
-    outcome = Handshake.NOT_TLS if is_foreign else Handshake.CLOSED
-    return TlsResult(outcome=outcome, sni=wish.sni, detail=reason or error.strerror or str(error))
+    # OpenSSL 3.0 has no name for some alerts, as no_application_protocol; what is no TLS always has its reason.
+    if alert is not None or not reason:
+        return TlsResult(outcome=Handshake.ALERT, sni=wish.sni, alert=alert[1].lower() if alert is not None else "")
+    return TlsResult(outcome=Handshake.NOT_TLS, sni=wish.sni, detail=reason)
 
 
 async def find_doubt(address: str, port: int, wish: TlsWish) -> str:
     """Why this host's authorities do not vouch for the certificate under that name; empty where they do."""
-    context = _context(wish)
-    context.check_hostname = bool(wish.sni)
+    context = verifying(wish)
     try:
         _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=wish.sni)
     except ssl.SSLCertVerificationError as error:
@@ -123,11 +128,18 @@ def read_end(certificate: bytes) -> int:
         return int(datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp())
 
 
-def _context(wish: TlsWish) -> ssl.SSLContext:
+@functools.lru_cache(maxsize=1)
+def verifying(wish: TlsWish) -> ssl.SSLContext:
+    """A context with the authorities of this host, made once: all ports of one run have the same wish."""
     context = ssl.create_default_context()
+    context.check_hostname = bool(wish.sni)
+    _offer(context, wish)
+    return context
+
+
+def _offer(context: ssl.SSLContext, wish: TlsWish) -> None:
     if wish.alpn:
         context.set_alpn_protocols([wish.alpn])
-    return context
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:

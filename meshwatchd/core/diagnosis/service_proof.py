@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from meshwatchd.core.diagnosis.service_signs import WANTS_CERTIFICATE, bad_conditions
+from meshwatchd.core.diagnosis.service_signs import WANTS_CERTIFICATE, bad_conditions, late_ports
 from meshwatchd.model.faults import find_fault
 from meshwatchd.model.service_check import (
     Connection,
@@ -36,6 +36,7 @@ _HANDSHAKES: Final = {
     Handshake.CLOSED: "the connection ends within the TLS handshake",
     Handshake.NOT_TLS: "what answers is no TLS",
     Handshake.SILENT: "the TLS handshake is not answered",
+    Handshake.UNTRIED: "no time was left for a TLS handshake",
 }
 
 
@@ -66,7 +67,10 @@ def connections(o: Observations) -> Iterator[str]:
     for each in o.connections:
         if each.origin is not Origin.LAST:
             yield _reached(each)
-    if any(each.is_guessed for each in o.connections):
+    late = late_ports(o)
+    if late:
+        yield f"API: it named port {late[0]} too late: --port {late[0]}"
+    elif any(each.is_guessed for each in o.connections):
         yield "the port of the service is not known: the usual ones were tried"
 
 
@@ -137,7 +141,7 @@ def tls(o: Observations) -> Iterator[str]:
 def _shaken(talk: TlsResult) -> str:
     if talk.outcome is Handshake.ALERT:
         wanted = ", so a workload of the mesh has answered" if talk.alert == WANTS_CERTIFICATE else ""
-        return f"the peer sends the TLS alert {talk.alert}{wanted}"
+        return f"the peer sends {f'the TLS alert {talk.alert}' if talk.alert else 'a TLS alert without a name'}{wanted}"
     if talk.outcome is not Handshake.DONE:
         return _HANDSHAKES[talk.outcome] + (f" ({talk.detail})" if talk.detail else "")
     spent = ", and its certificate has expired" if talk.is_expired else ""
@@ -149,7 +153,8 @@ def http(o: Observations) -> Iterator[str]:
     """What HTTP answered."""
     for each in o.connections:
         if each.http is not None:
-            result = f"answers {each.http.status}" if each.http.status else "does not answer"
+            missing = "does not answer" if each.http.is_tried else "had no time left to answer"
+            result = f"answers {each.http.status}" if each.http.status else missing
             yield f"{each.address} port {each.port} {result}: GET {each.http.path}"
 
 

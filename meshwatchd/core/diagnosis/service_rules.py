@@ -1,7 +1,8 @@
 """Is it discovery or datapath? From what was seen of one service of several clusters to one judgement.
 
 An ordered table, first match wins, and the last row always matches. Rows go along a client's way: the DNS server, the
-name, the SYN to its address, full segments, TLS, HTTP. The Kubernetes API refines; each code is reached without it.
+name, the SYN to its address, full segments, TLS, HTTP. The Kubernetes API refines. Each code is reached without it but
+for vip-not-translated, which takes an endpoint that the API has named.
 
 Source: the Multi-Cluster Services API (KEP-1645); Lighthouse, coredns/plugin/lighthouse/handler.go; CoreDNS, its plugin
 multicluster.
@@ -27,11 +28,14 @@ from meshwatchd.core.diagnosis.service_signs import (
     is_guessed,
     is_identity_refused,
     is_reached,
+    is_way_broken,
     is_withdrawn,
     judged,
+    late_ports,
     mute_talks,
     rejected_talks,
     result_of,
+    untried_talks,
     with_reach,
     without_answer,
 )
@@ -116,6 +120,14 @@ TABLE: Final[tuple[Row, ...]] = (
         remedy="give CoreDNS' Corefile a block for the set's domain, or name the right domain by --domain",
     ),
     Row(
+        code=ServiceCode.UNDETERMINED,
+        area=Area.UNKNOWN,
+        meaning="the DNS server answers by a code that says nothing about the name",
+        matches=lambda o: result_of(o.answer) is DnsResult.OTHER,
+        proof=(proof.dns, proof.api, proof.last),
+        remedy="look at the DNS server's log, and whether --dns names a server of this cluster",
+    ),
+    Row(
         code=ServiceCode.NOT_EXPORTED,
         area=_DISCOVERY,
         meaning="the name does not exist, and its ServiceExport reports a problem",
@@ -142,8 +154,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         code=ServiceCode.EXPORTER_UNHEALTHY,
         area=_DATAPATH,
-        meaning="the name exists and has no address, and the mesh does not reach a location that may export it",
-        matches=lambda o: result_of(o.answer) is DnsResult.EMPTY and not o.addresses and bool(broken_ways(o)),
+        meaning="the name exists and has no address, and the mesh does not reach where it may be exported",
+        matches=lambda o: result_of(o.answer) is DnsResult.EMPTY and not o.addresses and is_way_broken(o),
         proof=(proof.dns, proof.mesh, proof.api, proof.last),
         remedy="mend the way first: meshwatchctl explain",
     ),
@@ -157,6 +169,15 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(
         code=ServiceCode.EXPORTER_UNHEALTHY,
+        area=_DATAPATH,
+        meaning="the name exists and has no address, and the mesh does not reach a location that may export it",
+        matches=lambda o: result_of(o.answer) is DnsResult.EMPTY and not o.addresses and bool(broken_ways(o)),
+        proof=(proof.dns, proof.mesh, proof.api, proof.last),
+        remedy="find out whether that location exports it; if so, mend the way first: meshwatchctl explain",
+        health=Health.DOUBTFUL,
+    ),
+    Row(
+        code=ServiceCode.EXPORTER_UNHEALTHY,
         area=_DISCOVERY,
         meaning="the name exists and has no address: the exporting cluster counts as not connected, or has no ready"
         " endpoint",
@@ -166,12 +187,25 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     # --- the SYN ---
     Row(
+        code=ServiceCode.UNDETERMINED,
+        area=Area.UNKNOWN,
+        meaning="the service has other ports than those that were tried",
+        matches=lambda o: bool(late_ports(o)),
+        proof=(proof.connections, proof.api),
+        remedy="name the port by --port",
+        health=Health.DOUBTFUL,
+    ),
+    Row(
         code=ServiceCode.VIP_NOT_TRANSLATED,
         area=_SERVICE,
         meaning="an endpoint of the service answers, and the service's own address does not: this host does not"
         " translate it",
         # At a port that is not its own a service's address is silent wherever it is translated.
-        matches=lambda o: bool(without_answer(o) and endpoints_established(o)) and not is_guessed(o),
+        # Another address that answers is translated, and a way that is broken explains the silence as well.
+        matches=lambda o: (
+            bool(without_answer(o) and endpoints_established(o))
+            and not (is_guessed(o) or is_reached(o) or broken_ways(o))
+        ),
         proof=(proof.connections, proof.mesh, proof.api),
         remedy="look at kube-proxy or at the CNI's service translation of this host; pods may be served all the same",
         health=Health.DOUBTFUL,
@@ -180,10 +214,20 @@ TABLE: Final[tuple[Row, ...]] = (
         code=ServiceCode.DATAPATH,
         area=_DATAPATH,
         meaning="the name is right and its address does not answer, and neither do the mesh's own probes of that place",
-        matches=lambda o: bool(without_answer(o) and broken_ways(o)),
+        matches=lambda o: bool(without_answer(o)) and is_way_broken(o),
         proof=(proof.mesh, proof.connections, proof.api),
         remedy="meshwatchctl explain",
         is_partial=True,
+    ),
+    Row(
+        code=ServiceCode.DATAPATH,
+        area=_DATAPATH,
+        meaning="the name is right and its address does not answer, and neither do the mesh's own probes of a location"
+        " that may have it",
+        matches=lambda o: bool(without_answer(o) and broken_ways(o)),
+        proof=(proof.mesh, proof.connections, proof.api),
+        remedy="find out whether that location has the service; if so: meshwatchctl explain",
+        health=Health.DOUBTFUL,
     ),
     Row(
         code=ServiceCode.POLICY_OR_BACKEND,
@@ -238,8 +282,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         code=ServiceCode.SNI_REJECTED,
         area=_SERVICE,
-        meaning="the handshake ends without a word of TLS: the gateway knows no healthy service by this name and"
-        " protocol, or speaks no TLS here",
+        meaning="the other end ends the handshake, and not for a certificate: it knows no healthy service by this name"
+        " and protocol, agrees on no version or cipher, fails by itself, or speaks no TLS here",
         matches=lambda o: bool(rejected_talks(o)),
         proof=(proof.tls, proof.http),
         remedy="check --sni and --alpn against the gateway's configuration, then the health of the service behind it",
@@ -247,7 +291,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         code=ServiceCode.POLICY_OR_BACKEND,
         area=_SERVICE,
-        meaning="the connection is accepted, and then neither TLS nor HTTP is answered",
+        meaning="the connection is accepted, and what is asked over it, TLS or HTTP, is not answered",
         matches=lambda o: bool(mute_talks(o)),
         proof=(proof.tls, proof.http, proof.segments),
         remedy="look at what stands behind the address: a proxy takes connections for pods that do not answer",
@@ -259,6 +303,15 @@ TABLE: Final[tuple[Row, ...]] = (
         matches=lambda o: bool(failed_http(o)),
         proof=(proof.http, proof.tls),
         remedy="look at the gateway's pods and their log",
+    ),
+    Row(
+        code=ServiceCode.UNDETERMINED,
+        area=Area.UNKNOWN,
+        meaning="the connection is accepted, and no time was left to try TLS or HTTP over it",
+        matches=lambda o: bool(untried_talks(o)),
+        proof=(proof.tls, proof.http, proof.connections),
+        remedy="run it again: the kernel repeats a SYN that is lost after a second only",
+        health=Health.DOUBTFUL,
     ),
     # --- it works ---
     Row(

@@ -22,9 +22,6 @@ UNANSWERED: Final = (Reach.SILENT, Reach.UNREACHABLE)
 WANTS_CERTIFICATE: Final = "certificate_required"
 """Alert 116: the gateway has passed the handshake on to a workload that wants a client of the mesh; we are none."""
 
-_NAMES: Final = ("unrecognized_name", "no_application_protocol")
-"""Alerts about what was asked for, not about who asks."""
-
 _BAD_STATES: Final = {("Valid", "False"), ("Ready", "False"), ("Conflict", "True")}
 
 
@@ -60,14 +57,20 @@ def is_export_missing_here(o: Observations) -> bool:
 
 
 def count_ready(o: Observations) -> int | None:
-    """Ready endpoints of all clusters; None where the API knows of no endpoints at all."""
-    groups = (o.api.endpoints or ()) if o.api is not None else ()
+    """Ready endpoints of all clusters that export it; None where the API knows of no endpoints at all."""
+    groups = o.api.exported_endpoints if o.api is not None else ()
     return sum(each.ready_total for each in groups) if groups else None
 
 
 def broken_ways(o: Observations) -> tuple[MeshWay, ...]:
     """Ways of the mesh on which its own probes fail."""
     return tuple(way for way in o.ways if way.is_broken)
+
+
+def is_way_broken(o: Observations) -> bool:
+    """The way to such an address is broken; where no node is known to have it, the ways to all locations are."""
+    broken = broken_ways(o)
+    return bool(broken) and (bool(broken[0].address) or broken == o.ways)
 
 
 def judged(o: Observations) -> tuple[Connection, ...]:
@@ -83,6 +86,12 @@ def judged(o: Observations) -> tuple[Connection, ...]:
 def is_guessed(o: Observations) -> bool:
     """Nobody has said which port the service has."""
     return any(each.is_guessed for each in judged(o))
+
+
+def late_ports(o: Observations) -> tuple[int, ...]:
+    """The service's ports by the API, where it has named them after others were tried in their place."""
+    ports = o.api.tcp_ports if o.api is not None and is_guessed(o) else ()
+    return () if any(each.port in ports for each in o.connections if each.is_guessed) else ports
 
 
 def with_reach(o: Observations, *wanted: Reach) -> tuple[Connection, ...]:
@@ -106,31 +115,52 @@ def endpoints_established(o: Observations) -> tuple[Connection, ...]:
 
 
 def is_identity_refused(o: Observations) -> bool:
-    """An alert, or a certificate that is out of date; the wish for a client's certificate is none of it."""
+    """An alert about a certificate, or one that is out of date; the wish for a client's is none of it."""
     talks = [each.tls for each in judged(o) if each.tls is not None]
-    return any(
-        talk.is_expired
-        or (talk.outcome is Handshake.ALERT and talk.alert != WANTS_CERTIFICATE and talk.alert not in _NAMES)
-        for talk in talks
-    )
+    return any(talk.is_expired or _is_about_identity(talk.alert) for talk in talks)
+
+
+def _is_about_identity(alert: str) -> bool:
+    return alert != WANTS_CERTIFICATE and ("certificate" in alert or alert in ("unknown_ca", "access_denied"))
 
 
 def rejected_talks(o: Observations) -> tuple[Connection, ...]:
-    """Handshakes that were ended without TLS, or since the name or protocol is not known."""
-    ends = (Handshake.CLOSED, Handshake.NOT_TLS)
+    """Handshakes that the other end has ended, and not for a certificate."""
+    ends = (Handshake.CLOSED, Handshake.NOT_TLS, Handshake.ALERT)
     return tuple(
-        each for each in judged(o) if each.tls is not None and (each.tls.outcome in ends or each.tls.alert in _NAMES)
+        each
+        for each in judged(o)
+        if each.tls is not None
+        and each.tls.outcome in ends
+        and each.tls.alert != WANTS_CERTIFICATE
+        and not _is_about_identity(each.tls.alert)
     )
 
 
 def mute_talks(o: Observations) -> tuple[Connection, ...]:
-    """Established connections on which neither TLS nor HTTP was answered."""
+    """Established connections on which TLS or HTTP was not answered, and there was time to."""
     return tuple(
         each
         for each in judged(o)
         if (each.tls is not None and each.tls.outcome is Handshake.SILENT)
-        or (each.http is not None and each.http.status == 0 and (each.tls is None or not each.tls.alert))
+        or (_is_without_status(each) and each.http is not None and each.http.is_tried)
     )
+
+
+def untried_talks(o: Observations) -> tuple[Connection, ...]:
+    """Established connections on which no time was left for TLS or HTTP."""
+    return tuple(
+        each
+        for each in judged(o)
+        if (each.tls is not None and each.tls.outcome is Handshake.UNTRIED)
+        or (_is_without_status(each) and each.http is not None and not each.http.is_tried)
+    )
+
+
+def _is_without_status(each: Connection) -> bool:
+    """An alert ends the connection, so what follows it is no silence."""
+    is_ended = each.tls is not None and each.tls.outcome is Handshake.ALERT
+    return each.http is not None and each.http.status == 0 and not is_ended
 
 
 def failed_http(o: Observations) -> tuple[Connection, ...]:

@@ -63,6 +63,7 @@ def judge(tmp_path, capsys):
         ("NXDOMAIN", ServiceCode.NOT_EXPORTED),
         ("NXDOMAIN/.", ServiceCode.DOMAIN_NOT_SERVED),
         ("REFUSED", ServiceCode.DOMAIN_NOT_SERVED),
+        ("FORMERR", ServiceCode.UNDETERMINED),
         ("EMPTY", ServiceCode.EXPORTER_UNHEALTHY),
         ("SERVFAIL", ServiceCode.NOT_SYNCED),
         (SILENCE, ServiceCode.DNS_FORWARD_BROKEN),
@@ -216,6 +217,14 @@ def test_a_gateway_that_is_not_ready_says_so(judge, tmp_path, is_tls):
         assert (2, ServiceCode.GATEWAY_NOT_READY) == judge({NAME: HOST}, *words)[:2]
 
 
+def test_a_note_says_how_many_addresses_were_tried(judge):
+    """Of a headless service with many pods; all that are given by hand are tried."""
+    many = [f"127.9.9.{number}" for number in range(1, 18)]
+    assert "4 of 17 addresses were tried" in judge({NAME: " ".join(many)}, "--port", 9)[2]["observations"]["notes"]
+    given = [word for address in many[:5] for word in ("--at", address)]
+    assert many[:5] == [each["address"] for each in judge({}, "--port", 9, *given)[2]["observations"]["connections"]]
+
+
 def test_a_preset_tries_the_gateways_own_ports(judge):
     """At the address that is given: DNS is not asked for it."""
     _, code, reply = judge({}, "--preset", "linkerd-gateway", "--at", "127.9.9.9")
@@ -234,7 +243,16 @@ def test_a_preset_tries_the_gateways_own_ports(judge):
         ["shop.default", "--domain", "a..b"],
         ["shop.default", "--http", "ready"],
         ["shop.default", "--dns", "cluster"],
-        ["shop.default", "--preset", "istio-eastwest", "--alpn", "h2"],
+        ["shop.default", "--at", "fe80::1%a..b"],
+        ["shop.default", "--sni", "a..b"],
+        ["shop.default", "--sni", ".x"],
+        ["shop.default", "--sni", "sh\u00f6p.example"],
+        ["shop.default", "--sni", "x\r\nHost: y"],
+        ["shop.default", "--sni", ".".join(["a" * 63] * 4)],
+        ["shop.default", "--alpn", "\u00fc"],
+        ["shop.default", "--alpn", "h" * 256],
+        ["shop.default", "--preset", "istio-eastwest"],
+        ["shop.default", "--preset", "istio-eastwest", "--alpn", "h2", "--at", "127.9.9.9"],
     ],
 )
 def test_wrong_usage_is_said_before_anything_is_asked(words, capsys):

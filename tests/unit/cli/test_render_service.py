@@ -79,6 +79,7 @@ def test_answers_of_dns_are_short(answer, expected):
             "TLSv1.3, ALPN istio, certificate until 2033-05-18, verified",
         ),
         (TlsResult(outcome=Handshake.CLOSED), "closed"),
+        (TlsResult(outcome=Handshake.ALERT), "alert without a name"),
     ],
 )
 def test_handshakes_are_told_in_a_line(talk, expected):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from meshwatchd.model.service_check import DnsResult, MeshWay, Observations
+import msgspec
+import pytest
+
+from meshwatchd.model.service_check import ApiFacts, DnsResult, MeshWay, Observations
 from tests.support.example_services import OWN_VIP, POD, VIP, lookup, seen
 
 
@@ -21,3 +24,11 @@ def test_a_name_is_local_where_all_its_addresses_are_this_clusters():
     assert seen(lookup(DnsResult.ADDRESSES, POD), ways=(MeshWay(address=POD, node="b2", is_local=True),)).is_local
     assert not seen(lookup(DnsResult.NXDOMAIN), local=own).is_local
     assert not seen(own).is_local
+
+
+@pytest.mark.parametrize("port", [70_000, -1, 0])
+def test_a_port_that_no_socket_takes_is_refused(port):
+    """Whatever has printed it."""
+    for facts in ({"ports": [{"port": port}]}, {"endpoints": [{"ports": [port]}]}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(facts, ApiFacts)

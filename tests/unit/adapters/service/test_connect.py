@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 import time
 
 import pytest
 
-from meshwatchd.adapters.service.connect import Knock, Target, connect
+from meshwatchd.adapters.service.connect import LEAST_S, Knock, Target, connect
 from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.model.service_check import Handshake, HttpResult, Origin, Reach, Segments
 from tests.support.certificates import write_certificate
@@ -18,10 +21,10 @@ LIMIT_S = 1.0
 READY, NOT_READY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 
 
-def _connect(port, wish=None, path="", address=HOST):
+def _connect(port, wish=None, path="", **changes):
     async def run():
-        end_s = asyncio.get_running_loop().time() + LIMIT_S
-        return await connect(Target(address, Origin.ANSWER, Knock(port, wish, path)), end_s)
+        end_s = asyncio.get_running_loop().time() + changes.get("limit_s", LIMIT_S)
+        return await connect(Target(changes.get("address", HOST), Origin.ANSWER, Knock(port, wish, path)), end_s)
 
     return asyncio.run(run())
 
@@ -58,6 +61,21 @@ def test_an_address_without_a_route_is_unreachable_with_the_kernels_words():
     assert found.detail
 
 
+def test_a_host_without_a_family_is_unreachable_with_the_kernels_words(monkeypatch):
+    """As booted with ipv6.disable=1, where the socket itself is refused."""
+
+    def refuse(*_):
+        raise OSError(errno.EAFNOSUPPORT, "")
+
+    async def run():
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "socket", refuse)
+            return await connect(Target("fd00::1", Origin.ANSWER, Knock(443)), 0)
+
+    found = asyncio.run(run())
+    assert (Reach.UNREACHABLE, os.strerror(errno.EAFNOSUPPORT)) == (found.reach, found.detail)
+
+
 def test_full_segments_that_are_lost_are_told_apart_from_silence():
     """Small segments pass, as behind an offload that spoils large ones."""
     with deaf_listener() as listener:
@@ -85,6 +103,29 @@ def test_tls_and_http_share_a_connection(tmp_path):
     assert HttpResult(path="/healthz/ready", status=503) == found.http
     assert found.tls is not None
     assert (Handshake.DONE, "self-signed certificate") == (found.tls.outcome, found.tls.doubt)
+
+
+@pytest.mark.parametrize("wish", [None, TlsWish("shop")])
+def test_a_step_for_which_no_time_is_left_is_untried(wish):
+    """Which is no silence of whoever would have been asked."""
+    with tcp_server() as port:
+        found = _connect(port, wish, "/ready", limit_s=LEAST_S - 0.01)
+    assert HttpResult(path="/ready", is_tried=False) == found.http
+    assert (found.tls.outcome if found.tls else None) == (Handshake.UNTRIED if wish else None)
+
+
+def test_a_server_that_speaks_first_is_heard_from_its_first_byte(tmp_path):
+    """As one that refuses all requests."""
+    with gateway(write_certificate(tmp_path), greeting=NOT_READY) as port:
+        assert HttpResult(path="/", status=503) == _connect(port, TlsWish("shop"), "/").http
+
+
+def test_a_certificate_is_not_called_verified_where_the_connection_is_reset(tmp_path):
+    """Right behind the handshake, so nobody has looked."""
+    with gateway(write_certificate(tmp_path), resets=True) as port:
+        talk = _connect(port, TlsWish("shop")).tls
+    assert talk is not None
+    assert (Handshake.DONE, "not tried: the connection was reset") == (talk.outcome, talk.doubt)
 
 
 @pytest.mark.parametrize("path", ["", "/ready"])

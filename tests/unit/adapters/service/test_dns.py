@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
@@ -17,6 +18,7 @@ ZONES = {
     "rooted": "NXDOMAIN/.",
     "empty": "EMPTY",
     "unread": "SERVFAIL",
+    "odd": "FORMERR",
     "deaf": SILENCE,
 }
 
@@ -38,6 +40,7 @@ def server():
         ("empty", (DnsResult.EMPTY, "", "NOERROR")),
         ("unread", (DnsResult.SERVFAIL, "", "SERVFAIL")),
         ("strange", (DnsResult.REFUSED, "", "REFUSED")),
+        ("odd", (DnsResult.OTHER, "", "FORMERR")),
         ("deaf", (DnsResult.SILENT, "", "")),
     ],
 )
@@ -72,6 +75,18 @@ def test_a_datagram_that_is_lost_is_asked_for_again(server):
     with dns_server(ZONES, lose_first) as lossy:
         assert DnsResult.ADDRESSES is asyncio.run(look_up(lossy, "shop.here")).result
     assert 2 == len(askers)
+
+
+def test_a_datagram_from_elsewhere_is_waited_past(server):
+    """It answers nothing, whoever sends it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+
+        def disturb(asker):
+            stranger.sendto(b"hello", asker)
+            return True
+
+        with dns_server(ZONES, disturb) as disturbed:
+            assert DnsResult.ADDRESSES is asyncio.run(look_up(disturbed, "shop.here")).result
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.service.connect import Knock
-from meshwatchd.adapters.service.gather import END_S, Questions, gather
+from meshwatchd.adapters.service.gather import END_S, Questions, gather, spread
 from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.model.service_check import ApiEndpoints, ApiFacts, ApiPort, DnsResult, Origin, Reach, Remembered
 from tests.support.service_stage import CONTROL, HOST, SILENCE, closed_port, dns_server, full_listener, tcp_server
@@ -67,7 +67,34 @@ def test_at_most_four_addresses_are_tried():
     addresses = [f"127.0.0.{number}" for number in range(1, 8)]
     with dns_server({NAME: " ".join(addresses)}) as server, closed_port() as port:
         found = _gather(server=server, knocks=(Knock(port),))
-    assert addresses[:4] == [each.address for each in found.connections]
+    assert ["127.0.0.1", "127.0.0.3", "127.0.0.5", "127.0.0.7"] == [each.address for each in found.connections]
+    assert ("4 of 7 addresses were tried",) == found.notes
+
+
+@pytest.mark.parametrize(
+    ("fours", "sixes", "expected"),
+    [
+        (0, 0, ()),
+        (2, 1, ("4.0", "4.1", "6:0")),
+        (4, 1, ("4.0", "4.1", "4.3", "6:0")),
+        (9, 9, ("4.0", "4.8", "6:0", "6:8")),
+        (1, 9, ("4.0", "6:0", "6:4", "6:8")),
+        (0, 9, ("6:0", "6:2", "6:5", "6:8")),
+    ],
+)
+def test_addresses_are_tried_of_both_families_and_of_the_whole_list(fours, sixes, expected):
+    """The lowest alone are one node's pods as often as not."""
+    assert expected == spread([f"4.{n}" for n in range(fours)] + [f"6:{n}" for n in range(sixes)])
+
+
+def test_an_own_endpoint_is_tried_only_where_it_is_exported(kube):
+    """Another service of the same name, which the set's name does not lead to."""
+    with tcp_server() as port, dns_server({NAME: HOST}) as server:
+        for is_exported, expected in ((False, [HOST]), (None, [HOST]), (True, [HOST, "127.0.0.8"])):
+            own = (ApiEndpoints(ready=("127.0.0.8",), ports=(port,)),)
+            kube(ApiFacts(ports=(ApiPort(port=port),), endpoints=own, is_exported=is_exported))
+            found = _gather(server=server, is_api_asked=True)
+            assert expected == [each.address for each in found.connections]
 
 
 @pytest.mark.parametrize("answer", ["NXDOMAIN", "EMPTY", "SERVFAIL", SILENCE])

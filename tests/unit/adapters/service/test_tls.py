@@ -17,6 +17,7 @@ from meshwatchd.adapters.service.tls import (
     find_doubt,
     open_tls,
     read_end,
+    verifying,
 )
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.service_check import Handshake
@@ -33,7 +34,7 @@ def _shake(port, wish):
         except OSError as error:
             return describe_failure(error, wish)
         try:
-            await await_alert(streams[0])
+            await await_alert(streams[0], asyncio.get_running_loop().time() + 1)
             return describe(streams, wish, "")
         except OSError as error:
             return describe_failure(error, wish)
@@ -86,9 +87,28 @@ def test_an_authority_of_this_host_leaves_no_doubt(tmp_path, monkeypatch):
     with gateway(path) as port:
         assert "self-signed certificate" == asyncio.run(find_doubt(HOST, port, TlsWish()))
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        verifying.cache_clear()
         assert "" == asyncio.run(find_doubt(HOST, port, TlsWish()))
         assert "name" in asyncio.run(find_doubt(HOST, port, TlsWish("other.example"))).lower()
     assert asyncio.run(find_doubt(HOST, port, TlsWish()))
+
+
+def test_the_hosts_authorities_are_read_once(tmp_path, monkeypatch):
+    """For all ports of a run, and not for a handshake that verifies nothing."""
+    made, make = [], ssl.create_default_context
+
+    def count():
+        made.append(make())
+        return made[-1]
+
+    monkeypatch.setattr(ssl, "create_default_context", count)
+    verifying.cache_clear()
+    with gateway(write_certificate(tmp_path)) as port:
+        assert Handshake.DONE is _shake(port, TlsWish("shop")).outcome
+        assert [] == made
+        for _ in range(2):
+            assert asyncio.run(find_doubt(HOST, port, TlsWish("shop")))
+    assert 1 == len(made)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +119,7 @@ def test_an_authority_of_this_host_leaves_no_doubt(tmp_path, monkeypatch):
         ("TLSV13_ALERT_CERTIFICATE_REQUIRED", (Handshake.ALERT, "certificate_required")),
         ("TLSV1_UNRECOGNIZED_NAME", (Handshake.ALERT, "unrecognized_name")),
         ("WRONG_VERSION_NUMBER", (Handshake.NOT_TLS, "")),
+        (None, (Handshake.ALERT, "")),
     ],
 )
 def test_openssls_names_of_alerts_are_translated(reason, expected):

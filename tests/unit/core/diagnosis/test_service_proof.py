@@ -74,6 +74,8 @@ def test_ways_are_told_with_place_state_and_fault():
         (proof.segments, "mtu", "10.110.3.4 port 8080 accepts connections, and acknowledges no full segment"),
         (proof.segments, "mute", "10.110.3.4 port 8080 acknowledges full segments"),
         (proof.tls, "identity-alert", "10.110.3.4 port 8080 for x: the peer sends the TLS alert unknown_ca"),
+        (proof.tls, "untried", "10.110.3.4 port 8080 for x: no time was left for a TLS handshake"),
+        (proof.http, "untried", "10.110.3.4 port 8080 had no time left to answer: GET /"),
         (proof.http, "mute", "10.110.3.4 port 8080 does not answer: GET /ready"),
         (proof.http, "gateway-not-ready", "10.110.3.4 port 8080 answers 503: GET /healthz/ready"),
         (proof.withdrawn, "withdrawn", "the name was 10.110.3.4 before, and is this cluster's own service"),

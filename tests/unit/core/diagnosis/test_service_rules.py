@@ -23,6 +23,7 @@ from meshwatchd.model.service_check import (
 )
 from tests.support.example_services import (
     BROKEN_WAY,
+    CUT,
     EXAMPLES,
     EXPIRED,
     OWN_VIP,
@@ -35,6 +36,13 @@ from tests.support.example_services import (
     lookup,
     seen,
 )
+
+ENDPOINT_ANSWERS = connection(address=POD, origin=Origin.ENDPOINT)
+NEEDS_API = {
+    "vip-not-translated": ServiceCode.POLICY_OR_BACKEND,
+    "port-too-late": ServiceCode.ENDPOINT_REFUSED,
+}
+"""What is judged in these examples without the API."""
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
@@ -62,10 +70,11 @@ def test_the_last_row_always_matches():
 
 @pytest.mark.parametrize("name", [name for name, (_, each) in EXAMPLES.items() if each.api is not None])
 def test_the_api_refines_and_changes_no_code(name):
-    """What it says is marked, and nothing of it is left without it."""
+    """What it says is marked, and nothing of it is left without it, nor the endpoint that it has named."""
     code, observations = EXAMPLES[name]
-    without = judge(msgspec.structs.replace(observations, api=None))
-    assert code is without.code
+    connections = tuple(each for each in observations.connections if each.origin is not Origin.ENDPOINT)
+    without = judge(msgspec.structs.replace(observations, api=None, connections=connections))
+    assert NEEDS_API.get(name, code) is without.code
     assert any(line.startswith("API: ") for line in judge(observations).proof)
     assert not any(line.startswith("API: ") for line in without.proof)
 
@@ -113,6 +122,43 @@ def test_a_guessed_port_that_is_silent_is_no_missing_translation():
     assert (ServiceCode.POLICY_OR_BACKEND, Health.DOUBTFUL) == (judgement.code, judgement.health)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"connections": (connection(Reach.SILENT), connection(address=OWN_VIP), ENDPOINT_ANSWERS)},
+        {"ways": (BROKEN_WAY, TO_POD)},
+    ],
+)
+def test_a_translation_is_missing_only_where_nothing_else_explains_the_silence(changes):
+    """Another address that answers is translated, and a way that is broken is mended first."""
+    _, observations = EXAMPLES["vip-not-translated"]
+    assert ServiceCode.VIP_NOT_TRANSLATED is not judge(msgspec.structs.replace(observations, **changes)).code
+
+
+@pytest.mark.parametrize(
+    ("ways", "expected"),
+    [
+        ((CUT,), (ServiceCode.DATAPATH, Health.BROKEN)),
+        ((CUT, CUT), (ServiceCode.DATAPATH, Health.BROKEN)),
+        ((WELL, CUT), (ServiceCode.DATAPATH, Health.DOUBTFUL)),
+        ((TO_POD, BROKEN_WAY), (ServiceCode.DATAPATH, Health.BROKEN)),
+    ],
+)
+def test_one_location_of_several_proves_nothing_about_an_address_of_no_node(ways, expected):
+    """It may be elsewhere; a node that has the address settles it."""
+    judgement = judge(seen(None, connection(Reach.SILENT), ways=ways))
+    assert expected == (judgement.code, judgement.health)
+    assert ("a location that may have it" in judgement.meaning) == (judgement.health is Health.DOUBTFUL)
+
+
+def test_a_port_that_the_api_names_among_those_tried_is_not_too_late():
+    """Then what was seen of it counts."""
+    _, observations = EXAMPLES["port-too-late"]
+    assert "API: it named port 8080 too late: --port 8080" in judge(observations).proof
+    tried = (*observations.connections, connection(is_guessed=True))
+    assert ServiceCode.GOOD is judge(msgspec.structs.replace(observations, connections=tried)).code
+
+
 def test_one_guessed_port_that_answers_is_enough():
     """443 is open, 80 is not."""
     open_port = connection(port=443, is_guessed=True)
@@ -124,7 +170,11 @@ def test_one_guessed_port_that_answers_is_enough():
     [
         (EXPIRED, ServiceCode.IDENTITY),
         (TlsResult(outcome=Handshake.ALERT, alert="certificate_expired"), ServiceCode.IDENTITY),
-        (TlsResult(outcome=Handshake.ALERT, alert="unrecognized_name"), ServiceCode.SNI_REJECTED),
+        (TlsResult(outcome=Handshake.ALERT, alert="access_denied"), ServiceCode.IDENTITY),
+        *(
+            (TlsResult(outcome=Handshake.ALERT, alert=alert), ServiceCode.SNI_REJECTED)
+            for alert in ("unrecognized_name", "protocol_version", "handshake_failure", "internal_error", "")
+        ),
         (TlsResult(outcome=Handshake.NOT_TLS), ServiceCode.SNI_REJECTED),
         (TlsResult(outcome=Handshake.SILENT), ServiceCode.POLICY_OR_BACKEND),
         (TlsResult(outcome=Handshake.DONE, doubt="self-signed certificate"), ServiceCode.GOOD),
