@@ -17,6 +17,7 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 
+from meshwatchd.adapters.wireguard.state import render_endpoint
 from meshwatchd.model.decoding import FAILURES, MAX_REASON_CHARACTERS
 from meshwatchd.model.service_check import DnsResult, Lookup
 
@@ -77,9 +78,7 @@ def read_answer(answer: dns.message.Message) -> Found:
 def render_server(server: Server) -> str:
     """As people write it; the usual port is left out."""
     address, port = server
-    if port == DNS_PORT:
-        return address
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return address if port == DNS_PORT else render_endpoint(address, port)
 
 
 async def _ask(server: Server, question: dns.message.QueryMessage) -> dns.message.Message:

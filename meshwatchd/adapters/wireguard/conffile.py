@@ -12,8 +12,7 @@ from pathlib import Path
 
 from wgconfig import WGConfig
 
-from meshwatchd.adapters.wireguard.state import LinkConfig
-from meshwatchd.adapters.wireguard.uapi import render_endpoint
+from meshwatchd.adapters.wireguard.state import LinkConfig, render_endpoint
 
 
 def render(device: str, peer: str, config: LinkConfig) -> str:

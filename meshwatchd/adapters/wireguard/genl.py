@@ -21,8 +21,7 @@ from pyroute2.netlink.generic.wireguard import AsyncWireGuard
 from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.message import attributes, encode_attribute, nested
-from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState
-from meshwatchd.adapters.wireguard.uapi import render_endpoint
+from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState, render_endpoint
 from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import KernelError
 

@@ -66,3 +66,8 @@ class LinkConfig:
     def strangers(self, state: LinkState) -> tuple[str, ...]:
         """Public keys of the device's peers that should not be there."""
         return tuple(peer.public_key for peer in state.peers if peer.public_key != self.peer_public_key)
+
+
+def render_endpoint(address: str, port: int) -> str:
+    """An address and a port as configurations and people write them; IPv6 in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meshwatchd.adapters.wireguard.identity import public_key
-from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState
+from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState, render_endpoint
 from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import DecodeError, KernelError
 
@@ -68,11 +68,6 @@ def render(config: LinkConfig, state: LinkState) -> str:
     lines += [f"persistent_keepalive_interval={config.keepalive_s}", "replace_allowed_ips=true"]
     lines += [f"allowed_ip={prefix}" for prefix in config.allowed_ips]
     return "\n".join(lines) + "\n\n"
-
-
-def render_endpoint(address: str, port: int) -> str:
-    """An address and a port as both protocols' texts have them; IPv6 in brackets."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 @DOOR

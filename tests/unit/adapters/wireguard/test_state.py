@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState
+from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState, render_endpoint
 
 PEER = PeerState(
     public_key="peer",
@@ -54,3 +54,9 @@ def test_strangers_are_all_peers_but_ours():
 def test_private_keys_do_not_show_in_logs():
     """A representation ends up in messages sooner or later."""
     assert "secret" not in repr(STATE) + repr(CONFIG)
+
+
+def test_an_ipv6_endpoint_stands_in_brackets():
+    """Otherwise the port could not be told from the address."""
+    assert "[2001:db8::1]:51830" == render_endpoint("2001:db8::1", 51830)
+    assert "203.0.113.11:51830" == render_endpoint("203.0.113.11", 51830)

@@ -105,12 +105,6 @@ def test_a_new_device_is_told_everything():
     assert request.startswith(f"set=1\nprivate_key={KEY.hex()}\nlisten_port=51830\npublic_key=")
 
 
-def test_an_ipv6_endpoint_stands_in_brackets():
-    """Otherwise the port could not be told from the address."""
-    assert "[2001:db8::1]:51830" == uapi.render_endpoint("2001:db8::1", 51830)
-    assert "203.0.113.11:51830" == uapi.render_endpoint("203.0.113.11", 51830)
-
-
 async def serve(directory, reply):
     """Answer one request on a device's socket as an implementation would; returns what was asked."""
     asked = []
