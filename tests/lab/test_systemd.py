@@ -370,10 +370,12 @@ def assert_reads_the_daemon_by_its_group(machine):
     wait_for_answer(machine)
     as_unit = ["systemd-run", "--quiet", "--pipe", "--wait", "--property=User=meshwatch-kube"]
     as_unit += ["--property=SupplementaryGroups=meshwatch", "--property=PrivateUsers=yes", "meshwatchctl"]
-    drained = machine.run(*as_unit, "drain", "--reason", "test")
-    undrained = machine.run(*as_unit, "undrain")
+    drained = machine.run(*as_unit, "drain", "--reason", "test", "--by", "kube")
+    of_all = machine.run(*as_unit, "undrain")
+    undrained = machine.run(*as_unit, "undrain", "--by", "kube")
     paused = machine.run(*as_unit, "pause", "--reason", "test")
     assert (0, 0) == (drained.returncode, undrained.returncode), drained.stdout + drained.stderr + undrained.stderr
+    assert 1 == of_all.returncode, "orders of others are root's to end"
     assert 77 == paused.returncode, paused.stdout + paused.stderr
 
 
