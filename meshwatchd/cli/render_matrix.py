@@ -15,10 +15,6 @@ from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.text import Cell, Paint, columns, render_age
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.node_status import NodeStatus, ReportedFault
-from meshwatchd.model.settings import SECOND
-
-FRESH_NS = 95 * SECOND
-"""Older reports say nothing of the present: three hellos were missed (core.membership.node_list)."""
 
 DRAWN = 24
 """Nodes; beyond, a grid is no picture, and not every node probes every other one."""
@@ -35,14 +31,9 @@ _CODES = {
 _ROLES = {"ok": "ok", "warning": "warning", "critical": "critical"}
 
 
-def is_known(node: NodeStatus) -> bool:
-    """Whether what a node reports is of the present."""
-    return node.report_age_ns is not None and node.report_age_ns <= FRESH_NS
-
-
 def worst(nodes: Iterable[NodeStatus]) -> str:
     """The state of all: "critical" where a node says so of itself, "warning" where one is not ok or not known."""
-    states = {node.severity if is_known(node) else "" for node in nodes}
+    states = {node.severity if node.is_report_fresh else "" for node in nodes}
     if "critical" in states:
         return "critical"
     return "ok" if states == {"ok"} else "warning"
@@ -57,7 +48,7 @@ def render_matrix(reply: NodesReply, *, paint: Paint, width: int) -> str:
         width: of the terminal in columns; a grid that is wider is left out.
     """
     nodes = reply.nodes
-    known = [node for node in nodes if is_known(node)]
+    known = [node for node in nodes if node.is_report_fresh]
     bad = [node for node in known if node.severity != Severity.OK.value]
     places = len({node.location for node in nodes})
     summary = f"{len(nodes)} nodes in {places} locations: {len(known)} report, {len(bad)} of them not ok"
@@ -93,7 +84,7 @@ def _row(number: int, node: NodeStatus, names: Sequence[str]) -> list[Cell]:
 
 def _state(node: NodeStatus) -> tuple[Cell, Cell]:
     age = "-" if node.report_age_ns is None else render_age(node.report_age_ns).removesuffix(" ago")
-    if not is_known(node):
+    if not node.is_report_fresh:
         return ("unknown", "warning"), (age, "warning")
     return (node.severity or "idle", _ROLES.get(node.severity, "warning")), (age, "dim")
 
@@ -101,9 +92,9 @@ def _state(node: NodeStatus) -> tuple[Cell, Cell]:
 def _cell(node: NodeStatus, name: str, silent: dict[str, str]) -> Cell:
     if name == node.name:
         return ".", "dim"
-    if name in silent and is_known(node):
+    if name in silent and node.is_report_fresh:
         return _CODES.get(silent[name], "no"), "critical"
-    if not is_known(node) or not node.severity or node.is_cut:
+    if not node.is_report_fresh or not node.severity or node.is_cut:
         return "?", "warning"
     return "ok", "ok"
 
@@ -118,7 +109,7 @@ def _legend(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
 
 def _list(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
     """The nodes that are not ok, where there are too many for a grid."""
-    shown = [node for node in nodes if not is_known(node) or node.severity != Severity.OK.value]
+    shown = [node for node in nodes if not node.is_report_fresh or node.severity != Severity.OK.value]
     rows: list[list[Cell]] = [[(node.name, ""), (node.location or "-", ""), *_state(node)] for node in shown]
     if rows:
         yield from columns(("NODE", "LOCATION", "STATE", "AGE"), rows, paint)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.units import SECOND
+
+FRESH_NS = 95 * SECOND
+"""A node with an older report has missed three hellos in a row: how it fares is not known (roster.SILENT_NS)."""
 
 
 class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,3 +68,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     faults: tuple[ReportedFault, ...] = ()
     silent: tuple[SilentPeer, ...] = ()
+
+    @property
+    def is_report_fresh(self) -> bool:
+        """Whether what the node has said last is of the present."""
+        return self.report_age_ns is not None and self.report_age_ns <= FRESH_NS

@@ -30,6 +30,11 @@ def result_of(lookup: Lookup | None) -> DnsResult | None:
     return lookup.result if lookup is not None else None
 
 
+def is_without_address(o: Observations) -> bool:
+    """The name exists, and has no address of either family."""
+    return result_of(o.answer) is DnsResult.EMPTY and not o.addresses
+
+
 def is_direct_better(o: Observations) -> bool:
     """The second server has addresses, and the first has none."""
     return o.answer is not None and not o.addresses and result_of(o.also) is DnsResult.ADDRESSES

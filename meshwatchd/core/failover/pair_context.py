@@ -95,9 +95,9 @@ class PairContext(msgspec.Struct, kw_only=True):
 
     def is_excused(self, name: str, now: int) -> bool:
         """Whether people have taken a node out of service; one that its agent has left may be named."""
-        return self.views.is_admin_down(name, now) and not is_agent_away(self.views.said_by(name))
+        return self.views.is_admin_down(name, now) and not self._is_agent_away(name, now)
 
-    def _is_agent_away(self, name: NodeName, now: int) -> bool:
+    def _is_agent_away(self, name: str, now: int) -> bool:
         if name == self.local_node:
             return self.orders.is_agent_away
         return self.views.is_admin_down(name, now) and is_agent_away(self.views.said_by(name))

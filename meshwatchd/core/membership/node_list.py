@@ -11,12 +11,9 @@ from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_report import NodeReport
-from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
-from meshwatchd.model.settings import SECOND, MeshSettings
+from meshwatchd.model.node_status import FRESH_NS, NodeStatus, ReportedFault, SilentPeer
+from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.status import Status
-
-FRESH_NS = 95 * SECOND
-"""A node with an older report has missed three hellos in a row: how it fares is not known (roster.SILENT_NS)."""
 
 MAX_REPORTED = 16
 """Faults of others in a status; `meshwatchctl matrix` has all of them."""

@@ -107,7 +107,7 @@ class Takeover:
         topology = self._recogniser.recognise(snapshot)
         known = self._state.topology if isinstance(topology, Unrecognised) else topology
         if known is not None:
-            yield from note_agent(self._state, known, (before, snapshot), now)
+            yield from note_agent(self._state, known, now, before=before, after=snapshot)
         if isinstance(topology, Unrecognised):
             # In the middle of a change something may be missing for a moment; what is known stays in force.
             if self._state.topology is None or not self._state.unrest.bits(now):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import MappingProxyType
 
-from meshwatchd.core.membership.node_list import FRESH_NS
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_status import NodeStatus
@@ -42,7 +41,7 @@ def tell_other_direction(node: NodeName, pair: PairStatus, nodes: Iterable[NodeS
         return ""
     opposite, asked = _OPPOSITE[pair.verdict.fault]
     there = sorted(
-        (each for each in nodes if each.location == pair.remote_location and _is_fresh(each)),
+        (each for each in nodes if each.location == pair.remote_location and each.is_report_fresh),
         key=lambda each: each.name != culprit,
     )
     reports = (fault for each in there for fault in each.faults)
@@ -64,7 +63,3 @@ def tell_other_direction(node: NodeName, pair: PairStatus, nodes: Iterable[NodeS
         f"{well} reports that all is well, and nobody in its location reports {opposite}:"
         f" if {well} has canaries for {asked} here, the break is one way, from {node} to {culprit}"
     )
-
-
-def _is_fresh(node: NodeStatus) -> bool:
-    return node.report_age_ns is not None and node.report_age_ns <= FRESH_NS

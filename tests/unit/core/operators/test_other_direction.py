@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.membership.node_list import FRESH_NS, add_reports
+from meshwatchd.core.membership.node_list import add_reports
 from meshwatchd.core.operators.other_direction import tell_other_direction
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
+from meshwatchd.model.node_status import FRESH_NS
 from tests.support.example_nodes import NODES
 from tests.support.example_status import HEALTHY, status, verdict
 
