@@ -230,6 +230,21 @@ def test_kilo_that_starts_again_is_no_fault(seed, told):
     assert world.run_until(lambda: _is_at_home(world), limit_ns=90 * SECOND), world.story(since=began)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("pause_s", [6, 8])
+def test_kilo_that_is_away_for_some_seconds_is_excused_when_it_starts_as_when_it_ended(seed, pause_s):
+    """Two times of work, each with a silent tunnel; the patience with one is not spent by the other."""
+    world = settled_world(seed=seed)
+    began = world.now
+    for _ in range(2):
+        at = world.now
+        _break_tunnel(world, 600 * MS)
+        world.stir("b1", is_rebuilding=True)
+        world.run(at + pause_s * SECOND - world.now)
+
+    assert set() == world.accusations(since=began), world.story(since=began)
+
+
 def _is_at_home(world: ChangingWorld) -> bool:
     return all(node.conductor.mover.active.is_primary for node in world.nodes.values())
 

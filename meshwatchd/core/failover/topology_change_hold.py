@@ -25,7 +25,9 @@ TRANSIENT_NS = 400 * MS
 CHANGE_NS = 2500 * MS
 MAX_NS = 5 * SECOND
 CALM_NS = 10 * SECOND
-"""After so much calm another episode may begin."""
+"""After so much calm patience is whole again, and after a part of it in part."""
+REST_NS = 3 * SECOND
+"""Less is no calm: an agent's own pauses between two of its changes are shorter."""
 
 HEARSAY_NS = 600 * MS
 """A peer's word counts for so long unless it is repeated, as each of its packets does, or taken back."""
@@ -46,20 +48,30 @@ def is_agent_away(banner: Banner) -> bool:
     return bool(banner.view_known & ~banner.view_up & HERE)
 
 
-class _Episode:
-    """One time of work, or of talk about it: it may go on for MAX_NS, and after CALM_NS another one begins."""
+class _Patience:
+    """How long an agent at work, or talk of it, excuses silence: MAX_NS in all, which calm gives back.
 
-    __slots__ = ("_began", "_last")
+    An agent that ends and another that starts some seconds later are two times of work, each excused for as long as it
+    needs. Who never rests gets nothing back.
+    """
+
+    __slots__ = ("_last", "_left_ns", "_until")
 
     def __init__(self) -> None:
-        self._began = self._last = -CALM_NS
+        self._left_ns, self._last, self._until = MAX_NS, 0, 0
 
-    def go_on(self, now: int) -> int:
-        """It goes on at this moment, or another one begins; when it has to be over."""
-        if now - self._last >= CALM_NS:
-            self._began = now
+    def excuse(self, now: int, lasts_ns: int) -> int:
+        """Something was done or said at this moment; until when it excuses, `lasts_ns` later at most."""
+        calm_ns = now - self._last
+        if calm_ns >= REST_NS:
+            self._left_ns = min(MAX_NS, self._left_ns + calm_ns * MAX_NS // CALM_NS)
+        begins = max(now, self._until)
+        ends = min(now + lasts_ns, begins + self._left_ns)
+        if ends > begins:
+            self._left_ns -= ends - begins
+            self._until = ends
         self._last = now
-        return self._began + MAX_NS
+        return self._until
 
 
 class Unrest:
@@ -67,10 +79,10 @@ class Unrest:
 
     def __init__(self) -> None:
         self._until = 0
-        self._work = _Episode()
+        self._work = _Patience()
         self._nearby: dict[str, int] = {}
         self._elsewhere: dict[str, tuple[str, int]] = {}
-        self._words: dict[str, _Episode] = {}
+        self._words: dict[str, _Patience] = {}
 
     def stirred(self, now: int, *, is_rebuilding: bool) -> bool:
         """An object of the mesh's own agent was changed on this node; whether that is news.
@@ -79,27 +91,26 @@ class Unrest:
             now: nanoseconds.
             is_rebuilding: something came into being, or another took its place; else something only went.
         """
-        over_at = self._work.go_on(now)
         was_on = now < self._until
-        lasts_ns = CHANGE_NS if is_rebuilding else TRANSIENT_NS
-        self._until = max(self._until, min(now + lasts_ns, over_at))
+        self._until = self._work.excuse(now, CHANGE_NS if is_rebuilding else TRANSIENT_NS)
         return not was_on and now < self._until
 
     def heard(self, peer: str, banner: Banner, now: int, *, location: str, home: str) -> bool:
         """A peer's banner has one of the bits; whether its location is this node's and that is news.
 
-        Who says so for longer than any agent needs is believed again when it has been silent about it for CALM_NS.
+        Who says so for longer than any agent needs is believed again when it has been silent about it for a while.
         """
-        if now >= self._words.setdefault(peer, _Episode()).go_on(now):
+        until = self._words.setdefault(peer, _Patience()).excuse(now, HEARSAY_NS)
+        if now >= until:
             self.unsaid(peer)
             return False
         if location != home:
-            self._elsewhere[peer] = location, now + HEARSAY_NS
+            self._elsewhere[peer] = location, until
             return False
         if not banner.view_up & HERE:
             return False
         was_on = bool(self.bits(now))
-        self._nearby[peer] = now + HEARSAY_NS
+        self._nearby[peer] = until
         return not was_on
 
     def unsaid(self, peer: str) -> None:

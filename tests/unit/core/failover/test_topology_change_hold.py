@@ -11,6 +11,7 @@ from meshwatchd.core.failover.topology_change_hold import (
     HERE,
     MAX_NS,
     NEARBY,
+    REST_NS,
     TRANSIENT_NS,
     Unrest,
     exchanged,
@@ -49,7 +50,7 @@ def test_a_device_that_goes_is_waited_for_shortly_and_one_that_comes_for_longer(
 
 
 def test_who_rewrites_for_ever_is_broken():
-    """An episode ends, and only calm allows another."""
+    """Patience ends, and only calm gives it back."""
     unrest = Unrest()
     for at in range(0, 30, 1):
         unrest.stirred(NOW + at * SECOND, is_rebuilding=True)
@@ -59,6 +60,26 @@ def test_who_rewrites_for_ever_is_broken():
     later = NOW + 29 * SECOND + CALM_NS
     assert unrest.stirred(later, is_rebuilding=True)
     assert unrest.is_on("cloud", later)
+
+
+def test_patience_grows_with_calm_and_not_while_there_is_none():
+    """An agent that ends and one that starts six seconds later have each what they need; what is spent comes back."""
+    unrest = Unrest()
+    unrest.stirred(NOW, is_rebuilding=True)
+    unrest.stirred(NOW + 2 * SECOND, is_rebuilding=True)
+    again = NOW + 6 * SECOND
+    assert not unrest.is_on("cloud", again)
+    assert unrest.stirred(again, is_rebuilding=True)
+    assert unrest.is_on("cloud", again + CHANGE_NS - 1)
+
+    restless = Unrest()
+    for at in range(NOW, NOW + 10 * SECOND, REST_NS - MS):
+        restless.stirred(at, is_rebuilding=True)
+    assert not restless.is_on("cloud", at)
+    part = at + REST_NS
+    assert restless.stirred(part, is_rebuilding=True)
+    assert restless.is_on("cloud", part + REST_NS * MAX_NS // CALM_NS - 1)
+    assert not restless.is_on("cloud", part + REST_NS * MAX_NS // CALM_NS)
 
 
 def test_a_peer_s_word_counts_for_its_location_and_not_for_ever():
