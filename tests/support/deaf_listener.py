@@ -28,10 +28,10 @@ _PROGRAM = b"".join(
 
 
 @contextmanager
-def deaf_listener(host: str = "127.0.0.1") -> Iterator[socket.socket]:
+def deaf_listener(host: str = "127.0.0.1", backlog: int | None = None) -> Iterator[socket.socket]:
     """A TCP listener on a port of the kernel's that accepts connections and never sees what comes in bulk."""
     code = ctypes.create_string_buffer(_PROGRAM)
     program = struct.pack("@HP", len(_PROGRAM) // _INSTRUCTION.size, ctypes.addressof(code))
-    with socket.create_server((host, 0)) as listener:
+    with socket.create_server((host, 0), backlog=backlog) as listener:
         listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
         yield listener

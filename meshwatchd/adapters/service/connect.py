@@ -30,11 +30,14 @@ from meshwatchd.model.service_check import (
     Segments,
     TlsResult,
 )
+from meshwatchd.model.settings import SECOND
 
 KEPT_S: Final = 0.3
 """Of the time there is, what a SYN leaves to full segments, TLS and HTTP."""
 LEAST_S: Final = 0.4
 """With less time TLS or HTTP is not begun: a handshake takes three round trips, and silence would prove nothing."""
+ROUND_TRIPS: Final = 4
+"""Silence to full segments proves nothing sooner: the SYN took one round trip, and a slow path is no black hole."""
 _LOOK_S: Final = 0.005
 _STATUS_LINE: Final = re.compile(rb"HTTP/[0-9.]{1,3} ([0-9]{3})\b")
 _REACHES: Final = {errno.ECONNREFUSED: Reach.REFUSED, errno.ECONNRESET: Reach.REFUSED}
@@ -78,7 +81,7 @@ async def connect(target: Target, end_s: float) -> Connection:
             reach, detail = _REACHES.get(error.errno or 0, Reach.UNREACHABLE), os.strerror(error.errno or 0)
         spent_ns = monotonic_ns() - began_ns
         if reach is Reach.ESTABLISHED:
-            segments, spoken = await asyncio.gather(_fill(opened, end_s), _speak(target, end_s))
+            segments, spoken = await asyncio.gather(_fill(opened, end_s, spent_ns / SECOND), _speak(target, end_s))
     return Connection(
         address=target.address,
         port=target.knock.port,
@@ -93,15 +96,16 @@ async def connect(target: Target, end_s: float) -> Connection:
     )
 
 
-async def _fill(connected: socket.socket, end_s: float) -> Segments:
+async def _fill(connected: socket.socket, end_s: float, round_trip_s: float) -> Segments:
     """Whether full segments are acknowledged."""
+    began_s = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout_at(end_s):
             # The kernel has no event for an acknowledgement that leaves the buffer full: it is looked for.
             while not bulk.carry_on(connected):  # noqa: ASYNC110 - nothing of ours sets an event here
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        return Segments.LOST
+        return Segments.LOST if end_s - began_s >= ROUND_TRIPS * round_trip_s else Segments.UNTRIED
     except OSError:
         return Segments.CLOSED
     return Segments.ACKNOWLEDGED

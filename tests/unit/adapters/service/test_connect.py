@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import threading
 import time
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_host_without_a_family_is_unreachable_with_the_kernels_words(monkeypat
 
     found = asyncio.run(run())
     assert (Reach.UNREACHABLE, os.strerror(errno.EAFNOSUPPORT)) == (found.reach, found.detail)
+
+
+def test_silence_after_a_slow_handshake_is_no_loss_of_full_segments():
+    """The first SYN is dropped, since the queue is full; what is left of the time are no four round trips."""
+    with deaf_listener(backlog=0) as listener, socket.create_connection(listener.getsockname()):
+        making_room = threading.Timer(LIMIT_S / 4, lambda: listener.accept()[0].close())
+        making_room.start()
+        found = _connect(listener.getsockname()[1], limit_s=2 * LIMIT_S)
+        making_room.join()
+    assert (Reach.ESTABLISHED, Segments.UNTRIED) == (found.reach, found.segments)
+    assert found.time_ns > LIMIT_S / 4 * 1e9
 
 
 def test_full_segments_that_are_lost_are_told_apart_from_silence():
