@@ -138,7 +138,7 @@ async def _speak(target: Target, end_s: float) -> tuple[TlsResult | None, HttpRe
             return failed, http
         return tls.describe(streams, wish, "not tried: the connection was reset"), http
     finally:
-        streams[1].transport.abort()
+        await tls.close(streams)
 
 
 async def _doubt(target: Target, wish: tls.TlsWish, end_s: float) -> str:
@@ -180,5 +180,5 @@ async def _get(target: Target, streams: tls.Streams | None, end_s: float, said: 
             raise
     finally:
         if streams is None and opened is not None:
-            opened[1].transport.abort()
+            await tls.close(opened)
     return HttpResult(path=knock.path, status=status)

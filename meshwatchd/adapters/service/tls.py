@@ -52,6 +52,14 @@ async def open_tls(address: str, port: int, wish: TlsWish) -> Streams:
     return await asyncio.open_connection(address, port, ssl=context, server_hostname=wish.sni)
 
 
+async def close(streams: Streams) -> None:
+    """End a connection at once, whatever is under way; how it ended before is nobody's business any more."""
+    streams[1].transport.abort()
+    # asyncio prints the traceback of an end that nobody has asked for.
+    with contextlib.suppress(OSError):
+        await streams[1].wait_closed()
+
+
 async def await_alert(reader: asyncio.StreamReader, end_s: float) -> bytes:
     """Return the first byte that the peer says, or nothing after 0.15 s of quiet, or at `end_s` of the loop's clock.
 
@@ -101,12 +109,12 @@ async def find_doubt(address: str, port: int, wish: TlsWish) -> str:
     """Why this host's authorities do not vouch for the certificate under that name; empty where they do."""
     context = verifying(wish)
     try:
-        _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=wish.sni)
+        streams = await asyncio.open_connection(address, port, ssl=context, server_hostname=wish.sni)
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
     except OSError as error:
         return str(error)
-    writer.transport.abort()
+    await close(streams)
     return ""
 
 

@@ -77,10 +77,15 @@ def test_a_host_without_a_family_is_unreachable_with_the_kernels_words(monkeypat
     assert (Reach.UNREACHABLE, os.strerror(errno.EAFNOSUPPORT)) == (found.reach, found.detail)
 
 
+def take_one(listener):
+    """Make room for one connection more."""
+    listener.accept()[0].close()
+
+
 def test_silence_after_a_slow_handshake_is_no_loss_of_full_segments():
     """The first SYN is dropped, since the queue is full; what is left of the time are no four round trips."""
     with deaf_listener(backlog=0) as listener, socket.create_connection(listener.getsockname()):
-        making_room = threading.Timer(LIMIT_S / 4, lambda: listener.accept()[0].close())
+        making_room = threading.Timer(LIMIT_S / 4, take_one, (listener,))
         making_room.start()
         found = _connect(listener.getsockname()[1], limit_s=2 * LIMIT_S)
         making_room.join()
@@ -111,7 +116,7 @@ def test_a_service_that_never_answers_a_get_has_no_status():
 def test_tls_and_http_share_a_connection(tmp_path):
     """And the certificate, which nobody here knows, is judged beside."""
     with gateway(write_certificate(tmp_path), reply=NOT_READY) as port:
-        found = _connect(port, TlsWish("shop"), "/healthz/ready")
+        found = _connect(port, TlsWish("shop"), "/healthz/ready", limit_s=10 * LIMIT_S)
     assert HttpResult(path="/healthz/ready", status=503) == found.http
     assert found.tls is not None
     assert (Handshake.DONE, "self-signed certificate") == (found.tls.outcome, found.tls.doubt)
