@@ -139,9 +139,10 @@ def install(package: Path, base: Path, folder: Path) -> str:
     return f"{folder}/upper:{base}"
 
 
-def debian_root(*packages: str) -> Path:
+def debian_root(*packages: str, suite: str = "bookworm") -> Path:
     """The root that machines are made of, with packages; made by the first caller, which takes a minute."""
-    made = subprocess.run([ROOT / "scripts/systemd-root", *packages], capture_output=True, text=True, check=False)
+    command = [str(ROOT / "scripts/systemd-root"), "--suite", suite, *packages]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert 0 == made.returncode, made.stdout + made.stderr
     return Path(made.stdout.splitlines()[-1])
 
