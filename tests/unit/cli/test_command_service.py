@@ -14,6 +14,7 @@ import pytest
 
 from meshwatchd.adapters.service.memory import Memory
 from meshwatchd.cli.main import main
+from meshwatchd.cli.text import STALE_NS
 from meshwatchd.model.service_check import ServiceCode
 from tests.support.certificates import write_certificate
 from tests.support.deaf_listener import deaf_listener
@@ -169,8 +170,10 @@ def test_a_syn_without_an_answer_is_the_service_where_the_meshs_probes_are_well(
 
 
 def test_a_daemon_that_has_stopped_reporting_is_no_witness(judge, room):
-    """What was true once says nothing about a SYN of today."""
+    """What was true once says nothing about a SYN of today, on a machine that was started a minute ago as well."""
     room.backend.known = NODES
+    at_ns = time.monotonic_ns() - 2 * STALE_NS
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=at_ns)
     with full_listener() as port:
         _, code, reply = judge({NAME: HOST}, "--port", port, socket=room.path)
     assert (ServiceCode.UNDETERMINED, "its engine has stopped reporting") == (
