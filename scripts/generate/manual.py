@@ -21,8 +21,8 @@ SHELLS = {
     "zsh": "completions/zsh/_meshwatchctl",
     "fish": "completions/fish/meshwatchctl.fish",
 }
-"""Where `make install` copies them: share/bash-completion/completions, share/zsh/site-functions, and
-share/fish/vendor_completions.d."""
+"""Where `make install` copies them: share/bash-completion/completions, share/zsh/site-functions (on Debian
+share/zsh/vendor-completions), and share/fish/vendor_completions.d."""
 
 
 def completion(shell: str) -> str:
