@@ -215,9 +215,10 @@ uninstall: ## undo make install; PURGE=yes also removes configuration, keys and 
 wheelhouse: ## build/wheelhouse, all that make install WHEELS= needs on a machine without network
 	@scripts/wheelhouse build/wheelhouse
 
-# build/packages/: a Debian package, an image for systemd-sysext, OCI image layouts for a DaemonSet and a Deployment.
-.PHONY: deb sysext image kube-image
-deb sysext image kube-image: venv ## a package with a Python of its own, in build/packages
+# build/packages/: packages for Debian and for Fedora, an image for systemd-sysext, OCI image layouts for a DaemonSet and a
+# Deployment.
+.PHONY: deb rpm sysext image kube-image
+deb rpm sysext image kube-image: venv ## a package with a Python of its own, in build/packages
 	@$(PYTHON) -m scripts.packages $@ $(ARGS)
 
 .PHONY: talos-extension

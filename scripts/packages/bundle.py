@@ -10,6 +10,7 @@ break it. The interpreter finds its libraries by DT_RPATH, which holds for modul
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,6 +22,8 @@ from scripts.talos_extension.products import DAEMON, KUBE, Product
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 HOME: Final = Path("usr/lib/meshwatchd")
+CONFIGURATION: Final = ("/etc/meshwatchd/meshwatchd.toml", "/etc/iproute2/rt_protos.d/meshwatchd.conf")
+"""Files that an upgrade does not write over once somebody has changed them."""
 
 HOST_LIBRARIES: Final = ("ld-linux-*", "libc.so.*", "libdl.so.*", "libm.so.*", "libpthread.so.*", "librt.so.*")
 """Of the C library: its loader, which the kernel takes from the host, loads no other one's."""
@@ -54,7 +57,24 @@ def build(tree: Path, recipe: rootfs.Recipe, version: str) -> str:
     unit.parent.mkdir(parents=True)
     shutil.copyfile(CHECKOUT / "systemd/meshwatchd.service", unit)
     subprocess.run([CHECKOUT / "scripts/system-files", "install", tree, "/usr", "/etc"], check=True)
+    _compress_manuals(tree)
     return recipe.packages.version("libc6").partition("-")[0]
+
+
+def set_modes(tree: Path) -> None:
+    """What the build's umask has made of modes: everything is for everybody to read.
+
+    Modules of the library that begin with #! are no programs here.
+    """
+    for path in sorted(tree.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+
+
+def _compress_manuals(tree: Path) -> None:
+    for page in sorted((tree / "usr/share/man").glob("*/*")):
+        page.with_name(f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
 
 
 def _set_rpath(python: Path, recipe: rootfs.Recipe) -> None:

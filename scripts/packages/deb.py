@@ -9,10 +9,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from scripts.packages.bundle import CHECKOUT
+from scripts.packages.bundle import CHECKOUT, CONFIGURATION, set_modes
 from scripts.talos_extension.errors import BuildError
 
-CONFFILES: Final = ("/etc/meshwatchd/meshwatchd.toml", "/etc/iproute2/rt_protos.d/meshwatchd.conf")
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 
 CONTROL: Final = """\
@@ -63,24 +62,19 @@ def build(target: Path, tree: Path, *, version: str, architecture: str, libc: st
     (documents / "LICENSE").unlink()
     changelog = gzip.compress(CHANGELOG.format(version=version).encode(), mtime=0)
     (documents / "changelog.gz").write_bytes(changelog)
+    # Where zsh looks on other distributions.
+    shutil.rmtree(tree / "usr/share/zsh/site-functions")
     overrides = tree / "usr/share/lintian/overrides/meshwatchd"
     overrides.parent.mkdir(parents=True)
     shutil.copyfile(CHECKOUT / "debian/lintian-overrides", overrides)
-    for page in sorted((tree / "usr/share/man").glob("*/*")):
-        page.with_name(f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
-        page.unlink()
-    # What the build's umask has made of modes: everything is for everybody to read. Modules of the library that begin
-    # with #! are no programs here.
-    for path in sorted(tree.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+    set_modes(tree)
     files = [path for path in sorted(tree.rglob("*")) if path.is_file() and not path.is_symlink()]
     control = tree / "DEBIAN"
     control.mkdir()
     size_kib = sum(-(-path.stat().st_size // 1024) for path in files)
     fields = {"version": version, "architecture": architecture, "size_kib": size_kib, "libc": libc}
     (control / "control").write_text(CONTROL.format(**fields), encoding="ascii")
-    (control / "conffiles").write_text("".join(f"{each}\n" for each in CONFFILES), encoding="ascii")
+    (control / "conffiles").write_text("".join(f"{each}\n" for each in CONFIGURATION), encoding="ascii")
     sums = (
         f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}  {path.relative_to(tree)}"
         for path in files

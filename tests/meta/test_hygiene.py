@@ -70,6 +70,7 @@ def test_installed_set_is_a_subset_of_the_tested_set():
         "scripts/install",
         "scripts/install-kube",
         "scripts/later-deb",
+        "scripts/later-tree",
         "scripts/lock",
         "scripts/snapshot-capture",
         "scripts/try-deb",
