@@ -57,7 +57,7 @@ def _version(link: Path) -> Path:
     try:
         return link.readlink()
     except OSError as error:
-        remedy = "install it again, or its package: apt-get install meshwatchd=VERSION"
+        remedy = "install it again, or its package: apt-get install meshwatchd=VERSION, or dnf downgrade meshwatchd"
         raise ControlError(EXIT_FAILED, f"no earlier version is kept here ({link} is missing); {remedy}") from error
 
 
