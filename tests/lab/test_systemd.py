@@ -53,16 +53,21 @@ class Installed(NamedTuple):
 def installed(base, packages, kube_wheels):
     """The package installed and enabled, with a key and a mode and nothing else."""
     with booted("mwalone", base, f"--bind-ro={packages}:/packages", *systemd_kube.bound(kube_wheels)) as machine:
-        before = machine.sh(LISTED)
-        began_s = time.monotonic()
-        machine.read("dpkg", "--install", "/packages/now.deb")
-        seconds = time.monotonic() - began_s
-        machine.write(CONFIG, '[daemon]\nmode = "enforce"\n')
-        machine.sh(MAKE_KEY)
-        machine.read("meshwatchd", "--check")
-        machine.read("systemctl", "enable", "--now", "meshwatchd")
-        wait_for_answer(machine)
-        yield Installed(machine, before, seconds)
+        yield install(machine)
+
+
+def install(machine):
+    """Install the package of /packages, and start the service with a key and a mode and nothing else."""
+    before = machine.sh(LISTED)
+    began_s = time.monotonic()
+    machine.read("dpkg", "--install", "/packages/now.deb")
+    seconds = time.monotonic() - began_s
+    machine.write(CONFIG, '[daemon]\nmode = "enforce"\n')
+    machine.sh(MAKE_KEY)
+    machine.read("meshwatchd", "--check")
+    machine.read("systemctl", "enable", "--now", "meshwatchd")
+    wait_for_answer(machine)
+    return Installed(machine, before, seconds)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Six machines with systemd and the package: from `systemctl enable --now` to an upgrade during a failover."""
+"""Six machines with systemd and the package: from `systemctl enable --now` to an upgrade during a failover.
+
+They are Debian 12 and Debian 13 in turn, so each location has both.
+"""
 
 from __future__ import annotations
 
@@ -71,12 +74,10 @@ class Built(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def built(base, packages, tmp_path_factory):
+def built(base, base_13, packages, tmp_path_factory):
     """The mesh and its services, all of which have been green."""
     folder = tmp_path_factory.mktemp("systemd-mesh")
-    root = folder / "installed"
-    root.mkdir()
-    installed = install(packages / "now.deb", base, root)
+    installed = [install(packages / "now.deb", each, tmp_path_factory.mktemp("root")) for each in (base, base_13)]
     with services(folder, installed, f"--bind-ro={packages}:/packages") as (stage, units), units:
         began_s, others_s = time.monotonic(), busy_s() - units.used_s()
         stage.lab.favour_tunnels()
@@ -128,6 +129,18 @@ def is_green(units, node):
 def is_next(version):
     """Whether a version is that of scripts/later-deb."""
     return version.endswith("+next")
+
+
+def test_three_nodes_are_debian_12_and_three_debian_13(built):
+    """Each location has both."""
+    releases = {
+        node: machine.sh(". /etc/os-release; echo $VERSION_ID") for node, machine in built.units.machines.items()
+    }
+
+    assert {"a": {"12", "13"}, "b": {"12", "13"}} == {
+        location: {release.strip() for node, release in releases.items() if node.startswith(location)}
+        for location in ("a", "b")
+    }
 
 
 def test_all_are_green_in_ten_seconds(built):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from subprocess import Popen
 from types import TracebackType
@@ -101,12 +102,19 @@ class Services(Daemons):
 
 
 @contextmanager
-def services(directory: Path, base: Path | str, *options: str, rate: int = 100) -> Iterator[tuple[Stage, Services]]:
-    """A lab whose nodes are machines with the package installed; the services are for the caller to start."""
+def services(directory: Path, bases: Sequence[str], *options: str, rate: int = 100) -> Iterator[tuple[Stage, Services]]:
+    """A lab whose nodes are machines with the package installed; the services are for the caller to start.
+
+    Args:
+        directory: for what they leave.
+        bases: the roots below them (`systemd_machine.install`), which they have in turn.
+        options: of each boot.
+        rate: of the traffic between pods, per second.
+    """
     with Lab.up("kilo-flannel") as lab, ExitStack() as stack:
         untouched = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
         machines = {}
-        for node in lab.topology.nodes:
+        for node, base in zip(lab.topology.nodes, cycle(bases), strict=False):
             place = lab.node(node)
             bound = (f"--bind={folder}" for folder in SHARED if place.run(["test", "-d", folder]).returncode == 0)
             network = "--network-namespace-path=/proc/self/ns/net"
