@@ -7,4 +7,4 @@ touches the world, `bisect` builds encapsulated packets on demand, `config` read
 meshwatchctl. Imports point one way, from the edges to `model`; pyproject.toml holds the contracts.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="packages", description="Builds packages of meshwatchd.")
     parser.add_argument("kind", choices=(*HOSTS, *IMAGES))
     parser.add_argument("--build", type=Path, default=BUILD, help="where it is built (default: build/packages)")
-    parser.add_argument("--suffix", default="", help="behind the version, as in 0.1.0+1")
+    parser.add_argument("--suffix", default="", help="behind the version, as in 0.2.0+1")
     arguments = parser.parse_args(argv)
     began_s = time.monotonic()
     try:
