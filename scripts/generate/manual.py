@@ -107,9 +107,11 @@ def _help(action: argparse.Action) -> str:
 
 
 def _prose(text: str) -> Iterator[str]:
-    for paragraph in inspect.cleandoc(text.replace("\b", "")).split("\n\n"):
+    """Paragraphs with a request between each two: one in front of a section or a tag would have no text."""
+    for place, paragraph in enumerate(inspect.cleandoc(text.replace("\b", "")).split("\n\n")):
+        if place:
+            yield ".PP"
         yield _escape(" ".join(paragraph.split()))
-        yield ".PP"
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -179,6 +179,12 @@ def test_manual_pages_hold_no_accidental_request(name):
     assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".I"}
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("man/")])
+def test_each_paragraph_of_a_manual_page_has_text(name):
+    """mandoc -Tlint warns of one that ends at once; each page had one behind the description of each command."""
+    assert [] == re.findall(r"^\.PP\n\.(?:SH|SS|TP|PP)\b.*", FILES[name], re.MULTILINE)
+
+
 @pytest.mark.parametrize("shell", sorted(SHELLS))
 def test_a_shell_is_given_commands_and_options(shell):
     """What the completion script asks for is answered; in fish and zsh with the commands' purposes."""
