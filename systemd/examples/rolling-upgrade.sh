@@ -1,10 +1,11 @@
 #!/bin/sh
-# Example: the mesh key to all nodes, or a new package to one node after the other, over plain ssh.
+# Example: a package to one node after the other, or the mesh key to all of them, over plain ssh.
 #
-# usage: rolling-upgrade.sh key mesh.key NODE...
-#        rolling-upgrade.sh package meshwatchd_VERSION_amd64.deb NODE...
+# usage: rolling-upgrade.sh package meshwatchd_VERSION_amd64.deb NODE...
+#        rolling-upgrade.sh key mesh.key NODE...
 #
-# Stops at the first node that is not well afterwards (meshwatchctl status: 0): one bad node is all there can be.
+# At first the package, then the key, then `systemctl enable --now meshwatchd` on each node. An upgrade is the package
+# alone; it stops at the first node that is not well afterwards (meshwatchctl status: 0): one bad node is all there can be.
 set -eu
 
 what=$1 file=$2
@@ -13,18 +14,28 @@ for node; do
     echo "==> $node"
     case $what in
     key)
-        ssh "root@$node" 'umask 077; mkdir -p /etc/meshwatchd; cat >/etc/meshwatchd/mesh.key.new &&
+        ssh "root@$node" 'install -d -m 755 /etc/meshwatchd; umask 077; cat >/etc/meshwatchd/mesh.key.new &&
             mv /etc/meshwatchd/mesh.key.new /etc/meshwatchd/mesh.key && meshwatchd --check' <"$file"
         continue
         ;;
     package)
         scp -q "$file" "root@$node:/var/tmp/meshwatchd.deb"
-        # Traffic moves off the node first, so that its silence is no alarm.
+        if ! ssh "root@$node" systemctl --quiet is-active meshwatchd; then
+            ssh "root@$node" 'apt-get install -y -q /var/tmp/meshwatchd.deb && rm /var/tmp/meshwatchd.deb'
+            echo "$node: no daemon runs; next: systemctl enable --now meshwatchd"
+            continue
+        fi
+        # Traffic moves off the node first, so that its silence is no alarm. The new daemon takes a moment to answer.
         ssh "root@$node" 'set -e
-            meshwatchctl drain --for 10m --reason upgrade
+            meshwatchctl drain --for 10min --reason upgrade
             apt-get install -y -q /var/tmp/meshwatchd.deb
             rm /var/tmp/meshwatchd.deb
-            meshwatchctl undrain'
+            tries=30
+            until meshwatchctl undrain; do
+                tries=$((tries - 1))
+                [ "$tries" -gt 0 ] || exit 1
+                sleep 1
+            done'
         ;;
     esac
     tries=30
