@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,20 @@ class Machine:
         """Run scripts/install; without wheels it looks for an index."""
         return self._run("install", "--wheels", str(wheels or ""), **environment)
 
+    def kill_install(self, wheels: Path, *, after_s: float) -> None:
+        """Run scripts/install, and end all its processes at once, unless it has ended."""
+        with subprocess.Popen(
+            self._command("install", "--wheels", str(wheels)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self._environment(),
+            start_new_session=True,
+        ) as installing:
+            try:
+                installing.wait(after_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(installing.pid, signal.SIGKILL)
+
     def uninstall(self, *, purge: str) -> subprocess.CompletedProcess[str]:
         """Run scripts/uninstall."""
         return self._run("uninstall", "--purge", purge, "--destdir", str(self.folder), prefix="/usr", sysconfdir="/etc")
@@ -48,15 +63,18 @@ class Machine:
     def _run(
         self, script: str, *arguments: str, prefix: str = "", sysconfdir: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        command = [str(ROOT / "scripts" / script), *arguments]
-        command += [
-            "--prefix",
-            prefix or str(self.folder / "usr"),
-            "--sysconfdir",
-            sysconfdir or str(self.folder / "etc"),
-        ]
-        environment = {**os.environ, "LOCKED": str(self.locked), "PYTHON": _interpreter(), **environment}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        command = self._command(script, *arguments, prefix=prefix, sysconfdir=sysconfdir)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**self._environment(), **environment}
+        )
+
+    def _command(self, script: str, *arguments: str, prefix: str = "", sysconfdir: str = "") -> list[str]:
+        place = ["--prefix", prefix or str(self.folder / "usr")]
+        place += ["--sysconfdir", sysconfdir or str(self.folder / "etc")]
+        return [str(ROOT / "scripts" / script), *arguments, *place]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "LOCKED": str(self.locked), "PYTHON": _interpreter()}
 
     def say(self) -> str:
         """What the installed command prints."""
@@ -132,6 +150,44 @@ def test_the_version_before_is_kept_and_older_ones_are_not(machine, tmp_path):
         .resolve()
         .is_relative_to(machine.home / "versions")
     )
+
+
+def test_the_same_once_more_keeps_the_version_before(machine, tmp_path):
+    """As after an installation that was interrupted at its end: going back led from 4 to 4, and 3 was gone."""
+    wheels = put_wheels(tmp_path / "wheels", "4")
+    assert 0 == machine.install(wheels).returncode
+
+    assert ["3", "4"] == machine.versions()
+    assert (machine.home / "previous").readlink().name.startswith("3-")
+    assert "4" == machine.say()
+
+
+@pytest.mark.parametrize("damaged", ["meshwatchd", "pip"])
+def test_a_damaged_wheel_is_not_installed(machine, tmp_path, damaged):
+    """Cut short, as by a copy that was interrupted."""
+    wheels, before = put_wheels(tmp_path / "wheels", "5"), (machine.say(), machine.versions())
+    (wheel,) = wheels.glob(f"{damaged}-*.whl")
+    wheel.write_bytes(wheel.read_bytes()[: wheel.stat().st_size // 2])
+    done = machine.install(wheels)
+
+    assert (1, f"install: {wheels} does not fit; nothing was changed") == (
+        done.returncode,
+        done.stderr.splitlines()[-1],
+    )
+    assert before == (machine.say(), machine.versions())
+
+
+def test_what_is_killed_leaves_what_runs_and_is_made_good_by_the_next(machine, tmp_path):
+    """SIGKILL to all of it, early and late; the remains go with the next installation."""
+    wheels, before = put_wheels(tmp_path / "wheels", "6"), machine.say()
+    for seconds in (0.2, 0.8):
+        machine.kill_install(wheels, after_s=seconds)
+        assert machine.say() in {before, "6"}
+    done = machine.install(wheels)
+
+    assert (0, "6") == (done.returncode, machine.say()), done.stderr
+    assert [before, "6"] == machine.versions()
+    assert [] == list(machine.home.glob(".*.new"))
 
 
 def test_what_is_uninstalled_leaves_nothing_but_what_people_wrote(tmp_path):
