@@ -10,7 +10,17 @@ from pathlib import Path
 
 import msgspec
 
-from meshwatchd.adapters.control.varlink import PERMISSION_DENIED, REPLIES, Reply, Splitter, decode_reply, encode_call
+from meshwatchd.adapters.control.varlink import (
+    INTERFACE_NOT_FOUND,
+    INVALID_PARAMETER,
+    METHOD_NOT_FOUND,
+    PERMISSION_DENIED,
+    REPLIES,
+    Reply,
+    Splitter,
+    decode_reply,
+    encode_call,
+)
 from meshwatchd.cli.main import EXIT_UNREACHABLE
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, DecodeError
@@ -23,6 +33,8 @@ EXIT_NO_PERMISSION = 77
 ANSWER_TIMEOUT_S = 15.0
 """Longer than the daemon waits for its engine: its own words are better than ours."""
 _CHUNK_BYTES = 64 * 1024
+_UNKNOWN = frozenset({INTERFACE_NOT_FOUND, METHOD_NOT_FOUND, INVALID_PARAMETER})
+"""What a daemon of another version answers where it has no such command, or fewer options."""
 
 
 class Client:
@@ -139,4 +151,7 @@ def _check(reply: Reply) -> msgspec.Raw:
     if "reason" in parameters:
         raise ControlError(EXIT_UNREACHABLE, f"meshwatchd: {parameters['reason']}")
     details = ", ".join(f"{key} {value}" for key, value in parameters.items())
+    if reply.error in _UNKNOWN:
+        what = f"meshwatchd does not know what this meshwatchctl asks for ({details})"
+        raise ControlError(EXIT_UNREACHABLE, f"{what}; is it of another version? meshwatchctl version shows both")
     raise ControlError(EXIT_UNREACHABLE, f"meshwatchd answered {reply.error} ({details})")

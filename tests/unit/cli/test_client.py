@@ -79,12 +79,22 @@ def test_a_connection_that_breaks_is_an_error_in_words(tmp_path, listener, answe
 
 
 def test_an_error_reply_is_told_in_its_own_words(tmp_path):
-    """A reason when it has one, the error's name when it has none."""
+    """Where it has a reason; an error reply without one is in ours."""
     with control_room(tmp_path / "control.sock", Backend()) as room:
         assert (3, "meshwatchd: the engine has not reported yet") == _refusal(room.path)
-        assert (3, "meshwatchd answered org.varlink.service.InterfaceNotFound (interface x.y)") == (
-            _refusal(room.path, "x.y.Z")
-        )
+
+
+@pytest.mark.parametrize(
+    ("method", "unknown"),
+    [("x.y.Z", "interface x.y"), ("io.meshwatch.Control.OfTheFuture", "method OfTheFuture")],
+)
+def test_a_daemon_that_does_not_know_a_command_may_be_of_another_version(tmp_path, method, unknown):
+    """As between an upgrade and the restart: the name of Varlink's error told nobody what to do."""
+    with control_room(tmp_path / "control.sock", Backend()) as room:
+        code, text = _refusal(room.path, method)
+
+    assert 3 == code
+    assert f"meshwatchd does not know what this meshwatchctl asks for ({unknown}); is it of another version? " in text
 
 
 def test_permission_has_an_exit_status_of_its_own(tmp_path):
