@@ -47,7 +47,7 @@ LAYOUTS = {
 }
 LISTING = {
     "deb": "dpkg-deb --fsys-tarfile {} | tar --list | sed 's/^\\.//'",
-    "rpm": "rpm --query --package --list {}",
+    "rpm": "rpm --dbpath $(dirname {0})/database --query --package --list {0}",
     "sysext": "unsquashfs -l {} | sed -n 's/^squashfs-root//p'",
 }
 LOADERS = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"}

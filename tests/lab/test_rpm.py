@@ -17,7 +17,8 @@ def rpm(host_packages):
 
 def asked(rpm, *what):
     """What a query of the file prints, line by line."""
-    command = ["rpm", "--query", "--package", *what, rpm]
+    # Debian's rpm would make a database in the home of who asks.
+    command = ["rpm", "--dbpath", rpm.with_name("database"), "--query", "--package", *what, rpm]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
