@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from netnslab.backends import vm
+from netnslab.backends import debian_uml, vm
 from tests.meta.tree import ROOT
 
 SCRIPT = (ROOT / "scripts" / "bootstrap").read_text(encoding="utf-8")
@@ -19,6 +19,11 @@ def _listed(variable: str) -> dict[str, str]:
 def test_guest_tools_are_those_the_vm_backend_needs():
     """A tool the vm backend misses on a fresh machine would turn up as a skipped suite."""
     assert dict(vm.TOOLS) == _listed("vm_tools")
+
+
+def test_tools_that_make_a_kernel_are_those_it_needs():
+    """As above, for the kernel that is a program."""
+    assert dict(debian_uml.TOOLS) == _listed("program_tools")
 
 
 def test_mesh_tools_hold_what_every_lab_uses():

@@ -30,6 +30,9 @@ HOST_ROOT_TAG = "netnslabroot"
 # Loaded before the command starts. Kernels load most on demand, but /dev/net/tun appears with its module.
 MODULES = ("wireguard", "ipip", "vxlan", "sch_netem", "tun", "veth", "bridge")
 
+LOWER_9P = f"mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose {HOST_ROOT_TAG} $1"
+"""How the guest mounts this machine's root at the folder that is the script's argument."""
+
 BOOT_SCRIPT = f"""\
 set -eu
 cd /
@@ -37,7 +40,7 @@ shared={SHARED}
 area=/run/netnslab-root
 enter() {{
     mkdir -p $area/lower $area/upper $area/work $area/root
-    mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose {HOST_ROOT_TAG} $area/lower
+    sh $shared/lower $area/lower
     mount -t overlay -o lowerdir=$area/lower,upperdir=$area/upper,workdir=$area/work netnslab $area/root
     for tree in proc sys dev; do mount --rbind /$tree $area/root/$tree; done
     mount -t tmpfs -o mode=0755 run $area/root/run
@@ -78,6 +81,7 @@ def prepare_shared(
     cwd: Path,
     environment: Mapping[str, str],
     limit_s: float,
+    lower: str = LOWER_9P,
 ) -> None:
     """Fill the shared directory: what the guest is to run, and with what.
 
@@ -88,6 +92,7 @@ def prepare_shared(
         cwd: the command's working directory.
         environment: the command's environment, apart from what the shell of the guest sets.
         limit_s: the guest ends the command then, so that a guest nobody waits for switches itself off.
+        lower: see LOWER_9P.
     """
     exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     run = ["timeout", "--kill-after=5", str(int(limit_s)), *argv]
@@ -95,6 +100,7 @@ def prepare_shared(
     (directory / "command").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (directory / "modules").write_text(str(modules), encoding="utf-8")
     (directory / "boot").write_text(BOOT_SCRIPT, encoding="utf-8")
+    (directory / "lower").write_text(lower + "\n", encoding="utf-8")
     for stream in ("stdout", "stderr", "complaints"):
         (directory / stream).touch()
 
