@@ -5,35 +5,18 @@ They are Debian 12 and Debian 13 in turn, so each location has both.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from netnslab import faults
 from netnslab.waiting import wait_until
-from tests.support.stage import Stage
 from tests.support.systemd_machine import install
-from tests.support.systemd_nodes import Services, services
+from tests.support.systemd_mesh import BACK_S, GREEN_S, SENDER, built_mesh, come_and_go, replace, wait_for_green
 
 pytestmark = [pytest.mark.timeout(400)]
-
-GREEN_S = 10.0
-BACK_S = 15.0
-SECOND_NS = 1_000_000_000
-# It diverts the traffic of its own pod, which is what is measured.
-SENDER = "a3"
-# The leader that all traffic between the locations goes through; standby links end on it.
-LEADER = "a1"
-RESTART = "systemctl restart meshwatchd"
-UPGRADE = "dpkg --force-unsafe-io --install /packages/later.deb"
-ROLLBACK = "dpkg --force-unsafe-io --install /packages/now.deb"
 
 RULES_BACK_S = 1.0
 # A bridge, since not every kernel has dummy devices.
@@ -59,32 +42,13 @@ rm /etc/systemd/network/30-theirs.*
 """
 
 
-class Built(NamedTuple):
-    """A mesh of machines.
-
-    Attributes:
-        seconds: from the last `systemctl enable --now` until all were green.
-        share: how much of the processors they had meanwhile, or was idle; the rest was taken by other programs.
-    """
-
-    stage: Stage
-    units: Services
-    seconds: float
-    share: float
-
-
 @pytest.fixture(scope="module")
 def built(base, base_13, packages, tmp_path_factory):
     """The mesh and its services, all of which have been green."""
     folder = tmp_path_factory.mktemp("systemd-mesh")
     installed = [install(packages / "now.deb", each, tmp_path_factory.mktemp("root")) for each in (base, base_13)]
-    with services(folder, installed, f"--bind-ro={packages}:/packages") as (stage, units), units:
-        began_s, others_s = time.monotonic(), busy_s() - units.used_s()
-        stage.lab.favour_tunnels()
-        wait_for_green(units)
-        seconds = time.monotonic() - began_s
-        taken = (busy_s() - units.used_s() - others_s) / (seconds * (os.cpu_count() or 1))
-        yield Built(stage, units, seconds, 1 - taken)
+    with built_mesh(folder, installed, packages) as built:
+        yield built
 
 
 @pytest.fixture
@@ -93,17 +57,6 @@ def green(built):
     wait_for_green(built.units)
     built.stage.traffic.wait_flowing()
     return built
-
-
-def busy_s():
-    """Processor time that all programs of this machine have used since it was started, in seconds (proc(5), stat)."""
-    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-
-
-def wait_for_green(units):
-    """Wait until all nodes are green."""
-    wait_until(lambda: all(is_green(units, node) for node in units.nodes), timeout_s=90, what="green", poll_s=0.2)
 
 
 @pytest.fixture
@@ -118,17 +71,6 @@ def theirs(green):
         yield machine
     finally:
         machine.sh(TIDY)
-
-
-def is_green(units, node):
-    """Whether `meshwatchctl status` of a node would end with 0."""
-    status = units.status(node)
-    return status is not None and status["is_ready"] and status["severity"] == "ok"
-
-
-def is_next(version):
-    """Whether a version is that of scripts/later-deb."""
-    return version.endswith("+next")
 
 
 def test_three_nodes_are_debian_12_and_three_debian_13(built):
@@ -154,47 +96,14 @@ def test_services_come_and_go_during_a_failover_without_a_lost_flow(built):
     That is a node whose kernel diverts what its pod sends, and the relay that it goes through. Two versions are in the
     mesh between upgrade and the way back.
     """
-    mesh, units = built.stage, built.units
-    mesh.settle()
-    with mesh.struck(faults.overlay_black_hole_new_flows(mesh.lab, "b1")) as strike:
-        rank = mesh.wait_switched()
-        mesh.wait_restored(strike.began_ns)
-        mesh.wait_verdicts("overlay-new-flows", "b1", units.nodes)
-        (relay,) = set(mesh.relays(rank)) - {LEADER}
-        assert SENDER in mesh.diverted()
-        for node, step in ((relay, RESTART), (SENDER, RESTART), (SENDER, UPGRADE), (SENDER, ROLLBACK)):
-            began_ns = time.monotonic_ns()
-            engine = units.process(node, "engine")
-            units.machines[node].sh(step)
-            wait_until(partial(units.status, node), timeout_s=BACK_S, what="an answer", poll_s=0.2)
-            mesh.wait_ranks(rank)
-            if step == UPGRADE:
-                wait_until(lambda: is_next(units.versions(relay)[SENDER]), timeout_s=BACK_S, what="the later version")
-
-            assert engine != units.process(node, "engine")
-            assert 0 == mesh.lost(began_ns, time.monotonic_ns() + SECOND_NS), f"{step} on {node}"
-            assert mesh.expected_overrides(rank) == mesh.diverted(), f"{step} on {node}"
+    come_and_go(built)
 
 
 @pytest.mark.parametrize("number", ["STOP", "KILL"])
 @pytest.mark.parametrize("process", ["engine", "agent"])
 def test_either_process_is_replaced_and_links_and_traffic_stay(green, process, number):
     """Green again in fifteen seconds, on a leader; the processes that carry standby links are those of before."""
-    machine = green.units.machines[LEADER]
-    carriers = machine.run("pgrep", "--full", "wireguard-go mw").stdout.split()
-    victim = green.units.process(LEADER, process)
-    began_ns = time.monotonic_ns()
-    machine.read("kill", f"-{number}", victim)
-    wait_until(
-        lambda: green.units.process(LEADER, process) not in {victim, ""} and is_green(green.units, LEADER),
-        timeout_s=BACK_S,
-        what=f"a green status with another {process}",
-        poll_s=0.2,
-    )
-
-    assert carriers
-    assert carriers == machine.run("pgrep", "--full", "wireguard-go mw").stdout.split()
-    assert 0 == green.stage.lost(began_ns, time.monotonic_ns())
+    assert replace(green, process, number) < BACK_S
 
 
 def is_configured(machine):

@@ -28,6 +28,7 @@ from tests.meta.tree import ROOT
 BOOT_S = 60.0
 END_S = 20.0
 FOLDERS = Path("/var/tmp")
+"""Of machines. A guest's own root is an overlay, which the upper part of another one cannot be in."""
 PREFIX = "meshwatchd-machine-"
 """Of the folder of each machine, and of its control group."""
 
@@ -107,7 +108,19 @@ class Machine:
 
 @contextmanager
 def booted(name: str, base: Path | str, *options: str, start: Starter | None = None) -> Iterator[Machine]:
-    """A machine that has booted; it ends, and nothing is left of it, with the context.
+    """A machine that has booted; it ends, and nothing is left of it, with the context. Arguments as `booting`."""
+    with booting(name, base, *options, start=start) as await_boot:
+        yield await_boot()
+
+
+@contextmanager
+def booting(
+    name: str, base: Path | str, *options: str, start: Starter | None = None
+) -> Iterator[Callable[[], Machine]]:
+    """A machine that has begun to boot, as what waits until it has; it ends as one that is `booted`.
+
+    Several boot at once where all have begun before the first is waited for. The thread that begins has to live as long
+    as the machine, which dies with it.
 
     Args:
         name: its host name.
@@ -124,7 +137,7 @@ def booted(name: str, base: Path | str, *options: str, start: Starter | None = N
         with log.open("w") as console:
             process = start([*script, *options], stdout=console, stderr=console, text=True)
         try:
-            yield _await_boot(process, log)
+            yield partial(_await_boot, process, log)
         finally:
             process.kill()
             process.wait()

@@ -6,8 +6,8 @@ Everything else is a Debian's of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -21,7 +21,7 @@ from netnslab.inhabitant import Inhabitant
 from netnslab.live_state import kernel_objects
 from netnslab.traffic_source import Traffic
 from tests.support.stage import Stage
-from tests.support.systemd_machine import Machine, booted
+from tests.support.systemd_machine import Machine, booting
 
 CONFIG, KEY = "/etc/meshwatchd/meshwatchd.toml", "/etc/meshwatchd/mesh.key"
 SHARED = ("/run/wireguard", "/run/meshwatchd", "/run/flannel")
@@ -39,6 +39,13 @@ def _start(place: Inhabitant, argv: Sequence[str], *, stdout: IO[str], stderr: I
     """As Popen, in a node; text is what its pipes carry anyway."""
     assert text
     return place.popen(argv, stdout=stdout, stderr=stderr)
+
+
+def _begun(place: Inhabitant, base: Path | str, *options: str) -> AbstractContextManager[Callable[[], Machine]]:
+    """The machine of a node, which has begun to boot."""
+    bound = (f"--bind={folder}" for folder in SHARED if place.run(["test", "-d", folder]).returncode == 0)
+    network = "--network-namespace-path=/proc/self/ns/net"
+    return booting(place.name, base, network, *bound, *options, start=partial(_start, place))
 
 
 class Services(Daemons):
@@ -113,16 +120,13 @@ def services(directory: Path, bases: Sequence[str], *options: str, rate: int = 1
     """
     with Lab.up("kilo-flannel") as lab, ExitStack() as stack:
         untouched = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
-        machines = {}
-        for node, base in zip(lab.topology.nodes, cycle(bases), strict=False):
-            place = lab.node(node)
-            bound = (f"--bind={folder}" for folder in SHARED if place.run(["test", "-d", folder]).returncode == 0)
-            network = "--network-namespace-path=/proc/self/ns/net"
-            machine = stack.enter_context(booted(node, base, network, *bound, *options, start=partial(_start, place)))
+        in_turn = zip(lab.topology.nodes, cycle(bases), strict=False)
+        waiting = {node: stack.enter_context(_begun(lab.node(node), base, *options)) for node, base in in_turn}
+        machines = {node: await_boot() for node, await_boot in waiting.items()}
+        for node, machine in machines.items():
             machine.write(CONFIG, CONFIGURATION)
-            machine.write(KEY, place.run(["cat", KEY], check=True).stdout, "600")
+            machine.write(KEY, lab.node(node).run(["cat", KEY], check=True).stdout, "600")
             machine.sh(LET_IN)
-            machines[node] = machine
         watching = Services(lab, directory, machines)
         traffic = stack.enter_context(Traffic(lab, directory, rate=rate))
         yield Stage(lab=lab, daemons=watching, traffic=traffic, directory=directory, untouched=untouched), watching

@@ -1,0 +1,138 @@
+"""What is asked of six machines with systemd and the package."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from netnslab import faults
+from netnslab.waiting import wait_until
+from tests.support.stage import Stage
+from tests.support.systemd_machine import Machine
+from tests.support.systemd_nodes import Services, services
+
+GREEN_S = 10.0
+BACK_S = 15.0
+GREEN_LIMIT_S = 90.0
+"""Where other programs have the processors; what is asserted counts them out."""
+SECOND_NS = 1_000_000_000
+# It diverts the traffic of its own pod, which is what is measured.
+SENDER = "a3"
+# The leader that all traffic between the locations goes through; standby links end on it.
+LEADER = "a1"
+RESTART = "systemctl restart meshwatchd"
+UPGRADE = "dpkg --force-unsafe-io --install /packages/later.deb"
+ROLLBACK = "dpkg --force-unsafe-io --install /packages/now.deb"
+
+
+class Built(NamedTuple):
+    """A mesh of machines.
+
+    Attributes:
+        seconds: from the last `systemctl enable --now` until all were green.
+        share: how much of the processors they had meanwhile, or was idle; the rest was taken by other programs.
+    """
+
+    stage: Stage
+    units: Services
+    seconds: float
+    share: float
+
+
+@contextmanager
+def built_mesh(folder: Path, installed: Sequence[str], packages: Path, *, rate: int = 100) -> Iterator[Built]:
+    """The mesh and its services, all of which have been green.
+
+    Args:
+        folder: gets logs and records.
+        installed: the roots of machines that have the package, which they have in turn.
+        packages: with `now.deb` and `later.deb`; bound into each machine.
+        rate: of new flows a second.
+    """
+    with services(folder, installed, f"--bind-ro={packages}:/packages", rate=rate) as (stage, units), units:
+        began_s, others_s = time.monotonic(), busy_s() - units.used_s()
+        stage.lab.favour_tunnels()
+        wait_for_green(units)
+        seconds = time.monotonic() - began_s
+        taken = (busy_s() - units.used_s() - others_s) / (seconds * (os.cpu_count() or 1))
+        yield Built(stage, units, seconds, 1 - taken)
+
+
+def busy_s() -> float:
+    """Processor time that all programs of this machine have used since it was started, in seconds (proc(5), stat)."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_green(units: Services) -> None:
+    """Wait until all nodes are green."""
+    wait_until(
+        lambda: all(is_green(units, node) for node in units.nodes), timeout_s=GREEN_LIMIT_S, what="green", poll_s=0.2
+    )
+
+
+def is_green(units: Services, node: str) -> bool:
+    """Whether `meshwatchctl status` of a node would end with 0."""
+    status = units.status(node)
+    return status is not None and status["is_ready"] and status["severity"] == "ok"
+
+
+def is_next(version: str) -> bool:
+    """Whether a version is that of scripts/later-deb."""
+    return version.endswith("+next")
+
+
+def come_and_go(built: Built) -> None:
+    """Heal the seed's fault, and restart, upgrade and take back meanwhile; nothing may be lost by that."""
+    mesh, units = built.stage, built.units
+    mesh.settle()
+    with mesh.struck(faults.overlay_black_hole_new_flows(mesh.lab, "b1")) as strike:
+        rank = mesh.wait_switched()
+        mesh.wait_restored(strike.began_ns)
+        mesh.wait_verdicts("overlay-new-flows", "b1", units.nodes)
+        (relay,) = set(mesh.relays(rank)) - {LEADER}
+        assert SENDER in mesh.diverted()
+        for node, step in ((relay, RESTART), (SENDER, RESTART), (SENDER, UPGRADE), (SENDER, ROLLBACK)):
+            began_ns = time.monotonic_ns()
+            engine = units.process(node, "engine")
+            units.machines[node].sh(step)
+            wait_until(partial(units.status, node), timeout_s=BACK_S, what="an answer", poll_s=0.2)
+            mesh.wait_ranks(rank)
+            if step == UPGRADE:
+                wait_until(lambda: is_next(units.versions(relay)[SENDER]), timeout_s=BACK_S, what="the later version")
+
+            assert engine != units.process(node, "engine")
+            assert 0 == mesh.lost(began_ns, time.monotonic_ns() + SECOND_NS), f"{step} on {node}"
+            assert mesh.expected_overrides(rank) == mesh.diverted(), f"{step} on {node}"
+
+
+def replace(built: Built, process: str, number: str) -> float:
+    """Stop or kill a process of the leader; returns after how many seconds all was well again with another one."""
+    machine = built.units.machines[LEADER]
+    before = carriers(machine)
+    victim = built.units.process(LEADER, process)
+    began_ns = time.monotonic_ns()
+    machine.read("kill", f"-{number}", victim)
+    wait_until(
+        lambda: built.units.process(LEADER, process) not in {victim, ""} and is_green(built.units, LEADER),
+        timeout_s=BACK_S,
+        what=f"a green status with another {process}",
+        poll_s=0.2,
+    )
+
+    seconds = (time.monotonic_ns() - began_ns) / SECOND_NS
+    assert before
+    assert before == carriers(machine)
+    assert 0 == built.stage.lost(began_ns, time.monotonic_ns())
+    return seconds
+
+
+def carriers(machine: Machine) -> list[str]:
+    """What carries standby links: devices with their indices, and processes where the kernel has no WireGuard."""
+    devices = machine.sh("ip -o link | grep -o '^[0-9]*: mw[0-9]*'").splitlines()
+    return [*devices, *machine.run("pgrep", "--full", "wireguard-go mw").stdout.split()]
