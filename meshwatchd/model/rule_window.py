@@ -30,6 +30,11 @@ class RuleWindow(msgspec.Struct, frozen=True, kw_only=True):
         return NARROW if self.is_narrow else WIDE
 
     @property
+    def used(self) -> frozenset[int]:
+        """Priorities at which rules of ours may stand; the others are free."""
+        return frozenset((self.delivery, *range(self.selector(0), self.landing + 1)))
+
+    @property
     def delivery(self) -> int:
         """Of the rule that delivers what comes out of a standby link."""
         return self.first

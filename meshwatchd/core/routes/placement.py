@@ -36,10 +36,14 @@ def place(taken: Iterable[int], shadow: ForeignRule | None, *, candidates: Seque
     if shadow is None:
         return candidates[0]
     held = set(taken)
+    # What a priority means must not depend on the window: where the landing of one is the override of another, the
+    # agent would take the first for the second, and neither expect nor remove it.
+    ours = frozenset[int]().union(*(each.used for each in candidates))
     # As late as possible: what others have put first for a reason stays first.
     fresh = (RuleWindow(first=each, is_narrow=True) for each in range(shadow.priority - NARROW, 0, -1))
-    for window in (*candidates, *fresh):
-        is_free = not window.is_narrow or held.isdisjoint(range(window.first, window.first + NARROW))
+    apart = (each for each in fresh if ours.isdisjoint(each.used))
+    for window in (*candidates, *apart):
+        is_free = not window.is_narrow or held.isdisjoint(window.used)
         if window.landing < shadow.priority and is_free:
             return window
     return (

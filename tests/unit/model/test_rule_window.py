@@ -14,6 +14,8 @@ def test_the_order_is_delivery_selectors_overrides_landing(window):
     assert window.selector(39) < window.override(0)
     assert max(places) < window.landing
     assert all(window.holds(each) for each in (*places, window.landing))
+    assert {*places, window.landing} <= window.used
+    assert all(window.holds(each) for each in window.used)
     assert not window.holds(window.first - 1)
     assert not window.holds(window.first + window.size)
     assert [False, False, True, False] == [

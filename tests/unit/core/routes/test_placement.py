@@ -69,7 +69,7 @@ def test_the_first_that_matters_decides():
         ((9, 10, 98, 99, 100), 99, 94),
         ((100, 105, 110), 105, 101),
         ((6000,), 6000, 5400),
-        ((5480,), 5480, 5476),
+        ((5480,), 5480, 5406),
     ],
 )
 def test_the_window_is_as_late_as_possible_before_the_rule_that_answers(taken, shadow, first):
@@ -96,3 +96,24 @@ def test_where_there_is_no_room_that_is_said_with_the_remedy():
     assert isinstance(answer, str)
     assert "rule 4 is asked before any rule of ours could be" in answer
     assert "give it a priority above 4" in answer
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 3])
+def test_no_priority_belongs_to_two_windows(offset):
+    """wg-quick has the kernel choose priorities for two rules, each before the first of ours as they stand by then."""
+    known = [USUAL]
+    for _ in range(8):
+        shadow = rule(known[0].first + offset)
+        window = place((shadow.priority,), shadow, candidates=known)
+        assert isinstance(window, RuleWindow)
+        known.insert(0, window)
+
+    assert sum(len(window.used) for window in known) == len(frozenset().union(*(window.used for window in known)))
+
+
+def test_a_window_that_the_kernel_has_put_a_rule_before_moves_clear_of_it():
+    """Right before it are four priorities, the first of which is that of the configured window's delivery."""
+    first = RuleWindow(first=5405, is_narrow=True)
+
+    assert first == place((5409,), rule(5409), candidates=[USUAL])
+    assert RuleWindow(first=5396, is_narrow=True) == place((5404, 5409), rule(5404), candidates=[first, USUAL])
