@@ -14,9 +14,10 @@ from netnslab.lab import Lab
 
 # The protocol number that every rule and route of the daemon carries (its setting kernel.protocol).
 MARK = 117
-# Rules of these priorities divert traffic (kernel.priority_base + 60, one for each pair of locations); those
-# before and behind steer probes.
-OVERRIDE_PRIORITIES = range(5460, 5480)
+# Rules for all packets divert traffic, wherever foreign rules have made them stand; but for the one that looks up this
+# table (kernel.table_base + 98), which is empty. All others are for probes, or for what comes out of a standby link.
+EMPTY_TABLE = "7798"
+SELECTING = {"ipproto", "iif"}
 # Standby links (its setting kernel.device_prefix, and a number).
 DEVICE = re.compile(r"mw\d+")
 
@@ -44,7 +45,8 @@ def diverted(lab: Lab, nodes: Iterable[str]) -> tuple[str, ...]:
 
 def is_override(rule: Mapping[str, object]) -> bool:
     """Whether a rule, as `ip -json -N rule` shows it, is the daemon's and diverts traffic."""
-    return str(rule.get("protocol")) == str(MARK) and rule["priority"] in OVERRIDE_PRIORITIES
+    is_ours = str(rule.get("protocol")) == str(MARK)
+    return is_ours and not SELECTING & rule.keys() and str(rule["table"]) != EMPTY_TABLE
 
 
 def _has_override(place: Inhabitant) -> bool:
