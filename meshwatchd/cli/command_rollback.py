@@ -3,10 +3,12 @@
 PREFIX/lib/meshwatchd/versions/V    complete environments
 PREFIX/lib/meshwatchd/current       -> versions/V, the one in force
 PREFIX/lib/meshwatchd/previous      -> versions/V, the one before
+PREFIX/lib/systemd/system           a copy of the unit of the one in force (scripts/put-unit says why no link)
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,8 @@ from meshwatchd.config.load import DEFAULT_PATH
 from meshwatchd.model.errors import ControlError
 
 EXIT_FAILED = 1
+_UNIT = Path("lib/systemd/system/meshwatchd.service")
+"""Of a version, and of PREFIX."""
 
 
 @click.command("rollback")
@@ -37,6 +41,7 @@ def rollback(terminal: Terminal, *, config: Path) -> int:
     try:
         _point(home / "current", later)
         _point(home / "previous", former)
+        _put_unit(home)
     except PermissionError as error:
         raise ControlError(EXIT_NO_PERMISSION, f"you may not change {home}; use sudo") from error
     if terminal.is_json:
@@ -68,6 +73,16 @@ def _check(home: Path, config: Path) -> None:
     if checked.returncode != 0:
         reason = checked.stderr.strip() or f"exit status {checked.returncode}"
         raise ControlError(EXIT_FAILED, f"the version before cannot be used, nothing was changed: {reason}")
+
+
+def _put_unit(home: Path) -> None:
+    """Put the unit of the version in force where systemd looks for it; one that has none leaves that of the other."""
+    with contextlib.suppress(FileNotFoundError):
+        content = (home / "current" / _UNIT).read_bytes()
+        draft = home.parent / _UNIT.with_name(f"{_UNIT.name}.new").relative_to("lib")
+        draft.write_bytes(content)
+        draft.chmod(0o644)
+        draft.replace(draft.with_name(_UNIT.name))
 
 
 def _point(link: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -55,6 +56,23 @@ def test_systemd_finds_nothing_wrong_with_the_unit_for_kubernetes(tmp_path):
 
     assert ("", "", 0) == (said.stdout, said.stderr, said.returncode)
     assert "Requires=" not in re.sub(r"^#.*", "", unit.read_text(), flags=re.MULTILINE)
+
+
+def test_an_enabled_service_outlives_the_version_that_it_was_enabled_in(tmp_path):
+    """By `make install` the unit was a link: systemctl made links to the version, and the unit was gone with that."""
+    enabled = tmp_path / "etc/systemd/system/multi-user.target.wants" / UNIT.name
+    for name in ("1", "2"):
+        version = tmp_path / "usr/lib/meshwatchd/versions" / name
+        units = version / "lib/systemd/system"
+        units.mkdir(parents=True)
+        (units / UNIT.name).write_bytes(UNIT.read_bytes())
+        subprocess.run([ROOT / "scripts/put-unit", version, UNIT.stem, tmp_path, "/usr", "/etc"], check=True)
+        subprocess.run(["systemctl", f"--root={tmp_path}", "enable", UNIT.name], check=True, capture_output=True)
+        shutil.rmtree(version)
+
+    assert f"/usr/lib/systemd/system/{UNIT.name}" == str(enabled.readlink())
+    assert not (tmp_path / "etc/systemd/system" / UNIT.name).is_symlink()
+    assert UNIT.read_text() == (tmp_path / "usr/lib/systemd/system" / UNIT.name).read_text()
 
 
 @pytest.mark.parametrize(("tool", "name"), [("systemd-sysusers", "sysusers"), ("systemd-tmpfiles", "tmpfiles")])

@@ -181,7 +181,7 @@ def test_manual_pages_hold_no_accidental_request(name):
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("man/")])
 def test_each_paragraph_of_a_manual_page_has_text(name):
-    """mandoc -Tlint warns of one that ends at once; each page had one behind the description of each command."""
+    """One that ends at once has mandoc -Tlint warn; the page had one behind each description."""
     assert [] == re.findall(r"^\.PP\n\.(?:SH|SS|TP|PP)\b.*", FILES[name], re.MULTILINE)
 
 

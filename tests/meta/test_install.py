@@ -30,6 +30,7 @@ class Machine:
         self.home = folder / "usr/lib/meshwatchd"
         self.command = folder / "usr/bin/meshwatchd"
         self.config = folder / "etc/meshwatchd/meshwatchd.toml"
+        self.unit = folder / "usr/lib/systemd/system/meshwatchd.service"
         self.locked = folder / "locked.txt"
         self.locked.touch()
 
@@ -145,11 +146,26 @@ def test_the_version_before_is_kept_and_older_ones_are_not(machine, tmp_path):
     assert "restart" not in done.stdout
     assert ["3", "4"] == machine.versions()
     assert (machine.home / "previous").readlink().name.startswith("3-")
-    assert (
-        (machine.folder / "usr/lib/systemd/system/meshwatchd.service")
-        .resolve()
-        .is_relative_to(machine.home / "versions")
-    )
+    assert machine.unit.is_file()
+    assert not machine.unit.is_symlink()
+
+
+def test_links_to_the_unit_of_a_version_are_put_right(machine, tmp_path):
+    """The unit was a link, of which `systemctl enable` had made two that led nowhere once that version was gone."""
+    units, version = machine.folder / "etc/systemd/system", machine.home / "versions/1-gone/lib/systemd/system"
+    (units / "multi-user.target.wants").mkdir(parents=True)
+    links = (units / machine.unit.name, units / "multi-user.target.wants" / machine.unit.name)
+    for link in links:
+        link.symlink_to(version / machine.unit.name)
+    machine.unit.unlink()
+    machine.unit.symlink_to(version / machine.unit.name)
+    assert 0 == machine.install(put_wheels(tmp_path / "wheels", "4")).returncode
+
+    assert not links[0].is_symlink()
+    assert machine.unit == links[1].readlink()
+    assert (ROOT / "systemd/meshwatchd.service").read_text() == machine.unit.read_text()
+    assert not machine.unit.is_symlink()
+    assert [machine.unit.name] == [path.name for path in machine.unit.parent.iterdir()]
 
 
 def test_the_same_once_more_keeps_the_version_before(machine, tmp_path):
