@@ -139,6 +139,10 @@ class Daemons:
         settings: overrides of the configuration the lab has written.
         nodes: default all.
         config: which of the configurations, full or minimal.
+        releases: the folder of the daemon that a node runs, as its wheel unpacks; this checkout's where there is none.
+
+    Attributes:
+        releases: as above; a change is in force from the next start on.
     """
 
     def __init__(
@@ -149,7 +153,9 @@ class Daemons:
         settings: Settings | None = None,
         nodes: Iterable[str] | None = None,
         config: str = "full",
+        releases: Mapping[str, Path] | None = None,
     ) -> None:
+        self.releases = dict(releases or {})
         self.nodes = tuple(nodes if nodes is not None else lab.topology.nodes)
         self._lab = lab
         self._directory = directory
@@ -181,7 +187,10 @@ class Daemons:
         log = self._logs[node]
         place = self._lab.node(node)
         self._engines[node] = place.popen(
-            [*DAEMON, "--config", self._configure(place)], stdout=log, stderr=subprocess.STDOUT
+            [*DAEMON, "--config", self._configure(place)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=_found_in(self.releases.get(node)),
         )
 
     def stop(self, node: str | None = None) -> None:
@@ -232,8 +241,12 @@ class Daemons:
         return _agent_of(self.engine_pid(node)) is not None
 
     def control(self, node: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run meshwatchctl on a node."""
-        return self._lab.node(node).run([*CONTROL, *arguments], timeout=60)
+        """Run the meshwatchctl of a node's release there."""
+        return self.control_of(self.releases.get(node), node, *arguments)
+
+    def control_of(self, release: Path | None, node: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the meshwatchctl of a release, or of this checkout, on a node, whatever its daemon is of."""
+        return self._lab.node(node).run([*CONTROL, *arguments], timeout=60, env=_found_in(release))
 
     def status(self, node: str) -> Status | None:
         """What `meshwatchctl --json status` shows; None while the daemon cannot be reached."""
@@ -309,6 +322,11 @@ class Daemons:
         for log in self._logs.values():
             log.close()
         self._logs.clear()
+
+
+def _found_in(release: Path | None) -> Mapping[str, str] | None:
+    """What has Python find an unpacked release ahead of this checkout; its agent inherits it of the engine."""
+    return None if release is None else {"PYTHONPATH": str(release)}
 
 
 def is_ready(status: Status | None) -> bool:

@@ -17,7 +17,7 @@ REGISTRIES = re.compile(r"py[p]i\.org|pythonhosted\.or[g]|deb\.debian\.or[g]|(?:
 PIP_SOURCES = re.compile(r"^\s*--(?:extra-index-url|index-url|find-links|trusted-host)\b", re.MULTILINE)
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 
-TEXTS = [path for path in repository_files() if path.suffix not in {".png", ".gif", ".pcap", ".bin"}]
+TEXTS = [path for path in repository_files() if path.suffix not in {".png", ".gif", ".pcap", ".bin", ".whl"}]
 
 
 def _offences(pattern: re.Pattern[str]) -> list[str]:

@@ -245,11 +245,12 @@ def stage(
     rate: int = 100,
     config: str = "full",
     topology: str = "kilo-flannel",
+    releases: Mapping[str, Path] | None = None,
 ) -> Iterator[Stage]:
     """A lab with a daemon on every node and traffic both ways, all well."""
     with Lab.up(topology) as lab:
         untouched = {node: kernel_objects(lab.node(node)) for node in lab.topology.nodes}
-        watching = Daemons(lab, directory, settings=settings, config=config)
+        watching = Daemons(lab, directory, settings=settings, config=config, releases=releases)
         with watching as daemons, Traffic(lab, directory, rate=rate) as traffic:
             mesh = Stage(lab=lab, daemons=daemons, traffic=traffic, directory=directory, untouched=untouched)
             mesh.settle()
