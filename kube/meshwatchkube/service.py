@@ -115,13 +115,13 @@ def read_service(http: Http, name: str, namespace: str) -> ApiFacts:
     with ThreadPoolExecutor(4) as pool:
         group = [f"apis/multicluster.x-k8s.io/{version}/namespaces/{namespace}" for version in VERSIONS]
         slices = (SLICES.format(namespace=namespace),)
-        imports = pool.submit(_list, http, [f"{each}/serviceimports" for each in group], named, Import)
-        exports = pool.submit(_list, http, [f"{each}/serviceexports" for each in group], named, Export)
-        mirrored = pool.submit(_list, http, slices, {"labelSelector": f"{IMPORTED}={name}"}, Slice)
-        own = pool.submit(_list, http, slices, {"labelSelector": f"{OWN}={name}"}, Slice)
-    found_imports = _take("ServiceImport", imports.result(), gaps)
-    found_exports = _take("ServiceExport", exports.result(), gaps)
-    found_slices = [_take("EndpointSlice", each.result(), gaps) for each in (mirrored, own)]
+        imports = pool.submit(_fetch, http, [f"{each}/serviceimports" for each in group], named)
+        exports = pool.submit(_fetch, http, [f"{each}/serviceexports" for each in group], named)
+        mirrored = pool.submit(_fetch, http, slices, {"labelSelector": f"{IMPORTED}={name}"})
+        own = pool.submit(_fetch, http, slices, {"labelSelector": f"{OWN}={name}"})
+    found_imports = _take("ServiceImport", imports.result(), Import, gaps)
+    found_exports = _take("ServiceExport", exports.result(), Export, gaps)
+    found_slices = [_take("EndpointSlice", each.result(), Slice, gaps) for each in (mirrored, own)]
     first = found_imports[0] if found_imports else Import()
     facts = ApiFacts(
         is_imported=None if found_imports is None else bool(found_imports),
@@ -200,25 +200,28 @@ def find_kubeconfig(configured: str, environment: Mapping[str, str], home: Path)
     return given or (str(own) if own.is_file() else configured)
 
 
-def _list(http: Http, paths: Iterable[str], parameters: Mapping[str, str], kind: type[Item]) -> tuple[Item, ...] | str:
-    """The objects at the first path that is served, or why there are none to be had."""
-    problem = "not served by this API"
+def _fetch(http: Http, paths: Iterable[str], parameters: Mapping[str, str]) -> bytes | str:
+    """A list at the first path that is served, or why there is none to be had.
+
+    Decoded elsewhere: threads that meet in msgspec while it learns a type have crashed it (0.22).
+    """
     for path in paths:
         try:
-            answer = http.send(Request(method="GET", path=path, parameters={**parameters, "limit": str(PAGE)}))
-            return tuple(decode_json(each, kind, ANSWER) for each in decode_json(answer, _List, ANSWER).items or ())
+            return http.send(Request(method="GET", path=path, parameters={**parameters, "limit": str(PAGE)}))
         except ApiError as error:
-            if error.status == NOT_FOUND:
-                continue
-            words = {FORBIDDEN: "forbidden", UNREACHED: "the API does not answer"}.get(error.status, "")
-            return f"{words} ({error})" if words else str(error)
-        except DecodeError as error:
-            return str(error)
-    return problem
+            if error.status != NOT_FOUND:
+                words = {FORBIDDEN: "forbidden", UNREACHED: "the API does not answer"}.get(error.status, "")
+                return f"{words} ({error})" if words else str(error)
+    return "not served by this API"
 
 
-def _take(kind: str, found: tuple[Item, ...] | str, gaps: list[ApiGap]) -> tuple[Item, ...] | None:
-    if isinstance(found, str):
-        gaps.append(ApiGap(kind=kind, why=found))
-        return None
-    return found
+def _take(name: str, answer: bytes | str, kind: type[Item], gaps: list[ApiGap]) -> tuple[Item, ...] | None:
+    """The objects of a list; None with a gap where there are none to be had."""
+    why = answer if isinstance(answer, str) else ""
+    try:
+        if isinstance(answer, bytes):
+            return tuple(decode_json(each, kind, ANSWER) for each in decode_json(answer, _List, ANSWER).items or ())
+    except DecodeError as error:
+        why = str(error)
+    gaps.append(ApiGap(kind=name, why=why))
+    return None

@@ -49,6 +49,11 @@ class _Failure(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+for each in (_List, _Event, _Failure):
+    # Learned before there are threads: two that meet in msgspec while it learns a type have crashed it (0.22).
+    msgspec.json.Decoder(each)
+
+
 def list_nodes(http: Http, selector: Mapping[str, str] | None = None) -> tuple[dict[str, Node], str]:
     """All Nodes by name, and the version from which a watch can go on.
 
