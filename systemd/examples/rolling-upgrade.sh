@@ -5,7 +5,8 @@
 #        rolling-upgrade.sh key mesh.key NODE...
 #
 # At first the package, then the key, then `systemctl enable --now meshwatchd` on each node. An upgrade is the package
-# alone; it stops at the first node that is not well afterwards (meshwatchctl status: 0): one bad node is all there can be.
+# alone; it stops at the first node that is not well afterwards (meshwatchctl status: 0), so that one bad node is all
+# there can be.
 set -eu
 
 what=$1 file=$2
