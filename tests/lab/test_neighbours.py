@@ -14,19 +14,13 @@ import pytest
 from netnslab import faults
 from netnslab.waiting import wait_until
 from tests.support.kernel_watch import ours, theirs, watched
-from tests.support.stage import Stage
 from tests.support.systemd_machine import debian_root, install
-from tests.support.systemd_nodes import Services, services
+from tests.support.systemd_mesh import LEADER, SENDER, built_mesh, wait_for_green
 
 pytestmark = [pytest.mark.timeout(600)]
 
 PACKAGES = ("network-manager", "netplan.io", "firewalld", "ufw", "conntrack")
-GREEN_S = 90
 BACK_S = 1.0
-# It diverts the traffic of its own pod, which is what is measured.
-SENDER = "a3"
-# Standby links end on it.
-LEADER = "a1"
 LOST_IN_A_SECOND = 200
 """Flows that begin in a second: a hundred each way."""
 POD = "10.244.6.2"
@@ -213,34 +207,14 @@ NEIGHBOURS = {
 }
 
 
-class Built(NamedTuple):
-    """A mesh of machines."""
-
-    stage: Stage
-    units: Services
-
-
 @pytest.fixture(scope="module")
-def built(package, tmp_path_factory):
+def built(packages, tmp_path_factory):
     """A mesh of machines with the programs, of which none runs, and with the services, all of which are green."""
-    folder = tmp_path_factory.mktemp("neighbours")
-    root = folder / "installed"
-    root.mkdir()
-    with services(folder, install(package, debian_root(*PACKAGES), root)) as (stage, units), units:
-        stage.lab.favour_tunnels()
-        wait_for_green(units)
-        stage.settle()
-        yield Built(stage, units)
-
-
-def wait_for_green(units):
-    """Wait until `meshwatchctl status` of all nodes would end with 0."""
-
-    def is_green(node):
-        status = units.status(node)
-        return status is not None and status["is_ready"] and status["severity"] == "ok"
-
-    wait_until(lambda: all(map(is_green, units.nodes)), timeout_s=GREEN_S, what="green", poll_s=0.2)
+    root = tmp_path_factory.mktemp("root")
+    installed = [install(packages / "now.deb", debian_root(*PACKAGES), root)]
+    with built_mesh(tmp_path_factory.mktemp("neighbours"), installed, packages) as mesh:
+        mesh.stage.settle()
+        yield mesh
 
 
 def test_a_firewall_that_closes_our_ports_moves_nothing_until_they_are_open(built):
