@@ -6,6 +6,7 @@ from netnslab import Lab, node_state, state_faults
 from netnslab.errors import LabError
 from netnslab.form_plans import FORM_PLANS
 from netnslab.underlay_plans import UNDERLAY_PLANS
+from netnslab.waiting import wait_until
 from tests.support.witness import WITNESSES, reaches
 
 pytestmark = pytest.mark.lab
@@ -55,7 +56,8 @@ def test_fault_does_what_it_says_and_heals_without_trace(labs, topology, kind):
     """Healthy before, broken as its witness knows, and literally the same state afterwards."""
     lab = labs(topology)
     victim, peer = state_faults.usual_place(lab.topology, kind)
-    assert reaches(lab, victim, peer)
+    # A peer that the fault before has taken away has a handshake before it, and WireGuard tries one every five seconds.
+    wait_until(lambda: reaches(lab, victim, peer), timeout_s=15, what=f"{victim} to reach {peer}")
     before = dumps(lab)
 
     with state_faults.make(lab, kind) as fault:
