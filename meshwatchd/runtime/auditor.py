@@ -19,9 +19,11 @@ import msgspec
 from meshwatchd.adapters.netlink.repair import RepairKernel
 from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
+from meshwatchd.core.audit.confirmation import Confirmation
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
-from meshwatchd.core.audit.overlay_entries import Confirmation, View, audit
+from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.peer_faults import believe
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError

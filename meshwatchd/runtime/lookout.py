@@ -7,8 +7,8 @@ from typing import Protocol
 
 from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
-from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
+from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.core.audit.wireguard_losses import look_for_losses
 from meshwatchd.model.audit import AuditFinding

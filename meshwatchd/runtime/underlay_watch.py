@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 
 from meshwatchd.adapters.arp import ask
-from meshwatchd.core.audit.overlay_entries import View
 from meshwatchd.core.audit.underlay import (
     ArpQuestion,
     UnderlayView,
@@ -18,6 +17,7 @@ from meshwatchd.core.audit.underlay import (
     questions,
     suspects_of,
 )
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.snapshot import Neighbour

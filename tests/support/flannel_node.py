@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from meshwatchd.core.audit.confirmation import without_consequences
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
-from meshwatchd.core.audit.overlay_entries import View, audit, without_consequences
+from meshwatchd.core.audit.overlay_entries import audit
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding, Entries
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName

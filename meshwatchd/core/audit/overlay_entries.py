@@ -1,6 +1,6 @@
 """Compares what an overlay device holds with what it should hold.
 
-`audit` looks once; `Confirmation` waits until a finding has stood for its time and hides what is only a consequence.
+`audit` looks once, and `confirmation` waits until a finding has stood for its time.
 
     FDB entry gone                    -> fdb-entry-missing
     device taken down and up          -> overlay-emptied          (not one finding for each route and neighbour)
@@ -12,44 +12,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 
 import msgspec
 
-from meshwatchd.core.audit.expected_entries import Expectations, Expected, GoodState, entries_of, is_understood
-from meshwatchd.core.audit.overlay_setup import audit_setup, usual_mtu
+from meshwatchd.core.audit.device_sizes import shrunk_devices
+from meshwatchd.core.audit.expected_entries import Expectations, Expected, entries_of, is_understood
+from meshwatchd.core.audit.overlay_setup import audit_setup
+from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
-from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
-from meshwatchd.model.discovery import Hello
-from meshwatchd.model.faults import CATALOGUE, FaultCode
-from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot
-
-MAX_FINDINGS = 64
-"""More say nothing new; the first are told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What an audit rests on.
-
-    Attributes:
-        mesh: complete or not; names the devices.
-        node: this node's name.
-        hellos: what peers say of themselves, by their name.
-        good: the last good state, or None.
-        seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
-    """
-
-    snapshot: Snapshot
-    mesh: MeshSettings
-    node: str
-    hellos: Mapping[str, Hello]
-    good: GoodState | None
-    seen_device: str = ""
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour, Snapshot
 
 
 def audit(view: View) -> tuple[AuditFinding, ...]:
@@ -76,7 +51,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
     if own_mac and emptied:
         return (_made_anew(own_mac[0], emptied[0]), *setup)
-    found = [*own_mac, *emptied, *_own_sizes(view, link), *setup]
+    found = [*own_mac, *emptied, *shrunk_devices(view, link), *setup]
     for peer in peers:
         found += _audit_peer(view, index, peer)
     return tuple(found)
@@ -167,49 +142,6 @@ def _made_anew(own_mac: AuditFinding, emptied: AuditFinding) -> AuditFinding:
     """
     changed = own_mac.because[0]
     return msgspec.structs.replace(emptied, code=own_mac.code, because=(changed, *emptied.because))
-
-
-def _own_sizes(view: View, overlay: Link) -> Iterator[AuditFinding]:
-    """An MTU that somebody made smaller in place: flannel, Kilo and wg-quick set it with the device they make.
-
-    Where the device below is as small, it has to be so.
-    """
-    good, snapshot = view.good, view.snapshot
-    lower = next((each for each in snapshot.links if overlay.vxlan and each.index == overlay.vxlan.lower), None)
-    peers, usual = usual_mtu(overlay, view.mesh, view.node, view.hellos)
-    is_seen = good is not None and good.device == overlay.name
-    if good is not None and is_seen and overlay.index == good.index and overlay.mtu_bytes < good.mtu_bytes:
-        if not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
-            yield from _shrunk(view, overlay, good.mtu_bytes)
-    elif lower is not None and not _is_below(lower, usual + VXLAN_BYTES):
-        yield from _shrunk(view, overlay, usual, witness=f"{peers} of its peers have {usual}")
-    if good is None or not is_seen:
-        return
-    tunnel = snapshot.link(view.mesh.wireguard_device)
-    carrier = snapshot.underlay(view.mesh.wireguard_device)
-    is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
-    if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
-        yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)
-
-
-def _is_below(lower: Link | None, size: int) -> bool:
-    return lower is not None and lower.mtu_bytes < size
-
-
-def _shrunk(view: View, link: Link, was: int, witness: str = "") -> Iterator[AuditFinding]:
-    if link.mtu_bytes >= was:
-        return
-    yield AuditFinding(
-        code=FaultCode.MTU_MISCONFIGURED,
-        device=link.name,
-        subject=link.name,
-        culprit=view.node,
-        because=(
-            f"{link.name} has MTU {link.mtu_bytes}, {witness or f'while all was well it was {was}'}",
-            "peers send packets of that size, and answers of that size do not leave this node",
-            f"configure MTU {was} on {link.name}: ip link set dev {link.name} mtu {was}",
-        ),
-    )
 
 
 def _with_dead_ends(finding: AuditFinding, index: _Index) -> AuditFinding:
@@ -419,42 +351,3 @@ def _finding(
         found=found,
         wanted=wanted,
     )
-
-
-def without_consequences(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
-    """Those that no other finding at the same device explains; one about a peer explains those about that peer."""
-    every = tuple(findings)
-    return tuple(each for each in every if not any(_explains(other, each) for other in every))
-
-
-def _explains(cause: AuditFinding, effect: AuditFinding) -> bool:
-    if cause.device != effect.device or cause.code not in CATALOGUE[effect.code].depends_on:
-        return False
-    return cause.subject in (cause.device, effect.subject)
-
-
-class Confirmation:
-    """Findings over time: each is told once it has stood, and until it is gone."""
-
-    def __init__(self) -> None:
-        self._since: dict[tuple[str, str, str], int] = {}
-
-    def observe(self, findings: Iterable[AuditFinding], now: int) -> tuple[AuditFinding, ...]:
-        """Take in what is found at this instant.
-
-        Returns:
-            what has stood for its time, without consequences of what has or has not.
-        """
-        found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
-        self._since = {name: self._since.get(name, now) for name in found}
-        told = without_consequences(found.values())
-        return tuple(each for each in told if now - self._since[each.name] >= _patience(each))
-
-    def deadline(self, now: int) -> int | None:
-        """The next instant at which something more may have stood long enough; None while nothing waits."""
-        waiting = (since + CATALOGUE[FaultCode(name[0])].confirm_ns for name, since in self._since.items())
-        return min((at for at in waiting if at > now), default=None)
-
-
-def _patience(finding: AuditFinding) -> int:
-    return CATALOGUE[finding.code].confirm_ns

@@ -23,7 +23,7 @@ from itertools import cycle, islice
 from types import MappingProxyType
 
 from meshwatchd.core.audit.expected_entries import is_understood
-from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from meshwatchd.core.audit.expected_entries import GoodState
-from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.host import HostState
 from meshwatchd.model.route_lookup import RouteAnswer

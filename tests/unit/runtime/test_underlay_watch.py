@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from meshwatchd.core.audit.overlay_entries import View
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import SECOND

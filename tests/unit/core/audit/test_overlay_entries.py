@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.overlay_entries import Confirmation, View, audit, without_consequences
+from meshwatchd.core.audit.confirmation import without_consequences
+from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.repair import plan_repair
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import Entries
-from meshwatchd.model.faults import CATALOGUE, FaultCode
-from meshwatchd.model.settings import MS, SECOND
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Vxlan
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour
 from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
 
 HELD = entries(3)
@@ -207,19 +208,6 @@ def test_an_own_mac_that_changed_explains_the_neighbours_it_flushed():
     assert () == look(snapshot(HELD, lladdr="66:00:00:00:00:01"), known=GOOD)
 
 
-def _sized(mtu, *, lower=1500, index=6):
-    """n0 with flannel.1 of another size, bound to eth0."""
-    eth0 = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=lower)
-    seen = snapshot(HELD)
-    links = [
-        msgspec.structs.replace(each, index=index, mtu_bytes=mtu, vxlan=Vxlan(vni=1, port=8472, lower=2))
-        if each.name == DEVICE
-        else each
-        for each in seen.links
-    ]
-    return msgspec.structs.replace(seen, links=(eth0, *links))
-
-
 def test_a_device_made_anew_with_another_mac_is_one_finding_that_wants_everything():
     """Neighbours alone would leave it half filled, and each lost route and FDB entry would be told as a fault."""
     (found,) = look(snapshot(Entries(), lladdr="66:00:00:00:00:01"), known=GOOD)
@@ -228,65 +216,6 @@ def test_a_device_made_anew_with_another_mac_is_one_finding_that_wants_everythin
     assert HELD == found.wanted
     assert "66:00:00:00:00:01" in found.because[0]
     assert "neither route nor neighbour" in found.because[1]
-
-
-def test_a_device_that_somebody_made_smaller_is_named_with_the_size_it_had():
-    """Only its peers saw large packets vanish at it, and could not tell why."""
-    (found,) = look(_sized(1280), known=GOOD)
-
-    assert (FaultCode.MTU_MISCONFIGURED, DEVICE, LOCAL) == (found.code, found.subject, found.culprit)
-    assert "ip link set dev flannel.1 mtu 1450" in found.because[-1]
-    assert plan_repair(found) is None
-
-
-@pytest.mark.parametrize(
-    ("seen", "known"),
-    [
-        (_sized(1450), GOOD),
-        (_sized(1480), GOOD),
-        (_sized(1280, index=9), GOOD),
-        (_sized(1280, lower=1330), GOOD),
-        (_sized(1280), None),
-        (_sized(1280), msgspec.structs.replace(GOOD, mtu_bytes=0)),
-    ],
-)
-def test_a_size_that_has_its_reason_is_nobodys_fault(seen, known):
-    """Unchanged, larger, of a device made anew, over a smaller one, or never seen otherwise."""
-    assert () == look(seen, known=known)
-
-
-def _tunnelled(size, *, index=5, is_up=True, carrier=1500):
-    """A kernel whose wg0 has an MTU, over a network device of another one."""
-    seen = snapshot(HELD)
-    tunnel = Link(name="wg0", index=index, kind="wireguard", is_up=is_up, mtu_bytes=size)
-    uplink = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=carrier)
-    links = (tunnel, uplink, *(each for each in seen.links if each.name != "wg0"))
-    way_out = DeviceRoute(dst="0.0.0.0/0", dev="eth0", table=254, protocol=3, via="192.168.50.1")
-    return msgspec.structs.replace(seen, links=links, default_routes=(way_out,))
-
-
-def test_a_tunnel_that_somebody_made_smaller_is_named_at_the_node_that_has_it():
-    """The other end is told that large packets do not come back, and members that they do not leave."""
-    (found,) = look(_tunnelled(1300), known=GOOD)
-
-    assert (FaultCode.MTU_MISCONFIGURED, "wg0", LOCAL) == (found.code, found.subject, found.culprit)
-    assert "ip link set dev wg0 mtu 1420" in found.because[-1]
-
-
-@pytest.mark.parametrize(
-    ("seen", "known"),
-    [
-        (_tunnelled(1420), GOOD),
-        (_tunnelled(1300, index=9), GOOD),
-        (_tunnelled(1300, is_up=False), GOOD),
-        (_tunnelled(1300, carrier=1360), GOOD),
-        (_tunnelled(1300), None),
-        (_tunnelled(1300), msgspec.structs.replace(GOOD, tunnel_mtu_bytes=0)),
-    ],
-)
-def test_a_tunnels_size_that_has_its_reason_is_nobodys_fault(seen, known):
-    """Unchanged, of a device made anew or resting, over a smaller one, or never seen otherwise."""
-    assert () == look(seen, known=known)
 
 
 def test_a_peer_that_has_another_mac_than_flannel_wrote_is_named():
@@ -349,34 +278,6 @@ def test_a_device_that_is_not_understood_is_not_judged(device):
     )
 
     assert () == audit(View(snapshot=seen, mesh=other, node=LOCAL, hellos={}, good=GOOD))
-
-
-def test_a_finding_is_told_once_it_has_stood_for_its_time():
-    """Flannel writes the entries of a peer one after the other: half of them is no fault."""
-    broken = look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=GOOD)
-    patience = CATALOGUE[FaultCode.FDB_ENTRY_MISSING].confirm_ns
-    confirmation = Confirmation()
-
-    assert () == confirmation.observe(broken, 5 * SECOND)
-    assert 5 * SECOND + patience == confirmation.deadline(5 * SECOND)
-    assert () == confirmation.observe(broken, 5 * SECOND + patience - 1)
-    assert broken == confirmation.observe(broken, 5 * SECOND + patience)
-    assert None is confirmation.deadline(5 * SECOND + patience)
-    assert () == confirmation.observe((), 6 * SECOND)
-    assert () == confirmation.observe(broken, 7 * SECOND), "its time begins anew"
-
-
-def test_a_consequence_is_hidden_while_its_cause_is_young_too():
-    """Else the symptoms would be told first: their patience is shorter."""
-    view = View(snapshot=snapshot(Entries(forwarding=HELD.forwarding)), mesh=mesh(3), node=LOCAL, hellos={}, good=GOOD)
-    raw, confirmation = audit(view), Confirmation()
-    confirmation.observe(raw, SECOND)
-
-    assert {FaultCode.OVERLAY_EMPTIED, FaultCode.NEIGHBOUR_MISSING, FaultCode.POD_ROUTE_MISSING} == {
-        each.code for each in raw
-    }
-    assert () == confirmation.observe(raw, SECOND + 200 * MS)
-    assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in confirmation.observe(raw, 2 * SECOND)]
 
 
 def test_a_device_that_went_with_the_tunnel_below_is_not_told_twice():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.overlay_entries import View, audit
+from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.overlay_setup import audit_setup
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.discovery import DeviceLayer
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import LocationName

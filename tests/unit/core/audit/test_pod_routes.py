@@ -7,8 +7,9 @@ from errno import EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH, ENOBUFS, EXDEV
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.overlay_entries import View, without_consequences
+from meshwatchd.core.audit.confirmation import without_consequences
 from meshwatchd.core.audit.pod_routes import MAX_FOUND, PAUSE_NS, REST_NS, ROUND, PodRouteAudit, questions
+from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.route_lookup import RouteAnswer

@@ -1,0 +1,50 @@
+"""What an audit has found is told once it has stood for its time, without what is only a consequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import CATALOGUE, FaultCode
+
+MAX_FINDINGS = 64
+"""More say nothing new; the first are told."""
+
+
+def without_consequences(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Those that no other finding at the same device explains; one about a peer explains those about that peer."""
+    every = tuple(findings)
+    return tuple(each for each in every if not any(_explains(other, each) for other in every))
+
+
+def _explains(cause: AuditFinding, effect: AuditFinding) -> bool:
+    if cause.device != effect.device or cause.code not in CATALOGUE[effect.code].depends_on:
+        return False
+    return cause.subject in (cause.device, effect.subject)
+
+
+class Confirmation:
+    """Findings over time: each is told once it has stood, and until it is gone."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, str], int] = {}
+
+    def observe(self, findings: Iterable[AuditFinding], now: int) -> tuple[AuditFinding, ...]:
+        """Take in what is found at this instant.
+
+        Returns:
+            what has stood for its time, without consequences of what has or has not.
+        """
+        found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
+        self._since = {name: self._since.get(name, now) for name in found}
+        told = without_consequences(found.values())
+        return tuple(each for each in told if now - self._since[each.name] >= _patience(each))
+
+    def deadline(self, now: int) -> int | None:
+        """The next instant at which something more may have stood long enough; None while nothing waits."""
+        waiting = (since + CATALOGUE[FaultCode(name[0])].confirm_ns for name, since in self._since.items())
+        return min((at for at in waiting if at > now), default=None)
+
+
+def _patience(finding: AuditFinding) -> int:
+    return CATALOGUE[finding.code].confirm_ns

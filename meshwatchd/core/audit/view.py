@@ -1,0 +1,31 @@
+"""What every audit of this node's kernel is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What an audit rests on.
+
+    Attributes:
+        mesh: complete or not; names the devices.
+        node: this node's name.
+        hellos: what peers say of themselves, by their name.
+        good: the last good state, or None.
+        seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
+    """
+
+    snapshot: Snapshot
+    mesh: MeshSettings
+    node: str
+    hellos: Mapping[str, Hello]
+    good: GoodState | None
+    seen_device: str = ""
