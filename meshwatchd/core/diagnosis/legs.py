@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Leg
+from meshwatchd.core.session.class_sessions import ISOLATED_NATS
 from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS
 from meshwatchd.core.session.session import Session
-from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, ISOLATED_NATS
+from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS
 
 ALIVE_AFTER_HITS = 3
 """Answers since suspicion began that make a leg alive: one may have ridden on a remembered outer flow."""
