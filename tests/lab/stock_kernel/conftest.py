@@ -1,4 +1,4 @@
-"""Tests that need a kernel with WireGuard and IPIP of its own: the running one, or that of the vm backend.
+"""Tests that need a kernel with WireGuard and IPIP of its own: the running one, or that of a guest.
 
 Elsewhere they are not collected: tests/lab/test_stock_kernel.py boots a guest, and they run in there.
 """

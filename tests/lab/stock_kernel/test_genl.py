@@ -19,7 +19,7 @@ from tests.support.throwaway import nodes
 pytestmark = pytest.mark.lab
 
 HANDSHAKE_S = 20
-"""The emulated guest is twenty times slower than the host."""
+"""Guests are slower than the host."""
 
 KEYS = [base64.b64encode(bytes([number]) * 31 + b"\x40").decode() for number in (8, 16, 24)]
 CONFIG = LinkConfig(
