@@ -1,20 +1,27 @@
-"""Health, restarts, crashes and the end: nothing moves that is well, and nothing is lost that was moved."""
+"""Health, a crowd of clients, restarts, crashes, the end: nothing moves that is well, nothing is lost that was moved.
+
+How late the engine's timers are is measured in the minute without clients, and among those that mean harm, or nothing.
+"""
 
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
 
 from netnslab import faults, marks
-from netnslab.daemons import DAEMON, Process
+from netnslab.daemons import DAEMON, SOCKET, Event, Process
 from netnslab.live_state import kernel_objects
 from netnslab.waiting import pause_until, wait_until
 from tests.support.stage import READY_S, RESTORE_S, SECOND, stage
-from tests.support.wire_tap import PINNED_PORTS, WireTap
+from tests.support.wire_tap import PINNED_PORTS, Probe, WireTap
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -24,6 +31,66 @@ WATCHED_NS = 20 * SECOND
 MOVES = ("failover.applied", "failback.applied", "failover.proposed", "failover.advised", "failover.rolled_back")
 CRASHES = 3
 AFTER_CRASH_NS = 2 * SECOND
+TAPPED = "b3"
+CROWDED_NS = 21 * SECOND
+"""p99 is that of the last ten to twenty seconds (runtime.lateness)."""
+MORE_LATE_NS = 1_000_000
+
+# A thousand that ask nothing, one that sends 100 MB without an end, one that asks and never reads; whoever is cut off
+# comes again. It prints how often each of the last two began, and how many connected.
+CROWD = """
+import socket, sys, threading, time
+path, seconds = sys.argv[1], float(sys.argv[2])
+end, counts = time.monotonic() + seconds, {"idle": 0, "big": 0, "deaf": 0}
+ask = b'{"method": "io.meshwatch.Control.Status"}\\0' * 100
+def connect(kind):
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(2)
+    client.connect(path)
+    counts[kind] += 1
+    return client
+def idle():
+    held = []
+    while len(held) < 1000 and time.monotonic() < end:
+        try:
+            held.append(connect("idle"))
+        except OSError:
+            time.sleep(0.01)
+    time.sleep(max(0, end - time.monotonic()))
+def again(kind, data):
+    while time.monotonic() < end:
+        try:
+            client = connect(kind)
+            sent = 0
+            while sent < 100_000_000 and time.monotonic() < end:
+                client.sendall(data)
+                sent += len(data)
+        except OSError:
+            time.sleep(0.1)
+threads = [threading.Thread(target=again, args=each) for each in (("big", b"x" * 1_000_000), ("deaf", ask))]
+for each in (*threads, threading.Thread(target=idle)):
+    each.start()
+for each in threads:
+    each.join()
+print(*counts.values())
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minute:
+    """What was seen of a mesh that was left alone.
+
+    Attributes:
+        events: what the daemons told in it, and the findings of all their life.
+        kernels: what each kernel held before and after it.
+        probes: packets that left TAPPED on the path in use, in its first twenty seconds.
+        late_ns: p99 of TAPPED's engine in its last twenty.
+    """
+
+    events: Sequence[Event]
+    kernels: Sequence[Mapping[str, object]]
+    probes: Sequence[Probe]
+    late_ns: int
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +100,65 @@ def mesh(tmp_path_factory):
         yield built
 
 
-def test_a_healthy_minute_moves_nothing_and_repeats_no_probe(mesh):
-    """60 s of traffic: no verdict, no move, kernels as before; in 20 s of b3's probes no fresh flow comes twice."""
+@pytest.fixture(scope="module")
+def minute(mesh):
+    """60 s of traffic in which nobody does anything."""
     began_ns = time.monotonic_ns()
-    before = {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
-    with WireTap(mesh.lab.node("b3"), "flannel.1") as overlay, WireTap(mesh.lab.node("b3"), "eth0") as underlay:
+    before = _kernels(mesh)
+    with WireTap(mesh.lab.node(TAPPED), "flannel.1") as overlay, WireTap(mesh.lab.node(TAPPED), "eth0") as underlay:
         pause_until(began_ns + WATCHED_NS)
-        flows = [*overlay.sent_probes("10.2.0.13", "10.244.6.0"), *underlay.sent_probes("10.2.0.13")]
+        probes = [*overlay.sent_probes("10.2.0.13", "10.244.6.0"), *underlay.sent_probes("10.2.0.13")]
     pause_until(began_ns + HEALTHY_NS)
+    events = [*mesh.events(began_ns, "verdict.changed", *MOVES), *mesh.events(0, "fault.raised")]
+    return Minute(events=events, kernels=(before, _kernels(mesh)), probes=probes, late_ns=_late_ns(mesh))
 
-    assert [] == mesh.events(began_ns, "verdict.changed", *MOVES)
-    assert before == {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
-    counts = Counter(flows)
+
+def _kernels(mesh):
+    return {node: kernel_objects(mesh.lab.node(node)) for node in mesh.nodes}
+
+
+def _late_ns(mesh):
+    return int(mesh.daemons.status(TAPPED)["counters"]["loop-lateness-p99-ns"])
+
+
+def test_a_healthy_minute_moves_nothing_and_repeats_no_probe(minute):
+    """No verdict, no finding, no move, kernels as before; in 20 s of b3's probes no fresh flow comes twice."""
+    assert [] == minute.events
+    before, after = minute.kernels
+    assert before == after
+    counts = Counter(minute.probes)
     repeated = {flow for flow, count in counts.items() if count > 1}
     # Fresh flows never use these ports: the pinned control flows repeat, and nothing else does.
     assert {True} == {flow.source_port in PINNED_PORTS for flow in repeated}
     # Three remote nodes over the path in use, each every 345 ms: what the budget of outer flows leaves of the interval.
     assert len(counts) - len(repeated) > 3 * 2 * (WATCHED_NS // SECOND)
+
+
+def _crowd(mesh):
+    """How late the engine was among clients, and how many of each kind there were."""
+    began_ns = time.monotonic_ns()
+    seconds = CROWDED_NS // SECOND + 1
+    clients = mesh.lab.node(TAPPED).popen(
+        [sys.executable, "-S", "-c", CROWD, SOCKET, str(seconds)], stdout=subprocess.PIPE
+    )
+    pause_until(began_ns + CROWDED_NS)
+    late_ns = _late_ns(mesh)
+    return late_ns, *map(int, clients.communicate(timeout=30)[0].split())
+
+
+def test_the_engine_is_not_late_for_whoever_talks_to_its_agent(mesh, minute):
+    """p99 of its lateness grows by less than a millisecond, beside the minute without clients.
+
+    A machine that stops for a moment spoils one try, and clients would spoil both.
+    """
+    late_ns, idle, big, deaf = _crowd(mesh)
+    if late_ns >= minute.late_ns + MORE_LATE_NS:
+        late_ns, idle, big, deaf = _crowd(mesh)
+
+    assert 1000 == idle
+    assert big > 1
+    assert deaf >= 1
+    assert minute.late_ns + MORE_LATE_NS > late_ns
 
 
 def test_restarting_every_daemon_in_health_moves_nothing(mesh):
