@@ -63,8 +63,8 @@ def test_a_node_that_loses_ip6_is_named_and_nothing_moves():
     assert [] == world.switches
 
     world.faults.clear()
-    world.run(20 * SECOND)
-    assert {"none"} == set(world.verdicts().values()), world.story(since=began)
+    is_over = world.run_until(lambda: {"none"} == set(world.verdicts().values()), limit_ns=20 * SECOND)
+    assert is_over, world.story(since=began)
 
 
 def test_a_silent_canary_is_a_warning_at_those_who_ask_it():

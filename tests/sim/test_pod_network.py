@@ -7,6 +7,7 @@ import pytest
 from meshwatchd.model import outputs as out
 from meshwatchd.model.settings import SECOND, PolicySettings
 from tests.sim import faults
+from tests.sim.clones import made_once
 from tests.sim.healthy import healthy_world
 from tests.support.lab_mesh import NAMES
 
@@ -14,6 +15,7 @@ IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 BROKEN = "pod-network-broken"
 
 
+@made_once
 def _world(seed):
     world = healthy_world(seed=seed, policy=IMPATIENT)
     world.run(12 * SECOND)

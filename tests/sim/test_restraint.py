@@ -29,17 +29,6 @@ def test_a_healthy_mesh_is_silent():
     assert [] == world.switches
 
 
-@pytest.mark.parametrize("ratio", [0.02, 0.05])
-def test_everyday_loss_moves_nothing(ratio):
-    """Loss on the way between the sites, in each direction: bursts, but no move and nobody blamed on the way there."""
-    world = healthy_world(seed=5)
-    world.faults.append(lambda leg, _flow, rng: leg.kind == "tunnel" and rng.random() < ratio)
-    world.run(15 * SECOND)
-
-    assert [] == world.switches
-    assert [] == world.facts(out.FailoverProposed)
-
-
 def test_with_primary_and_standby_broken_nothing_is_changed():
     """New flows die at b1 and b2 is dead: no path is good, routes stay, and the verdict says so."""
     world = healthy_world(seed=3)
