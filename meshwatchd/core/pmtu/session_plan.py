@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mtu import SizePlan
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import size_source_port
@@ -14,7 +15,7 @@ MAX_SEGMENT_PEERS = 8
 """Neighbours that are measured, relays first: devices of one location are alike, and others measure the rest."""
 
 MAX_PATH_PEERS = 3
-"""Nodes that are measured over one path: its relay, and two behind it to tell one node from all."""
+"""Nodes that are measured over one path: its relay, and two behind it, scouts first, to tell one node from all."""
 
 _MEASURED = (Layer.UNDERLAY, Layer.WIREGUARD, Layer.IPIP, Layer.OVERLAY, Layer.RELAY, Layer.EFFECTIVE)
 
@@ -47,11 +48,18 @@ def _rows(
 ) -> Iterator[tuple[SessionPlan, bool]]:
     is_path = layer in (Layer.RELAY, Layer.EFFECTIVE)
     relays = _relays(path, planner) if is_path else _own_relays(planner)
-    ordered = sorted(peers, key=lambda name: (name not in relays, name))
+    # The first scouts of the two locations look at the path in use for all others (`rest_intervals`).
+    looking = _scouts(path, planner) if is_path else ()
+    ordered = sorted(peers, key=lambda name: (name not in relays, name not in looking, name))
     for name in ordered[: MAX_PATH_PEERS if is_path else MAX_SEGMENT_PEERS]:
         yield peers[name], False
         if layer is Layer.UNDERLAY:
             yield peers[name], True
+
+
+def _scouts(path: int, planner: Planner) -> tuple[NodeName, ...]:
+    here = planner.local.location
+    return scouts(planner.topology.mesh, planner.path(path).other_location(here), here)
 
 
 def _relays(path: int, planner: Planner) -> tuple[str, ...]:

@@ -27,6 +27,10 @@ BIG_LOCATION = 64
 SUBSET = 16
 """Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
 
+POD_NETWORK_PEERS = 3
+"""Of another location: with so many, or fewer, sessions among pods to one pair of locations go at their own pace; with
+more each goes slower, so that all nodes of the two together cost the WAN the same."""
+
 REMOTE_NODES = 192
 """Nodes that one node probes in all other locations together: three of BIG_LOCATION. Where there are more locations
 each has less to itself, but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
@@ -39,12 +43,13 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         planner: knows the topology and the ports.
         has_standby: False leaves out the standby paths, whose links and selectors do not exist.
     """
+    chosen = cache(partial(watched, planner.topology.mesh, planner.local.name))
     plans = [
-        *_relay_plans(planner, has_standby=has_standby),
-        *_segment_plans(planner),
+        *_relay_plans(planner, chosen, has_standby=has_standby),
+        *_segment_plans(planner, chosen),
         *_self_plans(planner),
         *_ipip_plans(planner),
-        *_ip6_plans(planner),
+        *_ip6_plans(planner, chosen),
     ]
     devices = {Layer.IPIP: planner.settings.mesh.ipip_device, Layer.WIREGUARD: planner.topology.wireguard_device}
     own = tuple(
@@ -61,7 +66,7 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         )
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
-    beyond = (*own, *_pod_network_plans(planner, first=len(own)))
+    beyond = (*own, *_pod_network_plans(planner, chosen, first=len(own)))
     return (*beyond, *_canary_plans(planner, first=len(beyond)))
 
 
@@ -75,6 +80,8 @@ def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, 
 def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
     """The nodes of a location that one node probes: its relays, and of the members as many as it can look after.
 
+    A scout probes the scouts of the other location whatever their weight.
+
     The members with the highest random weight (rendezvous hashing, Thaler and Ravishankar 1998): every node knows
     who watches whom without a word, and a member that comes or goes changes the duties of few.
     """
@@ -85,7 +92,12 @@ def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
         return frozenset(members)
     relays = mesh.location(location).relays()
     others = sorted((name for name in members if name not in relays), key=lambda name: _weight(observer, name))
-    return frozenset((*others[-min(SUBSET, most) :], *(name for name in relays if name != observer)))
+    chosen = (*others[-min(SUBSET, most) :], *(name for name in relays if name != observer))
+    home = mesh.node(observer).location
+    if home != location and observer in scouts(mesh, home, location):
+        # Or the scouts of two large locations would hardly know each other.
+        return frozenset((*chosen, *scouts(mesh, location, home)))
+    return frozenset(chosen)
 
 
 def big_location(locations: int) -> int:
@@ -117,7 +129,7 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
         share = rest_share = 2
     elif plan.layer is Layer.POD_NETWORK:
-        crowd = len(mesh.nodes)
+        crowd = _pod_network_crowd(planner, mesh.node(plan.peer).location)
     return Kind(
         plan.layer,
         plan.path,
@@ -132,6 +144,15 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         scouts=between,
         is_between_relays=is_between_relays,
     )
+
+
+def _pod_network_crowd(planner: Planner, there: str) -> int:
+    """How many nodes share the turns among pods: those of the mesh, or as many as two large locations count for."""
+    mesh, here = planner.topology.mesh, planner.local.location
+    if here == there:
+        return len(mesh.nodes)
+    pair = len(mesh.members(here)) + len(mesh.members(there))
+    return max(len(mesh.nodes), pair * _out(planner, there, big_location(len(mesh.locations))) // POD_NETWORK_PEERS)
 
 
 def _share(planner: Planner, there: str, peer: str) -> int:
@@ -162,13 +183,16 @@ def _in(observers: int, members: int, most: int) -> int:
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]
 
+_Chosen = Callable[[str], frozenset[str]]
+"""The nodes of a location that this one probes: ranking a whole location once for each of its paths would be dear."""
 
-def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
+
+def _relay_plans(planner: Planner, chosen: _Chosen, *, has_standby: bool) -> Iterator[_Row]:
     for path in planner.paths:
         if not path.is_primary and not (has_standby and planner.probes_path(path)):
             continue
         port = planner.probe_port(path)
-        for node in _reached(planner, path):
+        for node in _reached(planner, chosen, path):
             for flow in FlowClass:
                 is_between_pods = not path.is_primary and flow is FlowClass.FRESH
                 ends = _ends(planner, node, is_between_pods=is_between_pods)
@@ -176,7 +200,7 @@ def _relay_plans(planner: Planner, *, has_standby: bool) -> Iterator[_Row]:
     for path in planner.paths:
         if path.is_primary:
             port = routed_port(planner.settings.probe.port)
-            for node in _reached(planner, path):
+            for node in _reached(planner, chosen, path):
                 yield node, Layer.EFFECTIVE, path.number, FlowClass.FRESH, *_ends(planner, node), port
 
 
@@ -196,18 +220,16 @@ def _ends(planner: Planner, node: Node, *, is_between_pods: bool = False) -> tup
     return local.node_ip, node.node_ip
 
 
-def _reached(planner: Planner, path: Path) -> Iterator[Node]:
-    mesh = planner.topology.mesh
-    chosen = watched(mesh, planner.local.name, path.other_location(planner.local.location))
-    return (node for node in planner.reached_over(path) if node.name in chosen)
+def _reached(planner: Planner, chosen: _Chosen, path: Path) -> Iterator[Node]:
+    probed = chosen(path.other_location(planner.local.location))
+    return (node for node in planner.reached_over(path) if node.name in probed)
 
 
-def _segment_plans(planner: Planner) -> Iterator[_Row]:
+def _segment_plans(planner: Planner, chosen: _Chosen) -> Iterator[_Row]:
     topology, port = planner.topology, planner.settings.probe.port
     local = topology.local
-    chosen = watched(topology.mesh, local.name, local.location)
     for node in topology.mesh.members(local.location):
-        if node.name not in chosen:
+        if node.name not in chosen(local.location):
             continue
         yield node, Layer.UNDERLAY, NO_PATH, FlowClass.FRESH, local.node_ip, node.node_ip, port
         for flow in FlowClass:
@@ -262,23 +284,24 @@ def _ipip_plans(planner: Planner) -> Iterator[_Row]:
         yield leader, Layer.IPIP, NO_PATH, FlowClass.FRESH, local.overlay_ip, leader.overlay_ip, port
 
 
-def _ip6_plans(planner: Planner) -> Iterator[_Row]:
+def _ip6_plans(planner: Planner, chosen: _Chosen) -> Iterator[_Row]:
     """The IPv6 twins of the fresh sessions that need no tables of ours, where both ends have an address."""
-    for node, layer, path, (source, destination), port in _ip6_candidates(planner):
+    for node, layer, path, (source, destination), port in _ip6_candidates(planner, chosen):
         if source and destination:
             yield node, layer, path, FlowClass.FRESH, source, destination, port
 
 
-def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
+def _ip6_candidates(
+    planner: Planner, chosen: _Chosen
+) -> Iterator[tuple[Node, Layer, int, tuple[str | None, str | None], int]]:
     topology, port = planner.topology, planner.settings.probe.port
     local = topology.local
     primary = [path for path in planner.paths if path.is_primary]
-    chosen = watched(topology.mesh, local.name, local.location)
     for path in primary:
-        for node in _reached(planner, path):
+        for node in _reached(planner, chosen, path):
             yield node, Layer.RELAY, path.number, (local.node_ip6, node.node_ip6), planner.probe_port(path)
     for node in topology.mesh.members(local.location):
-        if node.name in chosen:
+        if node.name in chosen(local.location):
             yield node, Layer.UNDERLAY, NO_PATH, (local.node_ip6, node.node_ip6), port
             yield node, Layer.OVERLAY, NO_PATH, (local.overlay_ip6, node.overlay_ip6), port
     for path in primary:
@@ -287,7 +310,7 @@ def _ip6_candidates(planner: Planner) -> Iterator[tuple[Node, Layer, int, tuple[
             yield peer, Layer.WIREGUARD, path.number, (local.wireguard_ip6, peer.wireguard_ip6), port
 
 
-def _pod_network_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:
+def _pod_network_plans(planner: Planner, chosen: _Chosen, *, first: int) -> Iterator[SessionPlan]:
     """From this node's address among its pods to those of others: an established flow, and one SYN after the other.
 
     The port of our reflectors is nobody's in TCP: its refusal proves the way there and back. Where the overlay stands
@@ -298,7 +321,7 @@ def _pod_network_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]
     if not local.has_pod_address():
         return
     port = planner.settings.probe.port
-    peers = [node for node in _watched_everywhere(planner) if node.has_pod_address()]
+    peers = [node for node in _watched_everywhere(planner, chosen) if node.has_pod_address()]
     beyond = [] if topology.is_overlay_direct else [node for node in peers if node.location != local.location]
     asked: list[tuple[Node, Canary | None]] = [(node, None) for node in beyond]
     asked += [(node, _syn(node, port)) for node in peers]
@@ -316,11 +339,10 @@ def _pod_network_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]
         )
 
 
-def _watched_everywhere(planner: Planner) -> Iterator[Node]:
-    mesh, local = planner.topology.mesh, planner.topology.local
+def _watched_everywhere(planner: Planner, chosen: _Chosen) -> Iterator[Node]:
+    mesh = planner.topology.mesh
     for location in mesh.locations:
-        chosen = watched(mesh, local.name, location.name)
-        yield from (node for node in mesh.members(location.name) if node.name in chosen)
+        yield from (node for node in mesh.members(location.name) if node.name in chosen(location.name))
 
 
 def _syn(node: Node, port: int) -> Canary:
