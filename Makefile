@@ -172,6 +172,11 @@ bench-mirror: need-root venv tools ## what watching the kernel costs the agent, 
 bench-rest: need-root venv tools ## bytes across the WAN, CPU and memory while nothing is wrong, as JSON
 	@$(PYTHON) -m netnslab.bench_rest $(ARGS)
 
+# For example: make bench-curve ARGS='--wan-kbit 40'
+.PHONY: bench-curve
+bench-curve: venv ## bytes across the WAN at rest from 3 nodes a location to 1 000, by the schedule, as JSON
+	@$(PYTHON) -m tests.sim.curve $(ARGS)
+
 .PHONY: bench-removal
 bench-removal: need-root venv tools ## how soon a daemon notices that an object of its own was removed, as JSON
 	@$(PYTHON) -m netnslab.bench_removal $(ARGS)

@@ -171,6 +171,12 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         packets_per_second: all regular probes of this node together; where they would be more, intervals grow. 2 000
             cost a few percent of one core and 3 Mbit/s. Confirm bursts come on top, in any second no more than 7 500
             probes and a quarter of this (core.allowance).
+        wan_kbit: at rest all nodes of two locations together send no more than this over what connects them, each way;
+            0 for no limit. Give it to all nodes alike. Where it is less than the profile would send, what matters
+            least becomes slower first; whatever is suspected is asked at full pace. `meshwatchd --check` reports the
+            detection that is left.
+        lan_kbit: at rest this node and its neighbours ask and answer each other no more than this, each way; 0 for no
+            limit. What goes on to other locations is not in it.
     """
 
     profile: ProbeProfile = ProbeProfile.DEFAULT
@@ -180,6 +186,8 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     source_ports: str = "10000-29999"
     flow_memory: Annotated[Duration, Meta(ge=SECOND, le=HOUR)] = 15 * MINUTE
     packets_per_second: Annotated[int, Meta(ge=50, le=1_000_000, description="of all sessions together")] = 2000
+    wan_kbit: Annotated[int, Meta(ge=0, le=1_000_000, description="each way, on the wire")] = 0
+    lan_kbit: Annotated[int, Meta(ge=0, le=1_000_000, description="each way, on the wire")] = 0
     canary: Annotated[tuple[Canary, ...], Meta(max_length=16, description="one for each node that matters")] = ()
 
 

@@ -71,6 +71,31 @@ class RateStatus(msgspec.Struct, frozen=True, kw_only=True):
     stretch: float
 
 
+class RestStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent while nothing is wrong, and which detection that is: by the schedule, not measured.
+
+    Attributes:
+        wan_kbit: all nodes of two locations together, each way, on the wire.
+        lan_kbit: this node and its neighbours, each way.
+        wan_limit_kbit, lan_limit_kbit: as configured; 0 for none.
+        scouts_ns: between two probes of all scouts of a pair of locations over the path in use.
+        turn_ns: between two of all other nodes; each has its turn in so many times the number of nodes.
+        standby_ns: between two probes of a standby's relays.
+        full_size_ns: between two packets of full size over the path in use.
+        neighbour_ns: between two probes of one neighbour.
+    """
+
+    wan_kbit: float
+    wan_limit_kbit: int
+    lan_kbit: float
+    lan_limit_kbit: int
+    scouts_ns: int
+    turn_ns: int
+    standby_ns: int
+    full_size_ns: int
+    neighbour_ns: int
+
+
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One path as seen from this node: `good`, `suspect`, `down`, `unknown` or `unwatched`.
 
@@ -188,6 +213,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         remarks: what limits this picture, as sentences; likewise.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.
         resident_bytes: memory of engine and agent together; 0 where that is not known.
+        cpu_percent: of one core, both together, since the status before this one; None where that is not known.
+        rest: what is sent while nothing is wrong; None where no mesh is watched.
     """
 
     at_ns: int
@@ -213,6 +240,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     reported: tuple[ReportedFault, ...] = ()
     remarks: tuple[str, ...] = ()
     resident_bytes: int = 0
+    cpu_percent: float | None = None
+    rest: RestStatus | None = None
 
     @property
     def is_watching(self) -> bool:

@@ -36,7 +36,7 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.process import give_way, read_resident_bytes, release_memory
+from meshwatchd.adapters.process import give_way, read_processor_ns, read_resident_bytes, release_memory
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.storage.policy_file import StateFile
@@ -83,6 +83,7 @@ from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log, report_refusals
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
+from meshwatchd.runtime.processor_use import ProcessorUse
 from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.rule_place import RulePlace
 from meshwatchd.runtime.sinks import Log, Sinks
@@ -130,8 +131,7 @@ class Agent:
         self._settings, self._link = settings, link
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
-        self._dumper = Dumper()
-        self._lookups = EndpointLookups()
+        self._dumper, self._lookups = Dumper(), EndpointLookups()
         self._mirror = Mirror(
             self._dumper,
             settings.kernel,
@@ -145,8 +145,7 @@ class Agent:
         self._late_discovery = LateDiscovery(settings, self._discover)
         duplicates = self._late_discovery.duplicates
         self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, duplicates=duplicates, log=log)
-        self._auditor = self._care.auditor
-        self._log, self._config = log, config
+        self._auditor, self._log, self._config = self._care.auditor, log, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
@@ -157,12 +156,12 @@ class Agent:
         self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
-        self._tunnel_watch = TunnelWatch()
+        self._tunnel_watch, self._state_file = TunnelWatch(), StateFile(Path(settings.daemon.state_dir))
         self._tunnels = self._watch_tunnels()
-        self._state_file = StateFile(Path(settings.daemon.state_dir))
         self._state_writer = BackgroundWriter(
             self._state_file.save, lambda problem: log.warning("state.unwritten", error=problem)
         )
+        self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
         self._status: Status | None = None
         self._requested: Provision | None = None
         self._has_work, self._ended = asyncio.Event(), asyncio.Event()
@@ -181,6 +180,7 @@ class Agent:
             tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()),
             knowledge=self._late_discovery.knowledge(),
             counters={**refusals.added_to(self._status.counters), **found},
+            cpu_percent=self._processor.percent(),
             resident_bytes=sum(map(read_resident_bytes, (os.getpid(), os.getppid()))),
         )
 

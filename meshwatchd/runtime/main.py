@@ -17,6 +17,7 @@ from meshwatchd.config.load import DEFAULT_PATH, load, unreadable
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, PYTHON_OPTIONS, Boot, Refusal, encode, hand_over
+from meshwatchd.runtime.rest_check import check_rest, rest_lines
 from meshwatchd.runtime.stderr import say
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
 
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None, become: Callable[[Boot], int] = beco
         if not arguments.check:
             return become(boot)
         check_for_service(boot)
+        sys.stdout.writelines(f"{line}\n" for line in rest_lines(boot.settings.probe))
         return EXIT_OK if arguments.keep_keys is None else keep_keys(arguments.config, arguments.keep_keys)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
@@ -85,6 +87,8 @@ def read_boot(config: Path) -> Boot:
         ConfigError: the first thing wrong, with the file, the key's path and the remedy.
     """
     settings = load(config)
+    if settings.probe.wan_kbit or settings.probe.lan_kbit:
+        check_rest(str(config), settings.probe)
     secrets = read_secrets(settings)
     if secrets:
         try:

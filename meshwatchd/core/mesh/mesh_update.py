@@ -22,6 +22,7 @@ from meshwatchd.core.mesh.agent_leave import note_agent
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.mesh.mesh_diff import differences, is_same, number
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
+from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
 from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
@@ -151,6 +152,7 @@ class Takeover:
         state = self._state
         carrying = {conductor.mover.active.key for conductor in state.conductors.values()}
         paths = topology.local_paths()
+        state.schedule.rest = rest_stretch(planner.settings.probe, shape_of(topology))
         state.schedule.use_paths((path.number for path in paths if path.is_primary or path.key in carrying), now)
         state.schedule.start(plans, now, kinds_of(planner, plans), kept)
         conductors, switches = self._conduct(planner, now, is_acting=is_acting)

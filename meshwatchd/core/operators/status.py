@@ -10,6 +10,7 @@ from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.pmtu.report import build_sizes
 from meshwatchd.core.probing.intervals import Rate
+from meshwatchd.core.probing.rest_limits import describe_rest, shape_of
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.faults import Severity, Verdict
@@ -74,6 +75,7 @@ def build_status(
         orders=state.memory.orders.standing,
         rejected=rejected,
         collisions=collisions,
+        rest=describe_rest(state.settings.probe, shape_of(state.topology)) if state.topology else None,
         drained=tuple(name for name in _names(state) if state.views.is_admin_down(name, now)),
     )
 

@@ -9,14 +9,17 @@ Whatever changes or is missed ends the rest at once (`pmtu`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from functools import cache, partial
 
+from meshwatchd.core.probing.intervals import slowness
+from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.mtu import SizePlan
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile
+from meshwatchd.model.settings import SECOND
 
 TURN_NS = 2 * SECOND
 """Of each of the two nodes that look at the path in use."""
@@ -42,11 +45,17 @@ class RestIntervals:
     def __init__(self, planner: Planner, used: Collection[int], silent: Collection[NodeName]) -> None:
         self._planner, self._used, self._silent = planner, used, silent
         self._scouts = cache(partial(scouts, planner.topology.mesh))
-        timers = TIMERS[planner.settings.probe.profile]
-        self._slower = max(1, timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
+        # A packet of full size costs a slow line as much as anywhere, and is a seventh of all that it carries.
+        _, self._slower = slowness(planner.settings.probe.profile)
+        self._rest = rest_stretch(planner.settings.probe, shape_of(planner.topology))
 
     def of(self, plan: SizePlan) -> int:
         """Nanoseconds between two looks."""
+        mesh, local = self._planner.topology.mesh, self._planner.local
+        is_near = mesh.node(plan.peer).location == local.location
+        return math.ceil(self._unlimited(plan) * (self._rest.segments if is_near else self._rest.standbys))
+
+    def _unlimited(self, plan: SizePlan) -> int:
         topology, mesh = self._planner.topology, self._planner.topology.mesh
         here, there = topology.local.location, mesh.node(plan.peer).location
         local = topology.local_node

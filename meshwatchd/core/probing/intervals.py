@@ -79,6 +79,9 @@ first miss has all of them watched closely, as those of any segment."""
 POD_NETWORK_NODES = 6
 """Up to so many nodes of two locations each have a turn in these times; in larger meshes it takes longer."""
 
+SLOW_LINE_PART = 2
+"""On a slow line everything but the path in use is asked so much less often again than the profile's pace says."""
+
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
 
@@ -125,21 +128,42 @@ class Rate(NamedTuple):
     stretch: float
 
 
+class RestStretch(NamedTuple):
+    """How much slower everything goes at rest for the sake of `probe.wan_kbit` and `probe.lan_kbit`; 1 without them.
+
+    Attributes:
+        scouts: between scouts over the path in use.
+        turns: all other nodes over it.
+        standbys: other paths, the tunnel of the leaders, and packets of full size.
+        explains: what moves no traffic.
+        segments: neighbours.
+    """
+
+    scouts: float = 1.0
+    turns: float = 1.0
+    standbys: float = 1.0
+    explains: float = 1.0
+    segments: float = 1.0
+
+
 class Rates:
     """Turns kinds of sessions into intervals.
 
     Attributes:
+        rest: what limits of bytes leave of the paces of rest.
         slowdown: by how much fewer packets are sent than there would be; those that matter least give first.
     """
 
     def __init__(self, probe: ProbeSettings) -> None:
         self.timers = TIMERS[probe.profile]
         self.slowdown = 1.0
+        self.rest = RestStretch()
         self._budget = probe.packets_per_second
         round_ns = split_ports(probe)[0].round_ns
         self._fresh_ns = max(self.timers.interval_ns, round_ns + round_ns // PORT_SLACK)
         flows_per_second = -math.log(1 - REMEMBERED) * OUTER_PORTS * SECOND / probe.flow_memory
         self._flow_gap_ns = int(SECOND / (RELAY_SHARE * flows_per_second))
+        self._slower, self._seldom = slowness(probe.profile)
 
     def plan(self, demand: Sequence[tuple[Kind, int]], used: frozenset[int], awake: Container[int] = ()) -> list[Rate]:
         """The rate of each kind.
@@ -173,14 +197,22 @@ class Rates:
         if kind.interval_ns:
             return kind.interval_ns
         if kind.layer is Layer.POD_NETWORK:
-            return self._pods_ns(kind)
+            return math.ceil(self._pods_ns(kind) * self.rest.explains)
         is_used = _is_used(kind, used)
         if kind.path in awake:
             return self._awake_ns(kind, is_used=is_used)
         if is_used and kind.scouts:
-            return self._scout_ns(kind)
+            return math.ceil(self._scout_ns(kind) * self.rest.scouts)
         rest_ns = self._background_ns(kind, count, is_used=is_used) if kind.crowd else self._segment_ns(kind)
-        return max(rest_ns, self._awake_ns(kind, is_used=is_used))
+        return max(math.ceil(rest_ns * self._stretch(kind, is_used=is_used)), self._awake_ns(kind, is_used=is_used))
+
+    def _stretch(self, kind: Kind, *, is_used: bool) -> float:
+        """Of sessions at rest that are not between scouts."""
+        if not kind.crowd:
+            return 1.0 if kind.layer is Layer.SELF else self.rest.segments
+        if is_used:
+            return self.rest.turns
+        return self.rest.explains if kind.layer is Layer.EFFECTIVE or kind.is_advisory else self.rest.standbys
 
     def _awake_ns(self, kind: Kind, *, is_used: bool) -> int:
         """Of sessions whose pair is looked at by everybody."""
@@ -214,17 +246,24 @@ class Rates:
     def _background_ns(self, kind: Kind, count: int, *, is_used: bool) -> int:
         """Of sessions that are not between scouts: all nodes of a pair take turns."""
         if kind.layer is Layer.WIREGUARD:
-            return self._segment_ns(kind)
+            return max(self._segment_ns(kind), self._seldom * SEGMENT_NS)
         if kind.is_between_relays and kind.flow is FlowClass.PINNED and not (is_used or kind.is_spare):
-            return self.timers.watch_ns * RELAY_PART
-        slower = max(1, self.timers.interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
-        is_seldom = not is_used or kind.flow is FlowClass.PINNED
-        return count * kind.crowd * slower * (STANDBY_NODE_NS if is_seldom else NODE_NS)
+            # The profile's own pace is in `watch_ns`.
+            return self.timers.watch_ns * RELAY_PART * self._seldom // self._slower
+        if not is_used or kind.flow is FlowClass.PINNED:
+            return count * kind.crowd * self._seldom * STANDBY_NODE_NS
+        return count * kind.crowd * self._slower * NODE_NS
 
     def _pods_ns(self, kind: Kind) -> int:
         """As many seconds longer as there are nodes that share them."""
         turns = max(1, kind.crowd // POD_NETWORK_NODES)
-        return turns * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
+        return turns * self._seldom * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
+
+
+def slowness(profile: ProbeProfile) -> tuple[int, int]:
+    """How much slower than the default a profile asks in the background: over the path in use, and all else."""
+    slower = max(1, TIMERS[profile].interval_ns // TIMERS[ProbeProfile.DEFAULT].interval_ns)
+    return slower, slower * (SLOW_LINE_PART if slower > 1 else 1)
 
 
 def fit(loads: Iterable[tuple[int, float]], budget: float) -> dict[int, float]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from meshwatchd.core.probing.company import Company
-from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates
+from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates, RestStretch
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
 from meshwatchd.core.probing.timeouts import Waits
@@ -76,18 +76,17 @@ class Schedule:
     def __init__(self, settings: Settings, rng: random.Random, node: NodeName | str = "") -> None:
         self._rates = Rates(settings.probe)
         self._pace = Pace(settings.probe.packets_per_second)
-        self.timers = self._rates.timers
+        self.timers, self.rest = self._rates.timers, RestStretch()
         self.sessions: tuple[Session, ...] = ()
         self._rng = rng
         regular, burst = split_ports(settings.probe)
         self._walks = PortWalk(regular, node), PortWalk(burst, node)
         self._known = known_flow_ports(settings.probe.port)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
-        self._pushed = 0
+        self._pushed = self._close_ns = 0
         self._company = Company()
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
-        self._close_ns = 0
         self._by_id: dict[SessionId, Session] = {}
         self._judging: tuple[Session, ...] = ()
         self._of: dict[str, dict[object, list[Session]]] = {"path": {}, "layer": {}}
@@ -155,7 +154,7 @@ class Schedule:
         """Arrange the sessions by kind; rounds whose sessions are the same go on where they are."""
         before = {turn.kind: turn for turn in self._turns}
         spare = {_place(kind): turn for kind, turn in before.items() if kind not in turns}
-        # No round serves two kinds: where only their shares differ, the first takes the place of one that is gone.
+        # Where only the shares of two kinds differ, the first takes the place of one that is gone.
         after = [before.get(kind) or spare.pop(_place(kind), None) or Turn(kind, []) for kind in turns]
         changed = []
         for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
@@ -229,7 +228,8 @@ class Schedule:
         self._lay_grid()
 
     def rates(self) -> list[Rate]:
-        """How often each kind of session is probed once it is known good."""
+        """How often each kind of session is probed once it is known good; `rest` is what limits of bytes leave."""
+        self._rates.rest = self.rest
         return self._rates.plan([(turn.kind, len(turn.sessions)) for turn in self._turns], self._used, self._awake)
 
     def widen(self, late_ns: int) -> None:

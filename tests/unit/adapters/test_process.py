@@ -25,6 +25,7 @@ from meshwatchd.adapters.process import (
     lock_memory,
     next_epoch,
     raise_file_limit,
+    read_processor_ns,
     read_resident_bytes,
     read_usage,
     release_memory,
@@ -207,6 +208,18 @@ def test_the_memory_of_a_process_is_read():
     child = subprocess.Popen(["true"])
     child.wait()
     assert 0 == read_resident_bytes(child.pid)
+
+
+def test_the_processor_time_of_processes_is_read():
+    """Of all of them together, and of none where one has ended."""
+    own = read_processor_ns([os.getpid()])
+    twice = read_processor_ns([os.getpid()] * 2)
+    assert own is not None
+    assert twice is not None
+    assert 0 < own <= twice / 2
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert read_processor_ns([os.getpid(), child.pid]) is None
 
 
 def test_settled_memory_is_not_collected():

@@ -124,7 +124,7 @@ def test_a_file_cut_short_names_its_last_line(tmp_path):
             "xyzzy = 3",
             (
                 "probe.xyzzy: unknown key; remove it; known here: "
-                "profile, port, source_ports, flow_memory, packets_per_second, canary"
+                "profile, port, source_ports, flow_memory, packets_per_second, wan_kbit, lan_kbit, canary"
             ),
         ),
     ],

@@ -34,6 +34,18 @@ def test_check_is_silent_when_all_is_well(config, capsys):
     assert ("", "") == capsys.readouterr()
 
 
+def test_a_limit_of_bytes_is_described_or_refused(config, capsys):
+    """With the detection that it leaves, or with the least that leaves some."""
+    text = config.read_text()
+    config.write_text(f"{text}[probe]\nwan_kbit = 30\n")
+    assert EXIT_OK == main(["--config", str(config), "--check"])
+    assert capsys.readouterr().out.startswith("probe.wan_kbit = 30: at rest two locations send each other 30 kbit/s")
+    config.write_text(f"{text}[probe]\nwan_kbit = 3\n")
+
+    assert EXIT_CONFIG == main(["--config", str(config), "--check"])
+    assert "probe.wan_kbit: 3 kbit/s is too little" in capsys.readouterr().err
+
+
 def test_version_is_one_line(capsys):
     """For packagers."""
     with pytest.raises(SystemExit) as exit_:

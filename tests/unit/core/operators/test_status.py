@@ -11,11 +11,11 @@ from meshwatchd.core.engine import Engine
 from meshwatchd.model.events import SnapshotReceived
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.settings import MS, SECOND, Mode, Settings
+from meshwatchd.model.settings import MS, SECOND, Mode, ProbeSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, primary_is_silent, ready
-from tests.support.lab_mesh import settings_for
+from tests.support.lab_mesh import settings_for, snapshot_of
 
 
 def _status(bench):
@@ -148,3 +148,29 @@ def test_the_rates_of_probing_are_stated():
         for rate in status.rates
         if (rate.layer, rate.path, rate.flow) == (Layer.RELAY, 0, FlowClass.PINNED)
     }
+
+
+def test_what_is_sent_at_rest_follows_the_limits():
+    """The schedule has them as well: what explains a fault is asked ten times less often, scouts as before."""
+    rests, paces = [], []
+    for limit in (0, 60):
+        probe = ProbeSettings(wan_kbit=limit)
+        engine = Engine(
+            settings=msgspec.structs.replace(settings_for("a2"), probe=probe),
+            node=NodeName("a2"),
+            rng=random.Random(1),
+            epoch=1,
+            profiles=PROFILES,
+        )
+        list(engine.handle(SnapshotReceived(snapshot=snapshot_of("a2")), SECOND))
+        status = engine.status(SECOND, {})
+        assert status.rest is not None
+        rests.append(status.rest)
+        paces.append({(each.layer, each.path, each.flow): each.interval_ns for each in status.rates})
+    effective, scouts = (Layer.EFFECTIVE, 0, FlowClass.FRESH), (Layer.RELAY, 0, FlowClass.FRESH)
+
+    assert [0, 60] == [rest.wan_limit_kbit for rest in rests]
+    assert rests[0].wan_kbit > 100
+    assert 59 < rests[1].wan_kbit <= 60
+    assert 9 < paces[1][effective] / paces[0][effective] <= 10.001
+    assert paces[0][scouts] == paces[1][scouts]

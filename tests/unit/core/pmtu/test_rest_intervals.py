@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import pytest
 
 from meshwatchd.core.pmtu.rest_intervals import NODE_NS, SEGMENT_NS, SELDOM, TURN_NS, RestIntervals
 from meshwatchd.core.pmtu.session_plan import measured
+from meshwatchd.core.probing.rest_limits import rest_stretch
 from meshwatchd.core.probing.session_plan import lay_out
+from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.settings import SECOND
-from tests.support.lab_mesh import NAMES, planner_of
+from meshwatchd.model.settings import SECOND, ProbeSettings
+from tests.support.lab_mesh import NAMES, settings_for, topology_of
 
 
-def _rests(name, silent=()):
-    planner = planner_of(name)
+def _rests(name, silent=(), probe=ProbeSettings()):  # noqa: B008 - frozen
+    planner = Planner(topology_of(name), msgspec.structs.replace(settings_for(name), probe=probe))
     used = [path.number for path in planner.paths if path.is_primary]
     rests = RestIntervals(planner, used, silent)
     plans = measured(lay_out(planner, has_standby=True), planner)
@@ -33,6 +38,19 @@ def test_who_answers_nothing_is_replaced(silent, asked):
     rests = _rests("b2", silent)
 
     assert TURN_NS == rests[asked, Layer.RELAY, True, False]
+
+
+def test_limits_of_bytes_are_kept_by_sizes_too():
+    """What crosses the WAN as standbys do, neighbours as far as theirs goes."""
+    probe = ProbeSettings(wan_kbit=30, lan_kbit=6)
+    stretch = rest_stretch(probe)
+    free, limited = _rests("a2"), _rests("a2", probe=probe)
+
+    assert 10 == stretch.standbys
+    assert 10 * TURN_NS == limited["b2", Layer.RELAY, True, False]
+    assert 1 < stretch.segments
+    near = "a3", Layer.UNDERLAY, False, False
+    assert math.ceil(free[near] * stretch.segments) == limited[near]
 
 
 def test_everything_else_is_seldom():

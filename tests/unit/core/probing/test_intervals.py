@@ -77,13 +77,14 @@ def test_rounding_does_not_exceed_the_packet_budget(count):
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_pod_network_is_probed_seldom(profile):
-    """Whatever the profile: a packet in 3.5 s, a SYN in ten; they give first where packets are short."""
+    """A packet in 3.5 s, a SYN in ten, on a slow line an eighth of that; they give first where packets are short."""
     probe = ProbeSettings(profile=profile)
     known, syn = (Kind(Layer.POD_NETWORK, 0xFFFF, flow, is_advisory=True) for flow in (KNOWN, FRESH))
 
     assert (3_500 * MS, 10 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS)
-    assert POD_NETWORK_NS == _interval_ns(known, probe)
-    assert POD_NETWORK_TCP_NS == _interval_ns(syn, probe)
+    part = 8 if profile is ProbeProfile.WAN else 1
+    assert part * POD_NETWORK_NS == _interval_ns(known, probe)
+    assert part * POD_NETWORK_TCP_NS == _interval_ns(syn, probe)
     assert POD_NETWORK_TCP_NS < _interval_ns(syn, ProbeSettings(packets_per_second=10), count=1000)
 
 
@@ -217,6 +218,23 @@ def test_a_segment_is_asked_less_often_at_rest(layer, flow):
     kind = Kind(layer, 0, flow, share=2 if flow is FRESH else 0)
 
     assert _interval_ns(kind) <= _at_rest_ns(kind) <= 4 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (Kind(Layer.RELAY, 0, FRESH, share=4, crowd=20), 4),
+        (Kind(Layer.RELAY, 0, KNOWN, crowd=20), 8),
+        (Kind(Layer.RELAY, 1, FRESH, share=4, crowd=20), 8),
+        (Kind(Layer.RELAY, 1, KNOWN, crowd=20, is_between_relays=True), 8),
+        (Kind(Layer.WIREGUARD, 0, FRESH, crowd=20), 8),
+    ],
+)
+def test_a_slow_line_is_spared_what_matters_least(kind, part):
+    """Over the path in use all goes at the profile's pace; everything else at half of that."""
+    slow_ns = _at_rest_ns(kind, ProbeSettings(profile=ProbeProfile.WAN))
+
+    assert part * _at_rest_ns(kind) == slow_ns
 
 
 def test_a_pair_that_is_awake_is_asked_by_everybody():
