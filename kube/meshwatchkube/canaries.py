@@ -15,8 +15,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind, CanaryRole
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind, CanaryRole
 from meshwatchkube.cluster import Node
 
 PORTS = MappingProxyType({CanaryRole.APISERVER: 6443, CanaryRole.KUBELET: 10250})

@@ -24,10 +24,10 @@ from typing import Final
 from meshwatchd.adapters import bulk
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.canary import CanaryExpect, CanaryKind
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import CanaryExpect, CanaryKind
 
 QUESTION_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for; the core gives up no later. The kernel's first repetition of a SYN is due then."""

@@ -18,8 +18,9 @@ import tomli_w
 
 from meshwatchd.config.explain import read_docstring
 from meshwatchd.config.shape import bare, choices, unshape
+from meshwatchd.model.canary import Canary, CanaryKind
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.settings import Canary, CanaryKind, MeshSettings, Settings
+from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
 
 _WIDTH = 100

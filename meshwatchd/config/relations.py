@@ -24,10 +24,11 @@ from meshwatchd.config.values import (
     check_number,
     check_port_range,
 )
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
 from meshwatchd.model.rule_window import WIDE
-from meshwatchd.model.settings import SECOND, TIMERS, Canary, CanaryExpect, CanaryKind, Mode, Settings
+from meshwatchd.model.settings import SECOND, TIMERS, Mode, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.model.topology import COUNTED_LOCATIONS, LINKS_PER_PAIR, MAX_LOCATIONS, pair_number

@@ -15,6 +15,7 @@ from meshwatchd.model.audit_facts import (
     RepairVerified,
 )
 from meshwatchd.model.bisection import Flows, Place
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
@@ -23,7 +24,6 @@ from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed,
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
-from meshwatchd.model.settings import Canary
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model import outputs as out
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import SECOND, Canary, PolicySettings, Settings
+from meshwatchd.model.settings import SECOND, PolicySettings, Settings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.support.lab_mesh import NAMES, with_canaries, with_ip6, with_ipip

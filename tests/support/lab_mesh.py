@@ -15,9 +15,10 @@ from collections.abc import Iterable
 import msgspec
 
 from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.settings import SECOND, Canary, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
+from meshwatchd.model.settings import SECOND, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import OVERLAY_MESH

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from meshwatchd.core.diagnosis.evidence import BulkPlaces
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.session.session import Session, SessionState
+from meshwatchd.model.canary import Canary, CanaryKind, CanaryRole
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.settings import Canary, CanaryKind, CanaryRole
 
 NEVER_ANSWERED = 10
 """Questions in vain since the start after which a session that never was up counts as silent."""

@@ -7,8 +7,8 @@ from enum import StrEnum
 import msgspec
 
 from meshwatchd.core.pmtu.verdict import SizeFinding
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import Canary
 
 
 class Leg(StrEnum):

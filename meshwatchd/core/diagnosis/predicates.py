@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryRole
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryRole
 
 
 def overlay_alone(e: Evidence) -> bool:

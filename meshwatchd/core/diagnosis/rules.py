@@ -41,8 +41,8 @@ from meshwatchd.core.diagnosis.predicates import (
     underlay_because,
 )
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS
+from meshwatchd.model.canary import CanaryRole
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.settings import CanaryRole
 
 Culprit = Callable[[Evidence], str]
 Because = Callable[[Evidence], tuple[str, ...]]

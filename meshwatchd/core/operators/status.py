@@ -13,9 +13,9 @@ from meshwatchd.core.probing.intervals import Rate
 from meshwatchd.core.probing.rest_limits import describe_rest, shape_of
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import Group
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import Canary
 from meshwatchd.model.status import (
     UNWATCHED,
     CanaryStatus,

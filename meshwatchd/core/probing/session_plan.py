@@ -12,11 +12,11 @@ from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
 from meshwatchd.model import ids
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.digest import blake2b
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import routed_port
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Mesh, Node, Path
 
 NO_PATH = ids.NO_PATH

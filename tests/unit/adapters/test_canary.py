@@ -16,10 +16,10 @@ import pytest
 from meshwatchd.adapters.canary import QUESTION_LIFE_NS, CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from tests.support.deaf_listener import deaf_listener
 from tests.support.packet_node import free_port
 from tests.support.pump import pump

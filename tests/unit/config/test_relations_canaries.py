@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.load import load
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import SECOND, Canary, CanaryExpect, CanaryKind
+from meshwatchd.model.settings import SECOND
 
 PROBE = "[probe]\nport = 18618"
 CANARY = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import Canary
 from tests.support.packet_node import plan
 
 CANARY = Canary(name="web", address="10.244.6.9", port=80, node=NodeName("b3"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import TIMERS, Canary, CanaryRole, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import TIMERS, Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import split_ports
 
 
@@ -28,22 +27,6 @@ def test_a_port_outlives_the_flow_memory_before_it_comes_again(profile):
 
     assert probe.flow_memory < regular.count * regular.round_ns
     assert regular.round_ns < TIMERS[profile].watch_ns
-
-
-@pytest.mark.parametrize(
-    ("port", "role", "expected"),
-    [
-        (10250, CanaryRole.AUTO, CanaryRole.KUBELET),
-        (6443, CanaryRole.AUTO, CanaryRole.APISERVER),
-        (53, CanaryRole.AUTO, CanaryRole.POD),
-        (443, CanaryRole.APISERVER, CanaryRole.APISERVER),
-        (6443, CanaryRole.POD, CanaryRole.POD),
-    ],
-)
-def test_the_role_of_a_canary_is_declared_or_its_ports(port, role, expected):
-    """What is declared counts."""
-    canary = Canary(name="x", address="10.2.0.11", port=port, node=NodeName("b1"), role=role)
-    assert expected is canary.resolved_role
 
 
 def test_policy_defaults_are_durations():

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.advisory_probes import NEVER_ANSWERED
+from meshwatchd.model.canary import Canary, CanaryKind, CanaryRole
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
-from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind, CanaryRole, Settings
+from meshwatchd.model.settings import MS, SECOND, Settings
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for, with_canaries, with_ip6
 

@@ -12,9 +12,9 @@ from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork
 from meshwatchd.core.diagnosis.predicates import own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, is_alone
 from meshwatchd.core.pmtu.verdict import SizeFinding
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 

@@ -11,10 +11,11 @@ import pytest
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.full_mesh import MOST_ASKED, _by_peer
 from meshwatchd.core.session.session import Session
+from meshwatchd.model.canary import Canary, CanaryKind
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import VerdictChanged
-from meshwatchd.model.settings import MS, SECOND, Canary, CanaryKind
+from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import Bench
 from tests.support.lab_mesh import direct_settings, direct_snapshot, with_canaries
 

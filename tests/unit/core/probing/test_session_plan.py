@@ -10,8 +10,8 @@ import pytest
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.probing.session_plan import BIG_LOCATION, NO_PATH, SUBSET, kinds_of, lay_out, watched
 from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
-from meshwatchd.model.settings import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.support.lab_mesh import (
