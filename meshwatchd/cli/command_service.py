@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 import msgspec
 
+from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.cluster_dns import CLUSTER_DOMAIN, ClusterDns, find_cluster_dns
 from meshwatchd.adapters.service.connect import Knock
 from meshwatchd.adapters.service.dns import render_server
 from meshwatchd.adapters.service.gather import Questions, gather
 from meshwatchd.adapters.service.memory import Memory
-from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.cli.addresses import DNS_PORT, Address, Server
 from meshwatchd.cli.command_path import ask_daemon
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.connect import Knock
-from meshwatchd.adapters.service.tls import TlsWish
 
 _LINKERD_GATEWAY: Final = "linkerd-gateway.linkerd-multicluster.serviceaccount.identity.linkerd.cluster.local"
 

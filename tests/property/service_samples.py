@@ -8,10 +8,10 @@ import dns.rrset
 import msgspec
 from nacl.signing import SigningKey
 
+from meshwatchd.adapters.answers.dns import read_answer
+from meshwatchd.adapters.answers.tls import read_end
 from meshwatchd.adapters.service.api import ANSWER
-from meshwatchd.adapters.service.dns import read_answer
 from meshwatchd.adapters.service.memory import Answer, Answers
-from meshwatchd.adapters.service.tls import read_end
 from meshwatchd.model.decoding import FAILURES, decode_json
 from meshwatchd.model.service_check import ApiFacts
 from tests.support.certificates import make_certificate

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import re
 import socket
 import ssl
 from contextlib import ExitStack, suppress
@@ -20,6 +19,8 @@ from time import monotonic_ns
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters import bulk
+from meshwatchd.adapters.answers import tls as answers
+from meshwatchd.adapters.answers.http import read_status, request
 from meshwatchd.adapters.service import tls
 from meshwatchd.model.service_check import (
     Connection,
@@ -39,7 +40,6 @@ LEAST_S: Final = 0.4
 ROUND_TRIPS: Final = 4
 """Silence to full segments proves nothing sooner: the SYN took one round trip, and a slow path is no black hole."""
 _LOOK_S: Final = 0.005
-_STATUS_LINE: Final = re.compile(rb"HTTP/[0-9.]{1,3} ([0-9]{3})\b")
 _REACHES: Final = {errno.ECONNREFUSED: Reach.REFUSED, errno.ECONNRESET: Reach.REFUSED}
 
 
@@ -47,7 +47,7 @@ class Knock(NamedTuple):
     """How to try a port; `tls` and `path` (of a GET) where the service speaks them."""
 
     port: int
-    tls: tls.TlsWish | None = None
+    tls: answers.TlsWish | None = None
     path: str = ""
 
 
@@ -125,23 +125,28 @@ async def _speak(target: Target, end_s: float) -> tuple[TlsResult | None, HttpRe
     except TimeoutError:
         return silent, None
     except OSError as error:
-        return tls.describe_failure(error, wish), None
+        return answers.describe_failure(error, wish), None
     http = None
     try:
         said = await tls.await_alert(streams[0], end_s)
         if knock.path:
             http = await _get(target, streams, end_s, said)
-        return tls.describe(streams, wish, await _doubt(target, wish, end_s)), http
+        return _described(streams, wish, await _doubt(target, wish, end_s)), http
     except OSError as error:
-        failed = tls.describe_failure(error, wish)
+        failed = answers.describe_failure(error, wish)
         if failed.outcome is Handshake.ALERT:
             return failed, http
-        return tls.describe(streams, wish, "not tried: the connection was reset"), http
+        return _described(streams, wish, "not tried: the connection was reset"), http
     finally:
         await tls.close(streams)
 
 
-async def _doubt(target: Target, wish: tls.TlsWish, end_s: float) -> str:
+def _described(streams: tls.Streams, wish: answers.TlsWish, doubt: str) -> TlsResult:
+    inside: ssl.SSLObject = streams[1].get_extra_info("ssl_object")
+    return answers.describe(inside, wish, doubt)
+
+
+async def _doubt(target: Target, wish: answers.TlsWish, end_s: float) -> str:
     with suppress(TimeoutError):
         async with asyncio.timeout_at(end_s):
             return await tls.find_doubt(target.address, target.knock.port, wish)
@@ -165,14 +170,12 @@ async def _get(target: Target, streams: tls.Streams | None, end_s: float, said: 
         return HttpResult(path=knock.path, is_tried=False)
     address = f"[{target.address}]" if ":" in target.address else target.address
     host = (knock.tls.sni if knock.tls is not None else "") or address
-    request = f"GET {knock.path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: meshwatchctl\r\nConnection: close\r\n\r\n"
     opened = streams
     try:
         async with asyncio.timeout_at(end_s):
             opened = opened or await asyncio.open_connection(target.address, knock.port)
-            opened[1].write(request.encode())
-            found = _STATUS_LINE.match(said + await opened[0].readline())
-            status = int(found[1]) if found is not None else 0
+            opened[1].write(request(knock.path, host, "meshwatchctl"))
+            status = read_status(said + await opened[0].readline())
     except (TimeoutError, ValueError):  # no answer, or one that is no line
         pass
     except OSError as error:

@@ -7,16 +7,14 @@ absolute: no search list makes another question of them.
 from __future__ import annotations
 
 import asyncio
-from ipaddress import ip_address
 from time import monotonic_ns
-from typing import Final, NamedTuple
+from typing import Final
 
 import dns.asyncquery
 import dns.exception
 import dns.message
-import dns.rcode
-import dns.rdatatype
 
+from meshwatchd.adapters.answers.dns import Found, read_answer
 from meshwatchd.adapters.wireguard.state import render_endpoint
 from meshwatchd.model.decoding import FAILURES, MAX_REASON_CHARACTERS
 from meshwatchd.model.service_check import DnsResult, Lookup
@@ -28,12 +26,6 @@ DNS_PORT: Final = 53
 
 Server = tuple[str, int]
 """Address and UDP port."""
-
-_RESULTS: Final = {
-    dns.rcode.NXDOMAIN: DnsResult.NXDOMAIN,
-    dns.rcode.SERVFAIL: DnsResult.SERVFAIL,
-    dns.rcode.REFUSED: DnsResult.REFUSED,
-}
 
 
 async def look_up(server: Server, name: str, record: str = "A") -> Lookup:
@@ -57,24 +49,6 @@ async def look_up(server: Server, name: str, record: str = "A") -> Lookup:
     )
 
 
-class Found(NamedTuple):
-    """What an answer says; see `Lookup` for the fields."""
-
-    result: DnsResult
-    addresses: tuple[str, ...] = ()
-    zone: str = ""
-    detail: str = ""
-
-
-def read_answer(answer: dns.message.Message) -> Found:
-    """The response code, the addresses behind all aliases, and who denies the name."""
-    rcode, addresses = answer.rcode(), _addresses(answer)
-    result = _RESULTS.get(rcode, DnsResult.OTHER)
-    if rcode == dns.rcode.NOERROR:
-        result = DnsResult.ADDRESSES if addresses else DnsResult.EMPTY
-    return Found(result, addresses if result is DnsResult.ADDRESSES else (), _denier(answer), dns.rcode.to_text(rcode))
-
-
 def render_server(server: Server) -> str:
     """As people write it; the usual port is left out."""
     address, port = server
@@ -95,15 +69,3 @@ async def _ask(server: Server, question: dns.message.QueryMessage) -> dns.messag
             if not remaining:
                 raise
     raise AssertionError("the last try returns or raises")
-
-
-def _addresses(answer: dns.message.Message) -> tuple[str, ...]:
-    """Every address of the answer, behind aliases too, in the order of numbers: a server's is drawn by lot."""
-    kinds = (dns.rdatatype.A, dns.rdatatype.AAAA)
-    records = [str(record) for group in answer.answer if group.rdtype in kinds for record in group]
-    return tuple(str(address) for address in sorted({ip_address(record) for record in records}, key=int))
-
-
-def _denier(answer: dns.message.Message) -> str:
-    owners = [group.name for group in answer.authority if group.rdtype == dns.rdatatype.SOA]
-    return owners[0].to_text(omit_final_dot=True) or "." if owners else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.connect import Knock
-from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.cli.service_presets import PRESETS
 
 

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.connect import LEAST_S, Knock, Target, connect
-from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.model.service_check import Handshake, HttpResult, Origin, Reach, Segments
 from tests.support.certificates import write_certificate
 from tests.support.deaf_listener import deaf_listener

@@ -9,9 +9,9 @@ import time
 import msgspec
 import pytest
 
+from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.connect import Knock
 from meshwatchd.adapters.service.gather import END_S, Questions, gather, spread
-from meshwatchd.adapters.service.tls import TlsWish
 from meshwatchd.model.service_check import ApiEndpoints, ApiFacts, ApiPort, DnsResult, Origin, Reach, Remembered
 from tests.support.service_stage import CONTROL, HOST, SILENCE, closed_port, dns_server, full_listener, tcp_server
 

@@ -7,21 +7,11 @@ import ssl
 from datetime import UTC, datetime
 
 import pytest
-from nacl.signing import SigningKey
 
-from meshwatchd.adapters.service.tls import (
-    TlsWish,
-    await_alert,
-    describe,
-    describe_failure,
-    find_doubt,
-    open_tls,
-    read_end,
-    verifying,
-)
-from meshwatchd.model.errors import DecodeError
+from meshwatchd.adapters.answers.tls import TlsWish, describe, describe_failure
+from meshwatchd.adapters.service.tls import await_alert, find_doubt, open_tls, verifying
 from meshwatchd.model.service_check import Handshake
-from tests.support.certificates import LATER, make_certificate, write_certificate
+from tests.support.certificates import LATER, write_certificate
 from tests.support.service_stage import HOST, gateway, tcp_server
 
 ISTIO = TlsWish("outbound_.8000_._.shop.default.svc.cluster.local", "istio")
@@ -35,7 +25,7 @@ def _shake(port, wish):
             return describe_failure(error, wish)
         try:
             await await_alert(streams[0], asyncio.get_running_loop().time() + 1)
-            return describe(streams, wish, "")
+            return describe(streams[1].get_extra_info("ssl_object"), wish)
         except OSError as error:
             return describe_failure(error, wish)
         finally:
@@ -109,36 +99,3 @@ def test_the_hosts_authorities_are_read_once(tmp_path, monkeypatch):
         for _ in range(2):
             assert asyncio.run(find_doubt(HOST, port, TlsWish("shop")))
     assert 1 == len(made)
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("SSLV3_ALERT_HANDSHAKE_FAILURE", (Handshake.ALERT, "handshake_failure")),
-        ("TLSV1_ALERT_UNKNOWN_CA", (Handshake.ALERT, "unknown_ca")),
-        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", (Handshake.ALERT, "certificate_required")),
-        ("TLSV1_UNRECOGNIZED_NAME", (Handshake.ALERT, "unrecognized_name")),
-        ("WRONG_VERSION_NUMBER", (Handshake.NOT_TLS, "")),
-        (None, (Handshake.ALERT, "")),
-    ],
-)
-def test_openssls_names_of_alerts_are_translated(reason, expected):
-    """As RFC 8446 has them."""
-    error = ssl.SSLError(1, "x")
-    error.reason = reason
-    failed = describe_failure(error, TlsWish())
-    assert expected == (failed.outcome, failed.alert)
-
-
-@pytest.mark.parametrize("year", [1975, 2020, 2049, 2051])
-def test_the_end_of_a_certificate_is_read_in_both_forms(year):
-    """Two digits of the year until 2049, four from 2050 (RFC 5280 section 4.1.2.5)."""
-    ends = datetime(year, 3, 4, 5, 6, 7, tzinfo=UTC)
-    assert int(ends.timestamp()) == read_end(make_certificate(SigningKey.generate(), ends))
-
-
-@pytest.mark.parametrize("data", [b"", b"\x30", b"\x30\x03abc", make_certificate(SigningKey.generate())[:60]])
-def test_what_is_no_certificate_is_refused(data):
-    """Cut short, or something else."""
-    with pytest.raises(DecodeError):
-        read_end(data)
