@@ -174,7 +174,7 @@ def _canary_row(canary: CanaryStatus, at_ns: int) -> list[Cell]:
         (_render_loss(canary), "" if canary.lost == 0 else "warning"),
         (render_rtt(canary.rtt_ns), ""),
         (_render_heard(canary, at_ns), ""),
-        (f"in consequence of {canary.depends_on}" if canary.depends_on else "", "dim"),
+        (f"in consequence of {canary.depends_on}" if canary.depends_on else canary.fault, "dim"),
     ]
 
 

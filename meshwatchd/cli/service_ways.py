@@ -12,9 +12,12 @@ from meshwatchd.cli.legs import active_path
 from meshwatchd.model.faults import FaultCode, Verdict
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.service_check import MeshWay
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.status import PairStatus, Status
 
 _BROKEN = ("suspect", "down")
+_NOT_OF_WAYS = frozenset((FaultCode.NONE, *(fault.code for fault in SERVICE_FAULTS)))
+"""What a canary finds wrong with a service at a node is no fault of the way there, which such a canary presupposes."""
 
 
 def find_ways(addresses: Iterable[str], status: Status, nodes: Sequence[NodeStatus]) -> tuple[MeshWay, ...]:
@@ -33,7 +36,7 @@ def _to_address(address: str, status: Status, nodes: Sequence[NodeStatus]) -> Me
     node = view.place.node
     pair, _ = active_path(status, node.location)
     verdict = pair.verdict if pair is not None else None
-    is_faulty = verdict is not None and verdict.fault is not FaultCode.NONE
+    is_faulty = verdict is not None and verdict.fault not in _NOT_OF_WAYS
     way = MeshWay(
         address=address,
         node=node.name,

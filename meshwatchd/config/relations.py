@@ -12,19 +12,17 @@ import math
 import re
 from collections.abc import Iterator
 
+from meshwatchd.config.check_canary import check_canary
 from meshwatchd.config.check_mesh import is_whole
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import (
     Finding,
-    check_address,
-    check_address6,
     check_device,
     check_endpoint,
     check_name,
     check_number,
     check_port_range,
 )
-from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
 from meshwatchd.model.rule_window import WIDE
@@ -289,24 +287,13 @@ def _check_canaries(settings: Settings) -> Iterator[Finding]:
         if canary.name in names[:index]:
             first = f"probe.canary[{names.index(canary.name)}]"
             yield Finding(key=f"{key}.name", problem=f"{first} has the same name", remedy="give each its own")
-        yield from _check_canary(key, canary)
+        yield from check_canary(key, canary)
         if canary.node not in nodes and is_whole(settings):
             yield Finding(
                 key=f"{key}.node",
                 problem=f"{canary.node!r} is no node of the mesh",
                 remedy=f"write the node the pod runs on, one of {', '.join(nodes) or 'those under [[mesh.node]]'}",
             )
-
-
-def _check_canary(key: str, canary: Canary) -> Iterator[Finding]:
-    check = check_address6 if ":" in canary.address else check_address
-    yield from check(f"{key}.address", canary.address)
-    if canary.kind is CanaryKind.UDP and canary.expect is CanaryExpect.SERVICE:
-        yield Finding(
-            key=f"{key}.expect",
-            problem='"service" means a connection, and UDP has none',
-            remedy='write expect = "answer", or kind = "tcp"',
-        )
 
 
 def _check_stamp(settings: Settings) -> Iterator[Finding]:

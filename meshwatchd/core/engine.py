@@ -16,6 +16,7 @@ from typing import assert_never
 
 from meshwatchd.core.diagnosis import peer_views
 from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.service_canaries import is_good
 from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, Conductor
 from meshwatchd.core.failover.persistence import MEMORABLE
 from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE, HERE
@@ -43,6 +44,7 @@ from meshwatchd.model.outputs import (
     SessionChanged,
     SetBanner,
 )
+from meshwatchd.model.service_check import ServiceSeen
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.status import Status
 
@@ -140,7 +142,7 @@ class Engine:
         return build_status(self.state, now, counters, rejected=takeover.rejection, collisions=takeover.collisions)
 
     # The one match over all events.
-    def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901, PLR0912
+    def _dispatch(self, event: ev.Event, now: int) -> Iterator[Output]:  # noqa: C901, PLR0912, PLR0915
         match event:
             case ev.ReplyReceived():
                 yield from self._replied(event, now)
@@ -161,6 +163,8 @@ class Engine:
                 self._dropped(event, now)
             case ev.SendFailed():
                 yield from self._send_failed(event, now)
+            case ServiceSeen():
+                yield from self._service_seen(event, now)
             case ev.SwitchApplied() | ev.SwitchFailed():
                 yield from self.takeover.switched(event, now)
             case ev.Stalled():
@@ -269,6 +273,21 @@ class Engine:
             outputs += conductor.review(now)
         self.state.is_told = self.state.is_told and was_calm and not due and session.is_calm
         return outputs
+
+    def _service_seen(self, event: ServiceSeen, now: int) -> list[Output]:
+        """An answer only where the service is good; a bad one is left to its miss, and remembered for its name."""
+        session = self.state.schedule.session(event.session)
+        if session is None:
+            return []
+        session.seen = event
+        if not is_good(session.plan, event):
+            return []
+        return self._replied(
+            ev.ReplyReceived(
+                session=event.session, seq=event.seq, rtt_ns=event.rtt_ns, peer_epoch=0, banner=ev.Banner()
+            ),
+            now,
+        )
 
     def _concerned(self, session: Session) -> tuple[Conductor, ...]:
         """Who looks at a session: the pair of its path, or for a segment all pairs."""

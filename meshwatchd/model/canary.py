@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.setting_types import Duration, Name, UdpPort
+from meshwatchd.model.setting_types import Duration, Name, ServerName, UdpPort
 from meshwatchd.model.units import MINUTE, SECOND
 
 
@@ -20,6 +20,13 @@ class CanaryKind(StrEnum):
     UDP = "udp"
     TCP = "tcp"
     BULK = "bulk"
+    DNS = "dns"
+    TLS = "tls"
+    HTTP = "http"
+
+
+SERVICE_KINDS = (CanaryKind.DNS, CanaryKind.TLS, CanaryKind.HTTP)
+"""Those that ask for a service by its own protocol, so that what is wrong with it can be named."""
 
 
 class CanaryExpect(StrEnum):
@@ -58,12 +65,24 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             answer, so that an echo server will do as well; tcp connects and closes; bulk is tcp with expect = "service"
             and besides sends some full segments over a second connection, up to 16 KiB of zeros, and waits until the
             kernel at the other end has acknowledged them: a broken offload kills those only. Ask a service that stands
-            garbage, a discard server (RFC 863) best of all.
+            garbage, a discard server (RFC 863) best of all. dns asks the server at this address for `lookup`, tls
+            shakes hands with `sni` and `alpn`, http sends GET `path` (over TLS where there is an sni): what is wrong is
+            named as `meshwatchctl service` names it.
         role: what its silence is called: pod-unreachable, kubelet-unreachable or apiserver-unreachable. auto goes by
             the port: 10250 is a kubelet's, 6443 an API server's, any other a pod's.
         expect: what satisfies. answer takes whatever proves the way there and back, a refused connection (RST)
-            included, as the host discovery of port scanners does; service wants the connection.
-        interval: between questions. Somebody else's service answers: five a second from every node are enough.
+            included, as the host discovery of port scanners does; service wants the connection. dns, tls and http want
+            a good answer always.
+        interval: between questions. Somebody else's service answers: five a second from every node are enough. One
+            question of dns, tls or http takes up to a second, so these have an interval of 1s at least.
+        lookup: the absolute name that dns asks the addresses of, as in shop.default.svc.clusterset.local.
+        control: a name that the same server always has; where it is answered and `lookup` is not, the server lives and
+            its forward is broken.
+        connect: a port that dns connects to at the first address of the answer; where the name is gone, at the address
+            that answered last. 0 connects to none.
+        sni: the server name of the TLS handshake; empty sends none.
+        alpn: the protocol that the handshake offers; an Istio gateway resets a connection without its own.
+        path: what http gets; an answer of 500 and above says that the service is not ready.
     """
 
     name: Name
@@ -74,6 +93,32 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     role: CanaryRole = CanaryRole.AUTO
     expect: CanaryExpect = CanaryExpect.ANSWER
     interval: Annotated[Duration, Meta(ge=SECOND // 5, le=MINUTE)] = SECOND
+    lookup: ServerName = ""
+    control: ServerName = "kubernetes.default.svc.cluster.local"
+    connect: Annotated[int, Meta(ge=0, le=65_535, description="0 for none")] = 0
+    sni: ServerName = ""
+    alpn: Annotated[
+        str,
+        Meta(
+            pattern=r"^[!-~]{0,255}\Z",
+            extra={
+                "problem": "is no name of a protocol",
+                "remedy": "write ASCII without spaces, as in istio",
+            },
+        ),
+    ] = ""
+    path: Annotated[
+        str,
+        Meta(
+            pattern=r"^/[!-~]{0,1023}\Z",
+            extra={"problem": "is no path", "remedy": "start it with /, without spaces, as in /healthz/ready"},
+        ),
+    ] = "/"
+
+    @property
+    def is_service(self) -> bool:
+        """Whether the service is asked by its own protocol."""
+        return self.kind in SERVICE_KINDS
 
     @property
     def resolved_role(self) -> CanaryRole:

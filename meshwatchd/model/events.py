@@ -12,6 +12,7 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped, LoadMeasured
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.policy_state import PolicyState
+from meshwatchd.model.service_check import ServiceSeen
 from meshwatchd.model.snapshot import Snapshot
 
 
@@ -352,6 +353,7 @@ Event = (
     | LoadMeasured
     | AnswersDropped
     | SendFailed
+    | ServiceSeen
     | SwitchApplied
     | SwitchFailed
     | ObjectLost

@@ -69,6 +69,17 @@ class FaultCode(StrEnum):
     MTU_POISONED = "mtu-poisoned"
     STANDBY_MTU_SMALLER = "standby-mtu-smaller"
     FRAGMENTS_DROPPED = "fragments-dropped"
+    DNS_UNREACHABLE = "dns-unreachable"
+    DNS_FORWARD_BROKEN = "dns-forward-broken"
+    DOMAIN_NOT_SERVED = "domain-not-served"
+    NOT_SYNCED = "not-synced"
+    NOT_EXPORTED = "not-exported"
+    EXPORTER_UNHEALTHY = "exporter-unhealthy"
+    POLICY_OR_BACKEND = "policy-or-backend"
+    ENDPOINT_REFUSED = "endpoint-refused"
+    IDENTITY = "identity"
+    SNI_REJECTED = "sni-rejected"
+    GATEWAY_NOT_READY = "gateway-not-ready"
 
 
 class Severity(StrEnum):

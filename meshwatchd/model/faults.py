@@ -1,7 +1,7 @@
 """The fault catalogue: every verdict there can be, with what to tell the operator; and the verdict itself.
 
 The lines are in files by who finds them: `path_faults` by probes, `size_faults` by large ones, `device_faults` by
-looking at the kernel.
+looking at the kernel, `service_faults` by canaries of kinds dns, tls and http.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "find_fault",
 ]
 
-CATALOGUE = MappingProxyType({fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS)})
+CATALOGUE = MappingProxyType(
+    {fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS)}
+)
 """Every fault by its code; a test asserts that it is complete."""
 
 

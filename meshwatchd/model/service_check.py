@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from meshwatchd.model.ids import SessionId
+
 
 class DnsResult(StrEnum):
     """How a DNS server answers; `other` is any other code, and `silent` also a server that cannot be reached."""
@@ -290,6 +292,24 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
         local = set(self.local.addresses) if self.local is not None else set()
         local |= {way.address for way in self.ways if way.is_local and way.address}
         return bool(self.addresses) and local.issuperset(self.addresses)
+
+
+class ServiceSeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
+    """What one question of a canary of kind dns, tls or http has found; whether that is good is for the core to say.
+
+    Attributes:
+        session, seq: of the probe.
+        rtt_ns: until the last answer that was waited for.
+        lookup, control: of kind dns: the name, and the one that the server always has.
+        connection: of kinds tls and http, and of dns where it connects.
+    """
+
+    session: SessionId
+    seq: int
+    rtt_ns: int = 0
+    lookup: Lookup | None = None
+    control: Lookup | None = None
+    connection: Connection | None = None
 
 
 class ServiceCode(StrEnum):

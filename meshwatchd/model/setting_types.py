@@ -24,6 +24,20 @@ Name = Annotated[str, msgspec.Meta(max_length=253, pattern=rf"^{_LABEL}(\.{_LABE
 OptionalName = Annotated[str, msgspec.Meta(max_length=253, pattern=rf"^({_LABEL}(\.{_LABEL})*)?\Z", extra=_NAME)]
 """A name, or empty for none."""
 
+_HOST_LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+ServerName = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=253,
+        pattern=rf"^({_HOST_LABEL}(\.{_HOST_LABEL})*)?\Z",
+        extra={
+            "problem": "is no name of DNS",
+            "remedy": "write labels with dots between them, none at the end",
+        },
+    ),
+]
+"""A name as servers are asked for it, with underscores as Istio has them; or empty for none."""
+
 _PATH = {"problem": "is no absolute path", "remedy": "start it with /"}
 
 AbsolutePath = Annotated[str, msgspec.Meta(pattern=r"^/[^\0]*\Z", extra=_PATH)]

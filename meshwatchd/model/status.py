@@ -39,6 +39,8 @@ class CanaryStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: of its session.
         depends_on: the fault that explains its silence; empty when it answers or is to blame itself.
+        fault: what is wrong with a service that is asked for by its own protocol; empty where it is good, or nothing
+            is known.
     """
 
     name: str
@@ -52,6 +54,7 @@ class CanaryStatus(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
     last_heard_ns: int
     depends_on: str
+    fault: str = ""
 
 
 class RateStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, Send
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import Output
+from meshwatchd.model.service_check import ServiceSeen
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
@@ -277,7 +278,7 @@ class Loop:
         """These ids stand for other sessions than they did, or for none."""
 
         def is_void(event: Event) -> bool:
-            return isinstance(event, ReplyReceived | SendFailed) and event.session in ended
+            return isinstance(event, ReplyReceived | SendFailed | ServiceSeen) and event.session in ended
 
         kept = [event for event in self._inbox if not is_void(event)]
         self._inbox.clear()

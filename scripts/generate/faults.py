@@ -11,6 +11,8 @@ _FDB = "bridge fdb show dev OVERLAY"
 _NEIGHBOURS = "ip neigh show dev OVERLAY"
 _ROUTES = "ip route get POD; ip route show dev OVERLAY"
 _SIZES = "meshwatchctl mtu NODE; ping -M do -s 1372 POD"
+_DNS = "dig @SERVER NAME; dig @SERVER kubernetes.default.svc.cluster.local"
+_TLS = "openssl s_client -connect ADDRESS:PORT -servername SNI -alpn ALPN"
 _LAN = "arping -D -I NIC ADDRESS; ip neigh show ADDRESS"
 
 PROOFS = {
@@ -71,6 +73,17 @@ PROOFS = {
     FaultCode.MTU_POISONED: f"{_SIZES}; ip route get POD: cache expires, mtu",
     FaultCode.STANDBY_MTU_SMALLER: "meshwatchctl mtu",
     FaultCode.FRAGMENTS_DROPPED: "ping -M dont -s 4000 NODE; nstat -az IpReasmFails",
+    FaultCode.DNS_UNREACHABLE: _DNS,
+    FaultCode.DNS_FORWARD_BROKEN: f"{_DNS}; kubectl -n kube-system get configmap coredns -o yaml",
+    FaultCode.DOMAIN_NOT_SERVED: f"{_DNS}; kubectl -n kube-system get configmap coredns -o yaml",
+    FaultCode.NOT_SYNCED: f"{_DNS}; kubectl -n kube-system logs deployment/coredns",
+    FaultCode.NOT_EXPORTED: f"{_DNS}; kubectl get serviceexport,serviceimport -A",
+    FaultCode.EXPORTER_UNHEALTHY: f"{_DNS}; kubectl get endpointslice -A",
+    FaultCode.POLICY_OR_BACKEND: "nc -vz ADDRESS PORT from here and from a pod; kubectl get networkpolicy -A",
+    FaultCode.ENDPOINT_REFUSED: "nc -vz ADDRESS PORT; kubectl get endpointslice -A",
+    FaultCode.IDENTITY: _TLS,
+    FaultCode.SNI_REJECTED: _TLS,
+    FaultCode.GATEWAY_NOT_READY: "curl -i http://ADDRESS:PORT/PATH",
 }
 """How to see a fault without us; the page says what the words in capitals stand for."""
 

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.engine import Engine
@@ -15,6 +17,7 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
+from meshwatchd.model.service_check import ServiceSeen
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
@@ -35,6 +38,7 @@ class Bench:
         silent: the probes that are lost.
         kernel: what the kernel says to a change; empty accepts it.
         banners: what a peer's answers say of it, by peer; the rest say nothing.
+        find: what a canary of kind dns, tls or http finds; its session and number are filled in.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Bench:
         self.now = 50 * SECOND
         self.silent: Silent = lambda _plan: False
         self.kernel = ""
+        self.find: Callable[[out.SessionPlan], ServiceSeen] | None = None
         self.banners: dict[str, ev.Banner] = {}
         self.outputs: list[tuple[int, out.Output]] = []
         self.plans: Mapping[SessionId, out.SessionPlan] = {}
@@ -144,7 +149,10 @@ class Bench:
             self.plans = {plan.session: plan for plan in output.sessions}
         elif isinstance(output, out.SendProbe):
             plan = self.plans[output.session]
-            if not self.silent(plan):
+            if plan.canary is not None and plan.canary.is_service and self.find is not None:
+                found = self.find(plan)
+                self._later(RTT_NS, msgspec.structs.replace(found, session=output.session, seq=output.seq))
+            elif not self.silent(plan):
                 self._later(
                     RTT_NS,
                     ev.ReplyReceived(

@@ -116,6 +116,7 @@ def gateway(
     wants_client: bool = False,
     greeting: bytes = b"",
     resets: bool = False,
+    listening: socket.socket | None = None,
 ) -> Iterator[int]:
     """A TLS server that ends connections of another name or protocol without a word, as a passthrough gateway does.
 
@@ -145,7 +146,7 @@ def gateway(
                     inside.sendall(reply)
                     return
 
-    with _listener(serve) as port:
+    with _listener(serve, listening) as port:
         yield port
 
 

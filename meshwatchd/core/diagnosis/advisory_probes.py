@@ -39,9 +39,9 @@ class SideIssues:
         concerns: Callable[[SessionPlan], bool],
         is_outside: Callable[[SessionPlan], bool] = lambda _plan: False,
     ) -> None:
-        asked = tuple(
-            s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan) and not is_outside(s.plan)
-        )
+        concerned = tuple(s for s in schedule.select(layer=Layer.POD, is_advisory=True) if concerns(s.plan))
+        asked = tuple(s for s in concerned if not is_service(s.plan) and not is_outside(s.plan))
+        self.services = tuple(s for s in concerned if is_service(s.plan))
         self.canaries = tuple(s for s in asked if not is_bulk(s.plan))
         self._bulk = bulk_and_handshake(asked)
         self._twins = tuple(
@@ -106,6 +106,11 @@ def is_mute(canary: Session) -> bool:
     One that was silent for whatever broke the path is down for ten answers more, which is longer than the path is.
     """
     return is_silent(canary) and canary.streak(0) < SURE_ANSWERS
+
+
+def is_service(plan: SessionPlan) -> bool:
+    """Whether a service is asked for by its own protocol: it may be anybody's, and says nothing of pods or paths."""
+    return plan.canary is not None and plan.canary.is_service
 
 
 def is_bulk(plan: SessionPlan) -> bool:

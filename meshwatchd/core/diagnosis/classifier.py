@@ -13,8 +13,10 @@ from __future__ import annotations
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import direction, own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, Rule, is_alone
+from meshwatchd.core.diagnosis.service_canaries import EXPLAINABLE
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 
 __all__ = ["Evidence", "Leg", "classify", "explains"]
 
@@ -24,6 +26,7 @@ MAX_CANARIES = 6
 CANARY_FAULTS = (
     *(FaultCode.POD_UNREACHABLE, FaultCode.KUBELET_UNREACHABLE, FaultCode.APISERVER_UNREACHABLE),
     FaultCode.PROBES_ONLY,
+    *(fault.code for fault in SERVICE_FAULTS),
 )
 """What silent canaries prove by themselves, and so are no consequence of."""
 
@@ -75,6 +78,11 @@ def _consequence(rule: Rule, evidence: Evidence) -> str:
         f"{name} on {node}"
         for name, node in (*evidence.silent_canaries, *((each.name, each.node) for each in evidence.silent_services))
         if explains(rule.fault, culprit, node)
+    ]
+    silent += [
+        f"{each.canary} on {each.node}"
+        for each in evidence.services
+        if each.fault in EXPLAINABLE and explains(rule.fault, culprit, each.node)
     ]
     if not silent:
         return ""

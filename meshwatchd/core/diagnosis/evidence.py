@@ -8,6 +8,7 @@ import msgspec
 
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.canary import Canary
+from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
 
 
@@ -31,6 +32,22 @@ class BulkPlaces(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[tuple[str, str], ...] = ()
     carried: tuple[tuple[str, str], ...] = ()
     awaited: tuple[tuple[str, str], ...] = ()
+
+
+class ServiceTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A canary of kind dns, tls or http that gets no good answer.
+
+    Attributes:
+        fault: its name, as `meshwatchctl service` has it.
+        meaning: one sentence.
+        proof: what that rests on, as sentences.
+    """
+
+    canary: str
+    node: str
+    fault: FaultCode
+    meaning: str
+    proof: tuple[str, ...] = ()
 
 
 class PodNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +125,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
         silent_canaries: names and nodes of the canaries that ask a pod and get no answer.
         silent_services: the canaries that ask an API server or a kubelet and get no answer, API servers first.
+        services: the canaries that ask for a service by its own protocol and get no good answer.
         answering_canaries: names of those that have answered every question since the suspicion, several of them.
         answering_nodes: the nodes of the canaries whose pods are up, the remote leader's own pod among them.
         bulk: the canaries in bulk.
@@ -154,6 +172,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     neighbours_overlay: Leg = Leg.UNKNOWN
     own_view_overlay: Leg = Leg.UNKNOWN
     silent_services: tuple[Canary, ...] = ()
+    services: tuple[ServiceTrouble, ...] = ()
     answering_canaries: tuple[str, ...] = ()
     answering_nodes: tuple[str, ...] = ()
     bulk: BulkPlaces = BulkPlaces()

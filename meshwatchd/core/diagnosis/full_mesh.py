@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
-from meshwatchd.core.diagnosis.advisory_probes import bulk_and_handshake, is_bulk, is_mute, place_of, sort_bulk
+from meshwatchd.core.diagnosis.advisory_probes import (
+    bulk_and_handshake,
+    is_bulk,
+    is_mute,
+    is_service,
+    place_of,
+    sort_bulk,
+)
 from meshwatchd.core.diagnosis.evidence import Beside, Leg
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.session.session import Session
@@ -48,7 +55,8 @@ class Surroundings:
         self._pods = tuple(node.pod_cidr for node in nodes)
         self._on_tunnel = frozenset(address for node in nodes for address in (node.node_ip, node.wireguard_ip))
         here = frozenset(node.name for node in nodes if node.location == remote)
-        asked = schedule.select(layer=Layer.POD, is_advisory=True) if self._is_direct else ()
+        pods = schedule.select(layer=Layer.POD, is_advisory=True) if self._is_direct else ()
+        asked = tuple(s for s in pods if not is_service(s.plan))
         canaries = tuple(s for s in asked if not is_bulk(s.plan))
         self._bulk = tuple(pair for pair in bulk_and_handshake(asked) if pair[0].plan.peer not in here)
         outside = tuple(s for s in canaries if self.is_outside(s.plan))

@@ -12,6 +12,7 @@ from meshwatchd.core.diagnosis.full_mesh import Surroundings
 from meshwatchd.core.diagnosis.legs import leg, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
+from meshwatchd.core.diagnosis.service_canaries import troubles
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
@@ -220,9 +221,8 @@ class PairWatch:
         sizes: SizeFinding | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
-        primary = self.group(self.primary)
+        primary, silent = self.group(self.primary), self._silent_nodes(views, now)
         since, said = self._doubted(views, now)
-        silent = self._silent_nodes(views, now)
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -257,6 +257,7 @@ class PairWatch:
             silent_ip6=self.side.silent_ip6(),
             silent_canaries=self.side.silent_canaries(),
             silent_services=self.side.silent_services(),
+            services=troubles(self.side.services),
             answering_canaries=self._answering_canaries(since, active),
             answering_nodes=self.side.answering_nodes(),
             bulk=self.side.bulk(),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from meshwatchd.core.diagnosis import pod_network
+from meshwatchd.core.diagnosis import pod_network, service_canaries
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import (
     deaf_end,
@@ -43,6 +43,7 @@ from meshwatchd.core.diagnosis.predicates import (
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS
 from meshwatchd.model.canary import CanaryRole
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 
 Culprit = Callable[[Evidence], str]
 Because = Callable[[Evidence], tuple[str, ...]]
@@ -114,6 +115,16 @@ def _about_service(fault: FaultCode, role: CanaryRole) -> Rule:
         ),
         culprit=lambda e: e.silent_services[0].node,
         because=lambda e: (*map(service_because, e.silent_services), "every layer of the mesh below answers"),
+    )
+
+
+def _about_answer(fault: FaultCode) -> Rule:
+    """A line for a service whose own protocol says what is wrong, while every layer of the mesh below answers."""
+    return Rule(
+        fault=fault,
+        matches=lambda e: e.path is Leg.ALIVE and bool(e.services) and e.services[0].fault is fault,
+        culprit=service_canaries.culprit,
+        because=service_canaries.because,
     )
 
 
@@ -457,6 +468,7 @@ TABLE: tuple[Rule, ...] = (
             "every layer of the mesh below answers",
         ),
     ),
+    *(_about_answer(fault) for fault in (*(each.code for each in SERVICE_FAULTS), FaultCode.POD_UNREACHABLE)),
     Rule(
         fault=FaultCode.STANDBY_DOWN,
         matches=lambda e: bool(e.missing_standbys),

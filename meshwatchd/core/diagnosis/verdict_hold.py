@@ -9,6 +9,7 @@ from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.settings import MS
 
 SETTLE_NS = 400 * MS
@@ -39,6 +40,7 @@ _SIDE_ISSUES = frozenset(
         FaultCode.PROBES_ONLY,
         FaultCode.OFFLOAD_FAULT,
         FaultCode.STANDBY_DOWN,
+        *(fault.code for fault in SERVICE_FAULTS),
     }
 )
 _MEASURED = frozenset(

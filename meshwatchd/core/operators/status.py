@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from meshwatchd.core.diagnosis.advisory_probes import is_silent
 from meshwatchd.core.diagnosis.classifier import explains
+from meshwatchd.core.diagnosis.service_canaries import EXPLAINABLE, troubles
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.pmtu.report import build_sizes
@@ -65,7 +66,7 @@ def build_status(
         canaries=tuple(
             _canary(session, session.plan.canary, conductor.verdicts.current)
             for conductor in conductors
-            for session in conductor.watch.side.canaries
+            for session in (*conductor.watch.side.canaries, *conductor.watch.side.services)
             if session.plan.canary is not None
         ),
         rates=tuple(_rate(rate) for rate in state.schedule.rates()),
@@ -154,7 +155,9 @@ def _session(session: Session) -> SessionStatus:
 
 
 def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
-    is_explained = is_silent(session) and explains(verdict.fault, verdict.culprit, canary.node)
+    [*trouble] = troubles((session,))
+    may_be_explained = is_silent(session) and all(each.fault in EXPLAINABLE for each in trouble)
+    is_explained = may_be_explained and explains(verdict.fault, verdict.culprit, canary.node)
     return CanaryStatus(
         name=canary.name,
         node=canary.node,
@@ -167,6 +170,7 @@ def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
         lost=session.lost,
         last_heard_ns=session.last_heard,
         depends_on=verdict.fault if is_explained else "",
+        fault="" if is_explained else next((each.fault.value for each in trouble), ""),
     )
 
 

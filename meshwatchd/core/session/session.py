@@ -17,6 +17,7 @@ from meshwatchd.core.session.cusum import Cusum
 from meshwatchd.core.session.rtt_estimator import DelayEstimator
 from meshwatchd.core.session.source_ports import SourcePorts
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.service_check import ServiceSeen
 
 UP_AFTER_HITS = 3
 """Answers in a row that make a new session Up: one could be luck, more delay the start."""
@@ -72,6 +73,7 @@ class Session:
         outstanding: when each probe left that is neither answered nor missed, by its number.
         history: when recent probes with an outcome were sent; bits inverted, and so negative, for those that were
             missed. One number each and no object: thousands of sessions keep it.
+        seen: what a canary that asks for a service found last.
     """
 
     __slots__ = (
@@ -85,6 +87,7 @@ class Session:
         "outstanding",
         "plan",
         "ports",
+        "seen",
         "sent",
         "seq",
         "state",
@@ -102,6 +105,7 @@ class Session:
         self.lost = 0
         self.last_heard = 0
         self.tries = 0
+        self.seen: ServiceSeen | None = None
         self._proof = 0
         self.delay = delay
         # Both in the order of sending, as dictionaries keep it; half of the memory of ordered ones.

@@ -54,3 +54,11 @@ def test_an_address_of_no_node_may_be_anywhere_else():
     assert ("", "", "onprem", True) == (way.address, way.node, way.location, way.is_broken)
     assert ["a3"] == [each.node for each in find_ways(("10.96.7.7", POD_OF_A3, POD_OF_A3), STUCK, NODES)]
     assert () == find_ways((), msgspec.structs.replace(HEALTHY, pairs=()), NODES)
+
+
+def test_what_a_canary_finds_wrong_with_a_service_breaks_no_way():
+    """It names the node of the service while every layer below answers; a pod that is silent to it may be cut off."""
+    bad = status(verdict(FaultCode.POLICY_OR_BACKEND, culprit="a3"), states="good good good good")
+    assert not _way(POD_OF_A3, bad).is_broken
+    cut_off = status(verdict(FaultCode.NODE_UNREACHABLE, culprit="a3"), states="good good good good")
+    assert _way(POD_OF_A3, cut_off).is_broken

@@ -28,6 +28,17 @@ NOT_A_FAULT_OF_ITS_OWN = {
     "duplicate-node-name": "names of daemons (tests/lab/test_duplicate_name.py)",
     "address-family-broken": "IPv6 alone (tests/lab/test_layers_ip6.py)",
     "ipip-black-hole": "needs tunl0: in the guest (tests/lab/stock_kernel)",
+    "dns-unreachable": "what servers answer (tests/unit/adapters/test_service_canary.py)",
+    "dns-forward-broken": "what servers answer (tests/lab/test_service.py)",
+    "domain-not-served": "what servers answer (tests/unit/adapters/test_service_canary.py)",
+    "not-synced": "what servers answer (tests/unit/adapters/test_service_canary.py)",
+    "not-exported": "what servers answer (tests/lab/test_service.py)",
+    "exporter-unhealthy": "what servers answer (tests/lab/test_service.py)",
+    "policy-or-backend": "a filter before the pod (tests/lab/test_service.py)",
+    "endpoint-refused": "what servers answer (tests/unit/adapters/test_service_canary.py)",
+    "identity": "certificates of servers (tests/unit/adapters/test_service_canary.py)",
+    "sni-rejected": "what a gateway knows (tests/unit/adapters/test_service_canary.py)",
+    "gateway-not-ready": "what servers answer (tests/unit/adapters/test_service_canary.py)",
 }
 
 
