@@ -1,9 +1,4 @@
-"""How a service of a known kind is tried: ports, name and protocol of TLS, the path of a GET, and what its DNS means.
-
-Source: Istio, samples/multicluster/gen-eastwest-gateway.sh and pilot/pkg/networking/core/gateway.go (SNI and ALPN of
-AUTO_PASSTHROUGH); Linkerd, linkerd2-proxy linkerd/transport-header, multicluster/service-mirror/probe_worker.go;
-Lighthouse, coredns/plugin/lighthouse; CoreDNS, plugin multicluster.
-"""
+"""How a service of a known kind is tried: ports, name and protocol of TLS, path of a GET; and what its DNS means."""
 
 from __future__ import annotations
 
@@ -13,8 +8,7 @@ from typing import Final, NamedTuple
 
 from meshwatchd.adapters.answers.tls import TlsWish
 from meshwatchd.adapters.service.connect import Knock
-
-_LINKERD_GATEWAY: Final = "linkerd-gateway.linkerd-multicluster.serviceaccount.identity.linkerd.cluster.local"
+from meshwatchd.model import gateways
 
 
 class Preset(NamedTuple):
@@ -30,12 +24,15 @@ class Preset(NamedTuple):
 
 
 def _istio(name: str, port: int, sni: str) -> tuple[Knock, ...]:
-    wish = TlsWish(sni or f"outbound_.{port or 80}_._.{name}.svc.cluster.local", "istio")
-    return Knock(15443, wish), Knock(15021, path="/healthz/ready")
+    ready_port, path = gateways.ISTIO_READY
+    wish = TlsWish(sni or gateways.istio_sni(name, port), gateways.ISTIO_ALPN)
+    return Knock(gateways.ISTIO_PORT, wish), Knock(ready_port, path=path)
 
 
 def _linkerd(_name: str, _port: int, sni: str) -> tuple[Knock, ...]:
-    return Knock(4143, TlsWish(sni or _LINKERD_GATEWAY, "transport.l5d.io/v1")), Knock(4191, path="/ready")
+    ready_port, path = gateways.LINKERD_READY
+    wish = TlsWish(sni or gateways.LINKERD_IDENTITY, gateways.LINKERD_ALPN)
+    return Knock(gateways.LINKERD_PORT, wish), Knock(ready_port, path=path)
 
 
 PRESETS: Final = MappingProxyType(

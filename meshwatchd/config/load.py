@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from meshwatchd.config.canary_presets import write_out
 from meshwatchd.config.check_mesh import check_mesh
 from meshwatchd.config.relations import check_relations
 from meshwatchd.config.shape import Kind, ShapeError, shape
@@ -58,7 +59,7 @@ def read(path: Path, kind: type[Kind]) -> Kind:
     """
     document = _parse(path)
     try:
-        return shape(document, kind)
+        return shape(write_out(document), kind)
     except ShapeError as error:
         raise _error(path, error.finding) from error
 
