@@ -126,7 +126,8 @@ def _start_players(blueprint: Blueprint) -> None:
     children = blueprint.children
     for name in blueprint.site.topology.nodes:
         space = blueprint.site.node(name).space
-        if blueprint.wireguard is WireGuard.USERSPACE:
+        has_device = blueprint.fabric.has_device(blueprint.site.topology, blueprint.site.topology.nodes[name])
+        if blueprint.wireguard is WireGuard.USERSPACE and has_device:
             log = _log(blueprint, name, blueprint.fabric.device)
             children[log] = wireguard.start_userspace(space, blueprint.fabric.device, log)
         if blueprint.plays_ipip:
@@ -161,7 +162,7 @@ def load_nft(inhabitant: Inhabitant, ruleset: str) -> None:
 def _build_node(blueprint: Blueprint, node: Node) -> None:
     topology, fabric = blueprint.site.topology, blueprint.fabric
     lines = list(wan.node_lines(topology, node))
-    if blueprint.wireguard is WireGuard.KERNEL:
+    if blueprint.wireguard is WireGuard.KERNEL and fabric.has_device(topology, node):
         lines.append(f"link add {fabric.device} type wireguard")
     if fabric.carries_overlay:
         blueprint.site.node(node.name).batch("ip", lines)
@@ -192,9 +193,12 @@ def _build_fabric(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair])
     log = _log(blueprint, node.name, fabric.device)
     if (child := blueprint.children.get(log)) is not None:
         wireguard.wait_for_socket(here.space, fabric.device, child, log)
-    wireguard.configure(here.space, fabric.device, fabric.configuration(topology, node, keys))
+    lines = [*fabric.route_lines(topology, node, blueprint.overlay)]
+    if fabric.has_device(topology, node):
+        wireguard.configure(here.space, fabric.device, fabric.configuration(topology, node, keys))
+        lines = [*fabric.device_lines(topology, node), *lines]
     here.space.call(partial(daemon_config.write, fabric.files(topology, node, keys)))
-    here.batch("ip", (*fabric.device_lines(topology, node), *fabric.route_lines(topology, node, blueprint.overlay)))
+    here.batch("ip", lines)
     if fabric.carries_overlay:
         _build_overlay(blueprint, node)
 

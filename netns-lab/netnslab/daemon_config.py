@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tomli_w
 
-from netnslab import wg_quick
+from netnslab import submariner, wg_quick
 from netnslab.fabric import fabric_of
 from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
@@ -35,7 +35,7 @@ Table = dict[str, object]
 
 def standby_nodes(topology: Topology) -> tuple[str, ...]:
     """The nodes that take part in standby links: every leader and every standby; nobody where nobody relays."""
-    if fabric_of(topology).carries_overlay:
+    if fabric_of(topology).carries_overlay or topology.fabric == submariner.DEVICE:
         return ()
     return tuple(relay for location in topology.locations.values() for relay in location.relays)
 
@@ -49,18 +49,19 @@ def render(
     topology: Topology, node: Node, *, overlay_device: str, ipip_device: str, standby_keys: Mapping[str, KeyPair]
 ) -> str:
     """The configuration file of one node, as TOML."""
+    is_submariner, device = topology.fabric == submariner.DEVICE, fabric_of(topology).device
     document: Table = {
         "daemon": {"node": node.name, "mode": "enforce"},
         "auth": {"key_file": str(MESH_KEY)},
         "mesh": {
-            "profile": "kilo",
-            "wireguard_device": fabric_of(topology).device,
+            "profile": submariner.DEVICE if is_submariner else "kilo",
+            "wireguard_device": device if fabric_of(topology).has_device(topology, node) else "",
             "overlay_device": overlay_device,
             "ipip_device": ipip_device,
             **_members(topology, standby_keys),
         },
     }
-    if fabric_of(topology).carries_overlay:
+    if fabric_of(topology).carries_overlay or is_submariner:
         document["standby"] = {"port": UNUSED_STANDBY_PORT}
     else:
         document["standby"] = {"private_key_file": str(STANDBY_KEY), "mtu": topology.wireguard.mtu_bytes}
@@ -136,7 +137,8 @@ def _node_table(topology: Topology, node: Node, standby_keys: Mapping[str, KeyPa
     table: Table = {
         "name": node.name,
         "location": node.location,
-        "node_ip": node.node_ip,
+        # Submariner routes pods and services between clusters, and no node by its own address.
+        "node_ip": node.pod_gateway_ip if topology.fabric == submariner.DEVICE else node.node_ip,
         "pod_cidr": node.pod_cidr,
         "overlay_ip": node.overlay_ip,
     }

@@ -10,6 +10,7 @@ from typing import Protocol
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
 from netnslab.overlay import Overlay
+from netnslab.submariner import SUBMARINER
 from netnslab.topology import Node, Topology
 from netnslab.wg_quick import WG_QUICK
 from netnslab.wireguard import KeyPair
@@ -20,12 +21,16 @@ class Fabric(Protocol):
 
     @property
     def device(self) -> str:
-        """The WireGuard device, by the same name on every node."""
+        """The WireGuard device, by the same name on every node that has it."""
         ...
 
     @property
     def carries_overlay(self) -> bool:
         """Whether the overlay device stands on the WireGuard device, and so can be made only after it."""
+        ...
+
+    def has_device(self, topology: Topology, node: Node) -> bool:
+        """Whether a node has the WireGuard device at all."""
         ...
 
     def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
@@ -45,7 +50,7 @@ class Fabric(Protocol):
         ...
 
 
-FABRICS: Mapping[str, Fabric] = MappingProxyType({"kilo": KILO, "wg-quick": WG_QUICK})
+FABRICS: Mapping[str, Fabric] = MappingProxyType({"kilo": KILO, "wg-quick": WG_QUICK, "submariner": SUBMARINER})
 
 
 def fabric_of(topology: Topology) -> Fabric:

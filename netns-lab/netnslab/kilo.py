@@ -115,6 +115,11 @@ class Kilo:
     device = DEVICE
     carries_overlay = False
 
+    def has_device(self, topology: Topology, node: Node) -> bool:
+        """Every node has it, up on leaders alone."""
+        del topology, node
+        return True
+
     def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
         """See `configuration`."""
         return configuration(topology, node, keys)

@@ -9,10 +9,16 @@ from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
 from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
 from netnslab.overlay import Overlay
+from netnslab.submariner import SUBMARINER_OVERLAY
 from netnslab.topology import Topology
 
 OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
-    {"flannel": FLANNEL, "cilium": CILIUM, "flannel-wg": FLANNEL_OVER_WIREGUARD}
+    {
+        "flannel": FLANNEL,
+        "cilium": CILIUM,
+        "flannel-wg": FLANNEL_OVER_WIREGUARD,
+        "submariner": SUBMARINER_OVERLAY,
+    }
 )
 
 
