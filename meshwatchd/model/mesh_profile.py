@@ -11,8 +11,13 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Topology
 
-MESH_KINDS = ("kilo", "cilium", "flannel", "wireguard")
+MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", "wireguard")
 """The built-in kinds of mesh, the outermost first; third parties add theirs."""
+
+SUBMARINER = "submariner"
+
+WITHOUT_STANDBY = frozenset((SUBMARINER,))
+"""Kinds of mesh in which nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""
 
 PROFILE_GROUP = "meshwatchd.profiles"
 """The entry points by which packages of third parties offer a kind of mesh (adapters.sources.plugins)."""

@@ -207,6 +207,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         hops: the way to each other node of this location, by node name.
         is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0): its packets go straight from
             node to node, between locations too, and nobody relays.
+        is_overlay_star: the overlay joins each member with its leader, and no two members (Submariner).
         windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
     """
 
@@ -218,6 +219,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     mesh: Mesh
     hops: dict[str, Hop]
     is_overlay_direct: bool = False
+    is_overlay_star: bool = False
     refused: tuple[str, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
 

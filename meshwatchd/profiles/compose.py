@@ -19,12 +19,18 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
-from meshwatchd.profiles import cilium, flannel, kilo, reading, wireguard
+from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner, wireguard
 
 Look = Callable[[Snapshot, Sources, MeshSettings, NodeName], LocalView]
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
-    {"kilo": kilo.look, "cilium": cilium.look, "flannel": flannel.look, "wireguard": wireguard.look}
+    {
+        "kilo": kilo.look,
+        "submariner": submariner.look,
+        "cilium": cilium.look,
+        "flannel": flannel.look,
+        "wireguard": wireguard.look,
+    }
 )
 """The built-in ones by name, the outermost first."""
 
@@ -71,13 +77,14 @@ def look(
     holding = [part for part in parts if part.profiles]
     told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
     told |= {name: next(filter(None, (getattr(part, name) for part in holding)), 0) for name in _NUMBERS}
-    pods, contradictions = _settle_pods(snapshot, holding, told["node_ip"])
+    lan_ip = _lan_address(snapshot, holding, told["node_ip"])
+    pods, contradictions = _settle_pods(snapshot, holding, lan_ip)
     view = LocalView(
         profiles=tuple(name for part in holding for name in part.profiles),
         node=node,
         is_leader=any(part.is_leader for part in holding),
         pod_cidr=pods,
-        is_pod_cidr_in_kernel=reading.shows_own_pods(snapshot, pods, told["node_ip"]),
+        is_pod_cidr_in_kernel=reading.shows_own_pods(snapshot, pods, lan_ip),
         contradictions=contradictions,
         layers=_stack(snapshot, holding),
         why=tuple(
@@ -91,6 +98,14 @@ def look(
         candidates=_choose(snapshot, view, (each for part in holding for each in part.candidates)),
         why=(*view.why, *(Finding(source=each.source, text=f"rejected: {each.reason}") for each in sources.rejected)),
     )
+
+
+def _lan_address(snapshot: Snapshot, holding: Iterable[LocalView], node_ip: str) -> str:
+    """The address by which no network is that of pods: the node's, but where it goes by one among its pods."""
+    if not any(submariner.NAME in part.profiles for part in holding):
+        return node_ip
+    below = snapshot.underlay(submariner.DEVICE)
+    return next(iter(below.addresses), "") if below is not None else ""
 
 
 def _settle_pods(snapshot: Snapshot, holding: Iterable[LocalView], node_ip: str) -> tuple[str, tuple[str, ...]]:
@@ -131,7 +146,8 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
         view,
         node_ip=node_ip,
         node_ip6=node_ip6,
-        node_macs=reading.lan_macs(snapshot, at),
+        # Nobody asks the LAN for an address among pods.
+        node_macs=() if submariner.NAME in view.profiles else reading.lan_macs(snapshot, at),
         public_endpoint=public,
         leader=leader,
         why=tuple(why),

@@ -7,19 +7,29 @@ every node has a tunnel of its own to every other, each is a location by itself 
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Profile, Unrecognised
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.model.topology import Hop, Mesh, Topology, build_mesh
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.topology import Hop, Location, Mesh, Topology, build_mesh
 from meshwatchd.profiles.reading import IPIP_DEVICES
 
 COLLECT_METADATA_DEVICE = "cilium_vxlan"
 
 
 class OverlayMesh:
-    """Recognises a WireGuard device and an overlay, by the names that were found or that the operator gives them."""
+    """Recognises a WireGuard device and an overlay, by the names that were found or that the operator gives them.
+
+    Args:
+        is_star: the overlay leads from members to their leader and from it to them, and leaders alone have a tunnel,
+            if it is a WireGuard device at all (Submariner). Nobody stands by there, whatever is declared.
+    """
+
+    def __init__(self, *, is_star: bool = False) -> None:
+        self._is_star = is_star
 
     def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
         """See `Profile.recognise`."""
@@ -28,11 +38,13 @@ class OverlayMesh:
                 reason="no mesh is known yet, neither found nor declared under [mesh]; nothing is probed"
             )
         try:
-            mesh = build_mesh(declared.location, declared.node)
+            mesh = build_mesh(
+                _without_standbys(declared.location) if self._is_star else declared.location, declared.node
+            )
         except ProfileError as error:
             return Unrecognised(reason=str(error))
         wireguard = snapshot.link(declared.wireguard_device)
-        if wireguard is None:
+        if wireguard is None and not self._is_star:
             return Unrecognised(
                 reason=f"no device {declared.wireguard_device} on this node; is what makes it running (Kilo, wg-quick)?"
             )
@@ -46,14 +58,23 @@ class OverlayMesh:
             return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
         return Topology(
             profile=declared.profile,
-            why=_reasons(mesh, node, declared, is_up=wireguard.is_up),
+            why=_reasons(mesh, node, declared, is_up=wireguard is not None and wireguard.is_up),
             local_node=node,
             wireguard_device=declared.wireguard_device,
             overlay_device=declared.overlay_device,
             mesh=mesh,
             hops=_hops(mesh, node, gateway_device),
-            is_overlay_direct=overlay.vxlan is not None and overlay.vxlan.lower == wireguard.index,
+            is_overlay_direct=_stands_on(overlay, wireguard),
+            is_overlay_star=self._is_star,
         )
+
+
+def _without_standbys(locations: tuple[Location, ...]) -> tuple[Location, ...]:
+    return tuple(msgspec.structs.replace(each, standbys=()) for each in locations)
+
+
+def _stands_on(overlay: Link, tunnel: Link | None) -> bool:
+    return tunnel is not None and overlay.vxlan is not None and overlay.vxlan.lower == tunnel.index
 
 
 def _gateway_device(snapshot: Snapshot, declared: MeshSettings) -> str | None:
@@ -76,13 +97,14 @@ def _hops(mesh: Mesh, node: NodeName, device: str) -> dict[str, Hop]:
 def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool) -> tuple[str, ...]:
     local = mesh.node(node)
     leader = mesh.location(local.location).leader
-    state = "up" if is_up else "down"
+    state, tunnel = "up" if is_up else "down", declared.wireguard_device
     role = f"leads {local.location}" if leader == node else f"is in {local.location}, led by {leader}"
     return (
-        f"{declared.wireguard_device} exists and is {state}",
+        f"{tunnel} exists and is {state}" if tunnel else "this node has no WireGuard device of the mesh",
         f"{declared.overlay_device} carries the location's overlay",
         f"the mesh has {len(mesh.locations)} locations; {node} {role}",
     )
 
 
 OVERLAY_MESH: Profile = OverlayMesh()
+GATEWAY_MESH: Profile = OverlayMesh(is_star=True)

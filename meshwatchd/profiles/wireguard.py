@@ -14,9 +14,9 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import QuickFile, Sources
-from meshwatchd.profiles import cilium, flannel, kilo, reading
+from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner
 
-OTHERS = frozenset((kilo.DEVICE, cilium.ENCRYPTION, flannel.WIREGUARD, f"{flannel.WIREGUARD}-v6"))
+OTHERS = frozenset((kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, flannel.WIREGUARD, f"{flannel.WIREGUARD}-v6"))
 """Made by agents of other meshes."""
 
 STANDBY = re.compile(r"mw\d+")

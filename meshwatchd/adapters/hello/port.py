@@ -29,6 +29,10 @@ _BUFFER_BYTES: Final = 2 * 1024 * 1024
 _SO_ATTACH_FILTER: Final = 26
 _SO_RCVBUFFORCE: Final = 33
 """asm-generic/socket.h; beyond net.core.rmem_max with CAP_NET_ADMIN alone."""
+_IP_PKTINFO: Final = 8
+"""linux/in.h; socket has no name for it before Python 3.14."""
+_PKTINFO: Final = struct.Struct("@i4s4s")
+"""struct in_pktinfo: interface, source, and where the packet came to, which senders leave empty."""
 _LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _UDP_HEADER_BYTES: Final = 8
 _INSTRUCTION: Final = struct.Struct("@HBBI")
@@ -50,6 +54,7 @@ class HelloPort:
         self._receive = receive
         self._counters = counters
         self._transports: dict[socket.AddressFamily, asyncio.DatagramTransport] = {}
+        self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._second = 0
         self._taken = 0
 
@@ -71,12 +76,27 @@ class HelloPort:
                 raise KernelError(f"listen on UDP port {self._port}", error.errno or 0, text) from error
             transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._take), sock=opened)
             self._transports[family] = transport
+            self._sockets[family] = opened
 
     def close(self) -> None:
         """Listen no more."""
         for transport in self._transports.values():
             transport.close()
         self._transports.clear()
+        self._sockets.clear()
+
+    def send_from(self, source: str, datagram: bytes, address: str, port: int = 0) -> None:
+        """The same from an IPv4 address of this node, whatever the route would choose (IP_PKTINFO, ip(7)).
+
+        A mesh may hide the route's choice behind another address and, where two nodes call each other, another port.
+        """
+        opened = self._sockets.get(socket.AF_INET)
+        if opened is None:
+            self._counters["hello-unsent"] += 1
+            return
+        chosen = _PKTINFO.pack(0, socket.inet_aton(source), bytes(4))
+        with contextlib.suppress(OSError):
+            opened.sendmsg([datagram], [(socket.IPPROTO_IP, _IP_PKTINFO, chosen)], 0, (address, port or self._port))
 
     def send(self, datagram: bytes, address: str, port: int = 0) -> None:
         """Send to an address, by default to its port of hellos; what cannot be sent is lost as on the way."""

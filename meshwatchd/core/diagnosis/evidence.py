@@ -105,7 +105,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         pinned: old flows over the primary path to nodes that fresh flows do not reach.
         underlay, overlay, overlay_pinned: this node to its own leader (members only).
         members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
-        neighbours_overlay: this node's overlay to neighbours that do not lead; alive where nobody is asked.
+        neighbours_overlay: this node's overlay to neighbours that do not lead; alive where nobody is asked,
+            dead where there is none by its kind (Submariner).
         own_view_overlay: what the own leader says of its overlay to its members (members only).
         own_loop: this node to itself over loopback.
         ipip: this node to its own leader through the IPIP device (members of a mesh that has one).

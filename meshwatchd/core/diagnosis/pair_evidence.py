@@ -85,7 +85,7 @@ class PairWatch:
             for path in topology.mesh.paths_of(self.remote)
             if path.is_primary and local.location not in path.locations
         )
-        self._is_overlay_direct = topology.is_overlay_direct
+        self._is_overlay_direct, self._is_overlay_star = topology.is_overlay_direct, topology.is_overlay_star
         self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
@@ -271,7 +271,13 @@ class PairWatch:
         )
 
     def _neighbours_leg(self, since: int) -> Leg:
-        """A member's overlay to neighbours beside its leader; alive where there is nobody to ask."""
+        """A member's overlay to neighbours beside its leader; alive where there is nobody to ask.
+
+        Where the overlay joins members with their leader alone, what the leader reaches by it decides whose fault
+        it is.
+        """
+        if self._is_overlay_star:
+            return Leg.DEAD
         is_asked = not self.is_leader and any(session.is_proven for session in self.beside_leader)
         return leg(self.beside_leader, since) if is_asked else Leg.ALIVE
 

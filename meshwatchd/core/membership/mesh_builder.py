@@ -16,6 +16,7 @@ import msgspec
 from meshwatchd.core.membership.location import Hellos
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.mesh_profile import WITHOUT_STANDBY
 from meshwatchd.model.prefixes import Claim, Contradiction, covers, judge, span
 from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.topology import Location, Node, can_link
@@ -278,7 +279,9 @@ def _backups(candidates: list[NodeName], said: Said, settings: Settings) -> list
 
 
 def _relays(hello: Hello | None) -> bool:
-    return hello is not None and hello.mode == Mode.ENFORCE and bool(hello.standby_public_key)
+    if hello is None or not WITHOUT_STANDBY.isdisjoint(hello.view.profiles):
+        return False
+    return hello.mode == Mode.ENFORCE and bool(hello.standby_public_key)
 
 
 def _dress(node: Node, location: Location, said: Said, *, has_links: bool) -> Node:

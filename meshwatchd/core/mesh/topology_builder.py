@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.mesh_profile import SUBMARINER, Profile, Unrecognised
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Topology
@@ -21,7 +21,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         mesh: as it was declared or found out.
         is_acting: whether the kernel may be changed.
         external: indices of the devices on which each packet carries its own destination, as Cilium's eBPF gives it:
-            what leaves by one without any is lost, and no counter shows it.
+            what leaves by one without any is lost, and no counter shows it. Where Submariner delivers by the cluster's
+            own CNI, answers go another way than requests came: by the gateway.
     """
 
     mesh: MeshSettings
@@ -35,12 +36,18 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mesh=mesh,
             is_acting=is_acting,
-            external=tuple(each.index for each in snapshot.links if _is_external(each)),
+            external=tuple(each.index for each in snapshot.links if _is_external(each) or _is_one_way(each, mesh)),
         )
 
 
 def _is_external(link: Link) -> bool:
     return link.kind == "geneve" or (link.vxlan is not None and link.vxlan.is_external)
+
+
+def _is_one_way(link: Link, mesh: MeshSettings) -> bool:
+    """Whether requests from other clusters come in by a device that leads to none: any but Submariner's own."""
+    own = {mesh.overlay_device, mesh.wireguard_device, "lo"}
+    return mesh.profile == SUBMARINER and bool(link.addresses) and link.name not in own
 
 
 class Recogniser:

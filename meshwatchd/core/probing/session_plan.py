@@ -228,10 +228,13 @@ def _reached(planner: Planner, chosen: _Chosen, path: Path) -> Iterator[Node]:
 def _segment_plans(planner: Planner, chosen: _Chosen) -> Iterator[_Row]:
     topology, port = planner.topology, planner.settings.probe.port
     local = topology.local
+    leader = topology.mesh.location(local.location).leader
     for node in topology.mesh.members(local.location):
         if node.name not in chosen(local.location):
             continue
         yield node, Layer.UNDERLAY, NO_PATH, FlowClass.FRESH, local.node_ip, node.node_ip, port
+        if topology.is_overlay_star and leader not in {local.name, node.name}:
+            continue  # members have no overlay between them
         for flow in FlowClass:
             yield node, Layer.OVERLAY, NO_PATH, flow, local.overlay_ip, node.overlay_ip, port
     for path in planner.paths:

@@ -9,7 +9,7 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Topology
-from meshwatchd.profiles import OVERLAY_MESH, PROFILES, Unrecognised
+from meshwatchd.profiles import GATEWAY_MESH, OVERLAY_MESH, PROFILES, Unrecognised
 from meshwatchd.profiles.compose import LOOKS
 from tests.support.lab_mesh import declared_mesh, direct_topology, snapshot_of, topology_of
 
@@ -25,9 +25,9 @@ def _reason(snapshot, declared):
 
 
 def test_every_kind_of_mesh_is_gone_through_in_the_same_way():
-    """What was found are devices; whose agent made them is no gate."""
-    assert {"kilo", "cilium", "flannel", "wireguard"} == set(PROFILES) == set(LOOKS)
-    assert {OVERLAY_MESH} == set(PROFILES.values())
+    """What was found are devices; whose agent made them is no gate. Workers of Submariner have no tunnel, though."""
+    assert {"kilo", "submariner", "cilium", "flannel", "wireguard"} == set(PROFILES) == set(LOOKS)
+    assert {OVERLAY_MESH} == {each for kind, each in PROFILES.items() if kind != "submariner"}
     flannel = msgspec.structs.replace(declared_mesh(), profile="flannel")
     topology = OVERLAY_MESH.recognise(snapshot_of("a1"), flannel, NodeName("a1"))
     assert isinstance(topology, Topology)
@@ -100,3 +100,15 @@ def test_an_overlay_on_the_tunnel_is_direct():
     """flannel.1 bound to wg0 carries packets from node to node; on eth0 it carries them to the leader."""
     assert direct_topology("n1").is_overlay_direct
     assert not topology_of("a1").is_overlay_direct
+
+
+def test_a_mesh_of_gateways_needs_no_tunnel_on_a_worker_and_has_no_standby():
+    """Whatever is declared: the gateways' own rules would be before ours, their agents remove what is not theirs."""
+    mesh = msgspec.structs.replace(declared_mesh(), profile="submariner", wireguard_device="")
+    topology = GATEWAY_MESH.recognise(snapshot_of("a3"), mesh, NodeName("a3"))
+
+    assert isinstance(topology, Topology)
+    assert topology.is_overlay_star
+    assert [(), ()] == [location.standbys for location in topology.mesh.locations]
+    assert all(path.is_primary for path in topology.mesh.paths)
+    assert "this node has no WireGuard device of the mesh" in topology.why

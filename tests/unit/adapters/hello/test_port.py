@@ -46,6 +46,24 @@ def test_a_hello_arrives_with_its_source(address):
     assert [(MAGIC + b"1", (address, port._port))] == heard
 
 
+def test_a_hello_may_leave_from_another_address_than_the_routes():
+    """The kernel would take 127.0.0.1; a mesh whose NAT hides that choice wants its own."""
+    heard = []
+
+    async def greet():
+        port = _opened(lambda _data, source: heard.append(source))
+        port.send_from("127.0.0.9", MAGIC, "127.0.0.1")
+        await port.open()
+        port.send_from("127.0.0.9", MAGIC, "127.0.0.1")
+        await _until(lambda: heard)
+        port.close()
+        return port
+
+    port = asyncio.run(greet())
+    assert [("127.0.0.9", port._port)] == heard
+    assert 1 == port._counters["hello-unsent"], "the one before it was open"
+
+
 def test_what_does_not_begin_like_a_hello_stays_in_the_kernel():
     """A scan of ports wakes nobody."""
     heard = []

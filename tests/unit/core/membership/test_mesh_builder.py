@@ -105,6 +105,19 @@ def test_no_backups_are_made_where_none_are_wanted():
     assert [(), ()] == [location.standbys for location in mesh.location]
 
 
+def test_nobody_stands_by_in_a_mesh_of_gateways():
+    """Not even in mode enforce, and with keys: nothing of ours is safe beside Submariner's agents."""
+    told = {
+        name: msgspec.structs.replace(each, view=msgspec.structs.replace(each.view, profiles=("submariner",)))
+        for name, each in hellos.whole_mesh().items()
+    }
+    mesh = _assemble(told).mesh
+    assert mesh is not None
+
+    assert [(), ()] == [location.standbys for location in mesh.location]
+    assert {(None, None)} == {(node.standby_public_key, node.standby_endpoint) for node in mesh.node}
+
+
 def test_where_nobody_stands_by_nobody_needs_a_key():
     """Nodes that each lead a location of their own have no standby links, whatever mode they are in."""
     told = {name: hello for name, hello in hellos.whole_mesh().items() if name in {"a1", "b1"}}

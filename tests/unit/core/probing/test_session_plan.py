@@ -394,3 +394,14 @@ def test_where_the_overlay_goes_straight_the_path_is_probed_through_it():
     overlay = {("10.42.1.0", "10.42.2.0"), ("10.42.1.0", "10.42.3.0")}
     tunnel = {("10.8.0.1", "10.8.0.2"), ("10.8.0.1", "10.8.0.3")}
     assert {Layer.RELAY: overlay, Layer.EFFECTIVE: overlay, Layer.WIREGUARD: tunnel} == ways
+
+
+@pytest.mark.parametrize(("name", "peers"), [("a1", ["a2", "a3"]), ("a2", ["a1"]), ("a3", ["a1"])])
+def test_an_overlay_that_joins_members_with_their_leader_is_probed_there_alone(name, peers):
+    """Submariner's vx-submariner: a worker's frames go to the gateway, and no worker has an answer for another."""
+    star = msgspec.structs.replace(topology_of(name), is_overlay_star=True)
+    plans = lay_out(Planner(star, planner_of(name).settings), has_standby=False)
+
+    fresh = [plan for plan in plans if plan.flow is FlowClass.FRESH]
+    assert peers == sorted({str(plan.peer) for plan in fresh if plan.layer is Layer.OVERLAY})
+    assert 2 == len({plan.peer for plan in fresh if plan.layer is Layer.UNDERLAY})

@@ -352,3 +352,15 @@ def test_a_node_without_pods_is_led_to_by_its_address_alone():
     led = {route.dst for route in planner.routes(planner.path(1))}
     assert "192.168.100.12/32" in led
     assert "" not in led
+
+
+@pytest.mark.parametrize("name", ["a1", "a3"])
+def test_a_mesh_of_gateways_gets_no_rule_of_ours(name):
+    """Submariner has rules at 100, 149 and 150; nothing moves there, so nothing of ours stands beside them."""
+    before = topology_of(name)
+    locations = tuple(msgspec.structs.replace(each, standbys=()) for each in before.mesh.locations)
+    mesh = build_mesh(locations, before.mesh.nodes)
+    star = msgspec.structs.replace(before, mesh=mesh, is_overlay_star=True)
+    provision = Planner(star, planner_of(name).settings).provision()
+
+    assert ((), (), ()) == (provision.links, provision.routes, provision.rules)
