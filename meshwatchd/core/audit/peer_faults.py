@@ -25,6 +25,7 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.mesh_profile import SUBMARINER
 from meshwatchd.model.status import Status
 
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
@@ -91,6 +92,8 @@ _IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         **EXPLAINS,
         # Flows pass there: the one flow that another node keeps up was among those that do not.
         FaultCode.OVERLAY_NEW_FLOWS: frozenset((FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING)),
+        # Told by workers of Submariner alone, whose leg to the gateway nobody else can see.
+        FaultCode.OVERLAY_BLACK_HOLE: _CUT_OFF,
     }
 )
 """The same, and where probes of others have come through: who has seen nothing pass believes them."""
@@ -161,8 +164,15 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         is_seen_here = fault is FaultCode.OVERLAY_NEW_FLOWS or (fault in _OF_LEADERS and status.role == "leader")
         # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
         is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
+        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and _is_own_leg(status, culprit, hellos))
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
+
+
+def _is_own_leg(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bool:
+    """Whether a worker of Submariner names itself: its leg to the gateway is a way that nobody else goes."""
+    own = hellos.get(status.node)
+    return culprit == status.node and own is not None and SUBMARINER in own.view.profiles
 
 
 def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:

@@ -23,6 +23,7 @@ from itertools import cycle, islice
 from types import MappingProxyType
 
 from meshwatchd.core.audit.expected_entries import is_understood
+from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -140,12 +141,22 @@ class PodRouteAudit:
                 self._wrong[each.question] = answer
 
     def _findings(self, view: View) -> Iterator[AuditFinding]:
+        if is_gateway_mesh(view):
+            yield from self._gateway_findings(view)
+            return
         told: set[str] = set()
         for each in self._questions:
             answer = self._wrong.get(each.question)
             if answer is not None and each.peer.pod_cidr not in told and len(told) < MAX_FOUND:
                 told.add(each.peer.pod_cidr)
                 yield _finding(view, each, answer)
+
+    def _gateway_findings(self, view: View) -> Iterator[AuditFinding]:
+        lost = [(each, self._wrong[each.question]) for each in self._questions if each.question in self._wrong]
+        if lost:
+            (device,) = lost[0][0].devices
+            because = ((each.peer, each.question, answer) for each, answer in lost)
+            yield gateway_finding(view, because, device, _NOWHERE.get(lost[0][1].errno, ""))
 
 
 def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
@@ -155,6 +166,10 @@ def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
 
 def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterator[PodQuestion]:
     """What is to be asked on this node; nothing where it has no address among its pods."""
+    if is_gateway_mesh(view):
+        for peer, question, device in gateway_questions(view, is_forwarding=is_forwarding):
+            yield PodQuestion(peer=peer, devices=frozenset((device,)), question=question)
+        return
     local = _local(view)
     holder = _holder(view, local)
     if local is None or holder is None:
