@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
+from meshwatchd.core.diagnosis.owner_words import advise
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.diagnosis.peer_views import PeerViews
 from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
@@ -61,6 +62,10 @@ class PairContext(msgspec.Struct, kw_only=True):
     orders: Orders = msgspec.field(default_factory=Orders)
     storm: Storm = msgspec.field(default_factory=lambda: Storm(3))
     allowance: Allowance = msgspec.field(default_factory=lambda: Allowance(1_000))
+
+    def name(self, verdict: Verdict, relays: Container[NodeName]) -> Verdict:
+        """The verdict as it is told: by its cause, with what the mesh's makers would say."""
+        return advise(self.explain(verdict, relays), self.planner.topology)
 
     @property
     def local_node(self) -> NodeName:

@@ -249,7 +249,7 @@ class Conductor:
         yield from self._note_flaps(now)
         if self._is_left_alone(now):
             # What was said stands; its cause may be found later, here or by others.
-            yield from self._state(self.context.explain(self.verdicts.current, self.watch.primary.relays), now)
+            yield from self._state(self.context.name(self.verdicts.current, self.watch.primary.relays), now)
         elif self._is_diagnosis_due(now):
             yield from self._diagnose(now)
         yield from self._get_ready(now)
@@ -364,7 +364,7 @@ class Conductor:
         sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
         found = self._excuse(classify(evidence := self._evidence(now, sizes)), now)
         relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else self.watch.primary.relays
-        verdict = self.context.explain(found, relays)
+        verdict = self.context.name(found, relays)
         if verdict.fault is FaultCode.UNDETERMINED and not self.context.is_unsettled(now):
             self.suspicion.explain(now)
         yield from self._state(verdict, now)

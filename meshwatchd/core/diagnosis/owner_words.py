@@ -1,0 +1,47 @@
+"""What the makers of a mesh would say about a verdict, and the command that they would type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from meshwatchd.model.faults import FaultCode, Verdict
+from meshwatchd.model.mesh_profile import SUBMARINER
+from meshwatchd.model.topology import Topology
+
+_MOVE = (
+    "Submariner keeps this gateway while its pod holds the lease, whatever becomes of traffic: kubectl label node"
+    " {node} submariner.io/gateway-, where another node has the label; label it again after 15 s"
+)
+_LEG = (
+    "Submariner's health check does not cross the VXLAN leg from a worker to its gateway (UDP 4800): allow that port"
+    " between them, then kubectl -n submariner-operator delete pod -l app=submariner-routeagent"
+    " --field-selector spec.nodeName={node}"
+)
+
+_OF_GATEWAYS: Mapping[FaultCode, str] = MappingProxyType(
+    dict.fromkeys(
+        (
+            *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING),
+            *(FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD),
+        ),
+        _MOVE,
+    )
+)
+_OF_WORKERS: Mapping[FaultCode, str] = MappingProxyType(
+    dict.fromkeys((FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE), _LEG)
+)
+
+
+def advise(verdict: Verdict, topology: Topology) -> Verdict:
+    """The verdict with the owner's words about it as its last sentence, where there are any for this kind of mesh."""
+    if topology.profile != SUBMARINER or not verdict.culprit:
+        return verdict
+    leaders = {location.leader for location in topology.mesh.locations}
+    words = (_OF_GATEWAYS if verdict.culprit in leaders else _OF_WORKERS).get(verdict.fault, "")
+    text = words.format(node=verdict.culprit)
+    if not text or text in verdict.because:
+        return verdict
+    return msgspec.structs.replace(verdict, because=(*verdict.because, text))

@@ -1,0 +1,63 @@
+"""What Submariner's makers would say about a verdict."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.diagnosis.owner_words import advise
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.topology import Location, Node, Topology, build_mesh
+
+NODES = tuple(
+    Node(name=name, location=f"site-{name[0]}1", node_ip="", pod_cidr="", overlay_ip="") for name in ("a1", "a3", "b1")
+)
+TOPOLOGY = Topology(
+    profile="submariner",
+    why=(),
+    local_node="a3",
+    wireguard_device="",
+    overlay_device="vx-submariner",
+    mesh=build_mesh((Location(name="site-a1", leader="a1"), Location(name="site-b1", leader="b1")), NODES),
+    hops={},
+    is_overlay_star=True,
+)
+
+
+def verdict(fault, culprit):
+    """What probes say."""
+    return Verdict(
+        fault=fault, layer=CATALOGUE[fault].layer, severity=CATALOGUE[fault].severity, pair=0, culprit=culprit
+    )
+
+
+def test_a_half_dead_gateway_is_moved_by_its_label():
+    """Deleting its pod or draining the node would leave it where it is."""
+    told = advise(verdict(FaultCode.OVERLAY_NEW_FLOWS, "a1"), TOPOLOGY)
+
+    assert "kubectl label node a1 submariner.io/gateway-" in told.because[-1]
+    assert told == advise(told, TOPOLOGY), "it is told once"
+
+
+def test_a_workers_leg_is_that_nodes_and_no_reason_to_move_the_gateway():
+    """The port, and the agent that made the device."""
+    (text,) = advise(verdict(FaultCode.OVERLAY_BLACK_HOLE, "a3"), TOPOLOGY).because
+
+    assert "UDP 4800" in text
+    assert "spec.nodeName=a3" in text
+    assert "submariner.io/gateway-" not in text
+
+
+@pytest.mark.parametrize(("fault", "culprit"), [(FaultCode.NODE_UNREACHABLE, "a3"), (FaultCode.UNDETERMINED, "")])
+def test_about_others_nothing_is_said(fault, culprit):
+    """Neither where nobody is named."""
+    found = verdict(fault, culprit)
+
+    assert found is advise(found, TOPOLOGY)
+
+
+def test_other_meshes_have_other_owners():
+    """The same fault of a leader of Kilo's."""
+    found = verdict(FaultCode.OVERLAY_NEW_FLOWS, "a1")
+
+    assert found is advise(found, msgspec.structs.replace(TOPOLOGY, profile="kilo"))
