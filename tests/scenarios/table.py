@@ -50,7 +50,7 @@ SCENARIOS = (
         6,
         "2 to 30 % random loss for a day",
         (
-            _REST + "test_everyday_loss_moves_nothing",
+            "sim/test_detection.py::test_everyday_loss_between_the_sites_moves_nothing",
             "sim/test_detection.py::test_minutes_of_everyday_loss_condemn_nothing",
         ),
         open="minutes instead of a day; 30 % is condemned by the detector's half arm, without a margin of the standby",

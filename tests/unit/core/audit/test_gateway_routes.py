@@ -15,7 +15,7 @@ from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import Entries
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, Vxlan
@@ -25,8 +25,8 @@ from tests.support.bench import ready
 
 NODES = tuple(
     Node(
-        name=f"{name}{number}",
-        location=location,
+        name=NodeName(f"{name}{number}"),
+        location=LocationName(location),
         node_ip=f"10.{net}.{number}.1",
         pod_cidr=f"10.{net}.{number}.0/24",
         overlay_ip=f"240.0.{net}.{number}",
@@ -34,7 +34,10 @@ NODES = tuple(
     for name, location, net in (("a", "site-a1", 244), ("b", "site-b1", 245))
     for number in (1, 2, 3)
 )
-LOCATIONS = (Location(name="site-a1", leader="a1"), Location(name="site-b1", leader="b1"))
+LOCATIONS = tuple(
+    Location(name=LocationName(name), leader=NodeName(leader))
+    for name, leader in (("site-a1", "a1"), ("site-b1", "b1"))
+)
 VXLAN = Link(name="vx-submariner", index=4, kind="vxlan", is_up=True, mtu_bytes=1450, vxlan=Vxlan(vni=100, port=4800))
 CABLE = Link(name="submariner", index=5, kind="wireguard", is_up=True, mtu_bytes=1420)
 REMEDY = (
@@ -130,7 +133,8 @@ def test_other_meshes_are_asked_as_before():
 
 def test_a_worker_tells_that_its_leg_to_the_gateway_is_dead():
     """Nobody else goes that way: others see a node that is silent. In other meshes neighbours know better."""
-    fault, mesh = FaultCode.OVERLAY_BLACK_HOLE, hellos.whole_mesh()
+    fault = FaultCode.OVERLAY_BLACK_HOLE
+    mesh = {str(name): hello for name, hello in hellos.whole_mesh().items()}
     bench = ready("b3")
     status = bench.engine.status(bench.now, {})
     named = msgspec.structs.replace(status.pairs[0], verdict=_verdict(fault, "b3"))

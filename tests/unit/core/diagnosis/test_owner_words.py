@@ -7,18 +7,24 @@ import pytest
 
 from meshwatchd.core.diagnosis.owner_words import advise
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 
 NODES = tuple(
-    Node(name=name, location=f"site-{name[0]}1", node_ip="", pod_cidr="", overlay_ip="") for name in ("a1", "a3", "b1")
+    Node(name=NodeName(name), location=LocationName(f"site-{name[0]}1"), node_ip="", pod_cidr="", overlay_ip="")
+    for name in ("a1", "a3", "b1")
+)
+LOCATIONS = tuple(
+    Location(name=LocationName(name), leader=NodeName(leader))
+    for name, leader in (("site-a1", "a1"), ("site-b1", "b1"))
 )
 TOPOLOGY = Topology(
     profile="submariner",
     why=(),
-    local_node="a3",
+    local_node=NodeName("a3"),
     wireguard_device="",
     overlay_device="vx-submariner",
-    mesh=build_mesh((Location(name="site-a1", leader="a1"), Location(name="site-b1", leader="b1")), NODES),
+    mesh=build_mesh(LOCATIONS, NODES),
     hops={},
     is_overlay_star=True,
 )
