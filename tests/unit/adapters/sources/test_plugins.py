@@ -20,7 +20,7 @@ def point(name, value):
 
 def good(snapshot, sources, declared, node):
     """A profile as somebody may write it."""
-    return LocalView(profiles=("submariner",), node=node, location=LocationName("east"))
+    return LocalView(profiles=("liqo",), node=node, location=LocationName("east"))
 
 
 def raising(snapshot, sources, declared, node):
@@ -43,10 +43,10 @@ def seen(*points):
 
 def test_a_profile_of_a_third_party_takes_part():
     """Behind the built-in ones, by name."""
-    looks = load([point("submariner", "good")])
+    looks = load([point("liqo", "good")])
 
-    assert [*LOOKS, "submariner"] == list(looks)
-    assert (("submariner",), "east") == (seen(point("submariner", "good")).profiles, seen(point("s", "good")).location)
+    assert [*LOOKS, "liqo"] == list(looks)
+    assert (("liqo",), "east") == (seen(point("liqo", "good")).profiles, seen(point("s", "good")).location)
 
 
 def test_one_that_cannot_be_used_says_why_and_harms_nobody():
