@@ -8,13 +8,15 @@ import pytest
 from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
-from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork
+from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork, ServiceTrouble
 from meshwatchd.core.diagnosis.predicates import own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE, is_alone
+from meshwatchd.core.diagnosis.service_canaries import NAMELESS
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
@@ -60,6 +62,13 @@ KUBELET, APISERVER = (
     Canary(name=name, address="192.168.100.13", port=port, node=NodeName(node), kind=CanaryKind.TCP)
     for name, node, port in (("kubelet", "a3", 10250), ("apiserver", "a1", 6443))
 )
+
+
+def served(fault):
+    """All is well but for a service that a canary asks for by its own protocol."""
+    found = ServiceTrouble(canary="shop", node="a3", fault=fault, meaning="it is wrong", proof=("as was seen",))
+    return replace(HEALTHY, services=(found,))
+
 
 # One case for each line of the table, in its order: what the node knows, whom it must name.
 CASES = [
@@ -181,6 +190,10 @@ CASES = [
     ("an API server and a kubelet are silent", replace(HEALTHY, silent_services=(APISERVER, KUBELET)), "a1"),
     ("only a kubelet is silent", replace(HEALTHY, silent_services=(KUBELET,)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),
+    *(
+        (f"a service of the other location: {fault}", served(fault), "" if fault in NAMELESS else "a3")
+        for fault in (*(each.code for each in SERVICE_FAULTS), FaultCode.POD_UNREACHABLE)
+    ),
     ("a standby is silent", replace(HEALTHY, missing_standbys=(("a1", "b2"),)), ""),
     ("a standby carries less", sized(FaultCode.STANDBY_MTU_SMALLER), "b1"),
     ("a device promises too much", sized(FaultCode.MTU_MISCONFIGURED), "b1"),

@@ -10,6 +10,7 @@ from meshwatchd.core.diagnosis.classifier import Leg, classify
 from meshwatchd.core.diagnosis.rules import TABLE
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.path_faults import PATH_FAULTS
+from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
 from tests.unit.core.diagnosis.test_classifier import HEALTHY, LEGS
 
@@ -26,8 +27,8 @@ def test_the_table_is_total():
     assert FaultCode.UNDETERMINED is classify(broken).fault
 
 
-def test_every_fault_of_paths_but_one_has_a_rule():
+def test_every_fault_that_probes_find_but_one_has_a_rule():
     """`all-paths-down` is what becomes of the others when there is nowhere to go."""
-    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS)}
+    of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS)}
 
     assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
