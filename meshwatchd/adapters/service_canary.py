@@ -6,7 +6,7 @@
 
 Each question is one `_Exchange`, which has one socket at a time and a second in all; what it has found by then is told
 as ServiceSeen, whatever it is. The engine process loads this module, and OpenSSL and dnspython with it, where such a
-canary is declared and nowhere else: 15 MiB, and a tenth of a second once. Keys of a handshake cost a millisecond.
+canary is declared and nowhere else: 9 MiB, and 65 ms once. A handshake or an answer of DNS costs under a millisecond.
 """
 
 from __future__ import annotations
