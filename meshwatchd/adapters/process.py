@@ -10,7 +10,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -244,9 +244,8 @@ def read_usage(pid: int) -> Usage:
     """
     proc = Path("/proc", str(pid))
     fields = _stat_fields(proc)
-    ticks = int(fields[11]) + int(fields[12])
     is_runnable = any(_stat_fields(task)[:1] == ["R"] for task in (proc / "task").iterdir())
-    return Usage(is_runnable, ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK")))
+    return Usage(is_runnable, _used_ns(fields))
 
 
 def read_resident_bytes(pid: int) -> int:
@@ -266,10 +265,12 @@ def read_processor_ns(pids: Iterable[int]) -> int | None:
     Source: proc_pid_stat(5): utime and stime are fields 14 and 15.
     """
     found = [_stat_fields(Path("/proc", str(pid))) for pid in pids]
-    if not all(found):
-        return None
-    ticks = sum(int(fields[11]) + int(fields[12]) for fields in found)
-    return ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    return sum(map(_used_ns, found)) if all(found) else None
+
+
+def _used_ns(fields: Sequence[str]) -> int:
+    """The processor time in the fields of a process."""
+    return (int(fields[11]) + int(fields[12])) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
 
 
 def _stat_fields(folder: Path) -> list[str]:

@@ -15,6 +15,12 @@ MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", "wireguard")
 """The built-in kinds of mesh, the outermost first; third parties add theirs."""
 
 SUBMARINER = "submariner"
+SUBMARINER_CLEAR_TEXT = "vxlan-tunnel"
+"""The device of Submariner's cable of the driver vxlan (VNI 1000, UDP 4500), which encrypts nothing."""
+SUBMARINER_RESTART = (
+    "kubectl -n submariner-operator delete pod -l app=submariner-routeagent --field-selector spec.nodeName={}"
+)
+"""Has a node's route agent write its routes and rules again."""
 
 WITHOUT_STANDBY = frozenset((SUBMARINER,))
 """Kinds of mesh in which nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from meshwatchd.model.mesh_profile import MESH_KINDS, Profile, Unrecognised
+from meshwatchd.model.mesh_profile import MESH_KINDS, SUBMARINER, Profile, Unrecognised
 from meshwatchd.profiles.overlay_mesh import GATEWAY_MESH, OVERLAY_MESH
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {**dict.fromkeys(MESH_KINDS, OVERLAY_MESH), "submariner": GATEWAY_MESH}
+    {**dict.fromkeys(MESH_KINDS, OVERLAY_MESH), SUBMARINER: GATEWAY_MESH}
 )
 """Every built-in kind of mesh by name; the engine goes through all of them in the same way, but for which devices there
 have to be."""

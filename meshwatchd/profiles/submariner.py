@@ -19,16 +19,16 @@ from collections.abc import Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import SUBMARINER, SUBMARINER_CLEAR_TEXT
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import Sources
 from meshwatchd.profiles import reading
 
-NAME = "submariner"
+NAME = SUBMARINER
 DEVICE = "vx-submariner"
 WIREGUARD = "submariner"
-CLEAR_TEXT = "vxlan-tunnel"
-"""The cable of the driver vxlan (VNI 1000, UDP 4500)."""
+CLEAR_TEXT = SUBMARINER_CLEAR_TEXT
 
 GATEWAY_TABLES = (150, 100)
 NETWORK = "240.0.0.0/8"

@@ -17,17 +17,14 @@ from itertools import cycle, islice
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.mesh_profile import SUBMARINER
+from meshwatchd.model.mesh_profile import SUBMARINER, SUBMARINER_CLEAR_TEXT, SUBMARINER_RESTART
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.topology import Node
 
 TABLE = 150
-CLEAR_TEXT = "vxlan-tunnel"
 
 MAX_ASKED = 32
 """Remote nodes of one location; its nodes share few prefixes, and each that was lost is met by some."""
-
-RESTART = "kubectl -n submariner-operator delete pod -l app=submariner-routeagent --field-selector spec.nodeName={}"
 
 
 def is_gateway_mesh(view: View) -> bool:
@@ -62,7 +59,7 @@ def _way_out(view: View) -> str:
     """The cable on the gateway, vx-submariner on a worker; empty where the cable has no device of its own (IPsec)."""
     if not any(location.leader == view.node for location in view.mesh.location):
         return view.mesh.overlay_device
-    tunnels = (view.snapshot.link(name) for name in (view.mesh.wireguard_device, CLEAR_TEXT) if name)
+    tunnels = (view.snapshot.link(name) for name in (view.mesh.wireguard_device, SUBMARINER_CLEAR_TEXT) if name)
     return next((link.name for link in tunnels if link is not None and link.is_up), "")
 
 
@@ -91,7 +88,7 @@ def gateway_finding(
 
 def _remedy(view: View, peer: Node, device: str) -> str:
     """The command that puts the very same back, where it is known, and the one that has the agent do it."""
-    agent = RESTART.format(view.node)
+    agent = SUBMARINER_RESTART.format(view.node)
     table = MAIN_TABLE if device == view.mesh.overlay_device else TABLE
     there = [route for route in view.snapshot.device_routes if route.dev == device and route.table == table]
     if any(_covers(route.dst, peer.node_ip) for route in there):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.faults import FaultCode, Verdict
-from meshwatchd.model.mesh_profile import SUBMARINER
+from meshwatchd.model.mesh_profile import SUBMARINER, SUBMARINER_RESTART
 from meshwatchd.model.topology import Topology
 
 _MOVE = (
@@ -17,8 +17,7 @@ _MOVE = (
 )
 _LEG = (
     "Submariner's health check does not cross the VXLAN leg from a worker to its gateway (UDP 4800): allow that port"
-    " between them, then kubectl -n submariner-operator delete pod -l app=submariner-routeagent"
-    " --field-selector spec.nodeName={node}"
+    f" between them, then {SUBMARINER_RESTART.format('{node}')}"
 )
 
 _OF_GATEWAYS: Mapping[FaultCode, str] = MappingProxyType(
