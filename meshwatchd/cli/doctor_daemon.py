@@ -11,11 +11,8 @@ from meshwatchd.cli.text import is_stale, render_age
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.node_status import NodeStatus
-from meshwatchd.model.settings import SECOND, Mode
+from meshwatchd.model.settings import Mode
 from meshwatchd.model.status import Status
-
-SILENT_NS = 95 * SECOND
-"""Three hellos (core.membership.roster.SILENT_NS); younger silence is chance."""
 
 _STATES = {Severity.OK: CheckState.OK, Severity.WARNING: CheckState.WARNING, Severity.CRITICAL: CheckState.ERROR}
 _LOG = "journalctl -u meshwatchd -n 50"
@@ -69,7 +66,7 @@ def _judge_faults(status: Status) -> Iterator[Check]:
 def judge_nodes(reply: NodesReply) -> Iterator[Check]:
     """Whether the neighbours speak, run this version, and may relay."""
     others = [node for node in reply.nodes if node.name != reply.node]
-    silent = [node for node in others if node.heard_ago_ns is None or node.heard_ago_ns > SILENT_NS]
+    silent = [node for node in others if node.heard_ago_ns is None or node.heard_ago_ns > node.fresh_ns]
     for node in silent:
         age = "never" if node.heard_ago_ns is None else render_age(node.heard_ago_ns)
         text = f"{node.name} was last heard {age}" if age != "never" else f"{node.name} was never heard"

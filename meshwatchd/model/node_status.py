@@ -8,7 +8,7 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.units import SECOND
 
 FRESH_NS = 95 * SECOND
-"""A node with an older report has missed three hellos in a row: how it fares is not known (roster.SILENT_NS)."""
+"""A node with an older report has missed three hellos in a row: how it fares is not known (presence.SILENT_NS)."""
 
 
 class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +48,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
         version: of meshwatchd there.
         mode: `settings.Mode` there.
         heard_ago_ns: age of its last hello, 0 for the node that answers; None where none was ever received.
+        fresh_ns: up to which age its hello and its report are of the present; longer in a location of many nodes.
         severity: how the node itself says it fares; empty where it watches nothing, or has not said.
         report_age_ns: of what it said last; None where it has said nothing.
         is_cut: it has said less than there is.
@@ -63,6 +64,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     overlay_ip: str = ""
     wireguard_ip: str = ""
     heard_ago_ns: int | None = None
+    fresh_ns: int = FRESH_NS
     severity: str = ""
     report_age_ns: int | None = None
     is_cut: bool = False
@@ -72,4 +74,4 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_report_fresh(self) -> bool:
         """Whether what the node has said last is of the present."""
-        return self.report_age_ns is not None and self.report_age_ns <= FRESH_NS
+        return self.report_age_ns is not None and self.report_age_ns <= self.fresh_ns

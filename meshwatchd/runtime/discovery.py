@@ -27,11 +27,13 @@ from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
+from meshwatchd.core.membership.greeting_plan import plan_greetings
 from meshwatchd.core.membership.hello_schedule import Answers, Pace
-from meshwatchd.core.membership.mesh_builder import is_whole
+from meshwatchd.core.membership.mesh_builder import OUTSIDER, is_outsider
 from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
+from meshwatchd.core.membership.presence import CAPABILITY, Presence
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
 from meshwatchd.core.membership.validation import complaint
@@ -66,7 +68,6 @@ SAVE_GAP_NS: Final = 5 * SECOND
 SAVE_ANYWAY_NS: Final = 600 * SECOND
 """The file follows what is known within seconds, and who was heard when within minutes."""
 
-OUTSIDER: Final = "it has the mesh key and is no node of the mesh; stop meshwatchd there, or change the key"
 RETRY_S: Final = 5.0
 
 
@@ -121,13 +122,13 @@ class Discovery:
         self._keys = HelloKeys(secrets)
         epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
         self.counters["hello-epochs-unrecorded"] += not is_recorded
-        self._known = Acquaintances(epoch)
+        self._known = Acquaintances(epoch, lambda name: self._roster.cadence_of(NodeName(name)).patience_ns)
         self._jumps = JumpWatch(self._clocks)
         self._pace = Pace(random.Random())
         self._port = port(hello_port(settings.probe.port), self._receive, self.counters)
         self._reflexive = Reflexive()
         self._own_networks = OwnNetworks()
-        self._introductions, self._reports = Introductions(), NodeReports()
+        self._introductions, self._reports, self._presence = Introductions(), NodeReports(), Presence()
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
         kept, problem = mesh_file.load(self._folder, self._node)
@@ -290,7 +291,7 @@ class Discovery:
             self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
         self._remarks.problems(self._problems(), is_found=self.mesh is not None)
-        self._is_heard_anew |= self._roster.take_hushed()
+        self._is_heard_anew |= self._roster.take_changed()
         if self._is_heard_anew:
             self._is_heard_anew = False
             self._aim(now)
@@ -302,6 +303,7 @@ class Discovery:
             heard = self._roster.peers.get(NodeName(name))
             if heard is not None and heard.hello.view.node_ip:
                 self._greet(heard.hello.view.node_ip, asks=False)
+                self._pace.repeat(heard.hello.view.node_ip, now)
         self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
 
     def _take_new_epoch(self, jump_ns: int) -> None:
@@ -333,6 +335,7 @@ class Discovery:
             standby_endpoint=discovery.endpoint or view.public_endpoint or self._reflexive.endpoint(),
             version=meshwatchd.__version__,
             mode=self._settings.daemon.mode,
+            capabilities=(CAPABILITY,),
             leads_since_ns=self._leads_since_ns,
             tunnel_public_key=tunnel.public_key if tunnel is not None else "",
             tunnel_port=tunnel.listen_port if tunnel is not None else 0,
@@ -355,22 +358,14 @@ class Discovery:
         self._addresses = {
             heard.hello.view.node_ip: name for name, heard in self._roster.peers.items() if heard.hello.view.node_ip
         }
-        candidates = [each.address for each in self._view.candidates] if self._view is not None else []
-        hellos = self._roster.hellos()
-        direct = self._reflexive.direct(hellos, own) if self._settings.daemon.mode is Mode.ENFORCE else ()
-        aliases = {
-            address
-            for hello in hellos.values()
-            for address in (hello.view.overlay_ip, hello.view.wireguard_ip, hello.view.node_ip6)
-        }
-        mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
-        told = self._introductions.addresses()
-        others = dict.fromkeys((*direct, *self._settings.discovery.peers, *candidates, *told))
-        self._pace.aim(
-            known=sorted(self._addresses),
-            others=[each for each in others if each not in mine and (each in direct or each not in aliases)],
-            now=now,
+        candidates = (each.address for each in self._view.candidates) if self._view is not None else ()
+        direct = (
+            self._reflexive.direct(self._roster.hellos(), own) if self._settings.daemon.mode is Mode.ENFORCE else ()
         )
+        places = (*self._settings.discovery.peers, *candidates, *self._introductions.addresses())
+        peers = {name: heard.hello for name, heard in self._roster.peers.items()}
+        plan = plan_greetings(own, peers, self._roster.crowds, places=places, direct=direct)
+        self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, now=now)
 
     def _greet(
         self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""
@@ -382,6 +377,7 @@ class Discovery:
         epoch, counter = self._known.next_stamp(now)
         peer = self._addresses.get(address)
         heard = self._roster.peers.get(peer) if peer is not None else None
+        is_neighbour = heard is not None and heard.hello.home == own.home
         holds, signs_pair = self._pairs.word_to(peer, now) if peer is not None else (b"", False)
         greeting = Greeting(
             sender=self._node,
@@ -393,6 +389,7 @@ class Discovery:
             came_from=came_from,
             # Answers are no larger than what they answer, so that nobody is flooded by way of us.
             knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
+            present=self._presence.tell(now) if is_neighbour and answers is None else {},
             holds=holds,
             signs_pair=signs_pair,
             report=self._reports.own() if peer is not None and answers is None else None,
@@ -421,7 +418,7 @@ class Discovery:
             self.counters["hello-own"] += 1
             self._known.hear_own_name(self._node, greeting.stamp.epoch, place=place, now=now)
             return
-        if self._is_outsider(greeting.sender):
+        if is_outsider(greeting.sender, self._settings):
             self.counters["hello-outsider"] += 1
             self._remarks.complain(greeting.sender, OUTSIDER)
             return
@@ -454,13 +451,6 @@ class Discovery:
                 came_from=source[0] if is_own_port else "",
             )
 
-    def _is_outsider(self, name: str) -> bool:
-        """Whether the operator has said that it is none of the mesh, by its name or by naming all others."""
-        mesh = self._settings.mesh
-        return name in self._settings.discovery.forbid or (
-            is_whole(mesh) and all(name != node.name for node in mesh.node)
-        )
-
     def _believe(self, greeting: Greeting, now: int) -> None:
         wrong = complaint(greeting.hello)
         if wrong:
@@ -477,7 +467,17 @@ class Discovery:
         counter = greeting.answers.counter if greeting.answers is not None else 0
         self._reflexive.heard(greeting.sender, seen=greeting.seen, came_from=greeting.came_from, counter=counter)
         self._is_heard_anew |= self._introductions.hear(greeting.knows, now)
+        if self._roster.cadence_of(greeting.hello.view.node).is_in_turn:
+            self._presence.hear(greeting.hello.view.node_ip, now)
+        self._hear_of(greeting, now)
         self._woken.set()
+
+    def _hear_of(self, greeting: Greeting, now: int) -> None:
+        """Nodes of other locations that greet this one in turn live, if a neighbour has heard them."""
+        for name, age_ns in self._roster.find_present(greeting.hello, greeting.present).items():
+            self._known.hear_of(name, self._roster.peers[name].hello.view.node_ip, now - age_ns)
+            for listener in (self._roster, self._pairs, self._reports):
+                listener.hear_of(name, now - age_ns)
 
     # --- what is kept ---
 

@@ -50,6 +50,12 @@ class NodeReports:
         if report is not None and is_report(report):
             self._heard[name] = report, now
 
+    def hear_of(self, name: str, at_ns: int) -> None:
+        """A node lives, by the word of another, and what it has said last holds: what changes is said at once."""
+        report, told_ns = self._heard.get(name, (None, 0))
+        if report is not None:
+            self._heard[name] = report, max(told_ns, at_ns)
+
     def add_to(self, nodes: Sequence[NodeStatus], node: str, now: int) -> tuple[NodeStatus, ...]:
         """The nodes with what they report, and how old that is; whoever is not among them is forgotten.
 

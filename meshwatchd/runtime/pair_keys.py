@@ -69,6 +69,10 @@ class PairKeys:
         if greeting.identity is not None:
             self._pins.hear(greeting.sender, greeting.identity, self._step(greeting), now)
 
+    def hear_of(self, name: str, at_ns: int) -> None:
+        """A node lives, by the word of another."""
+        self._pins.hear_of(name, at_ns)
+
     def _step(self, greeting: Greeting) -> Step | None:
         if not greeting.holds:
             return None

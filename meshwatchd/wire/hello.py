@@ -25,8 +25,8 @@ hello of ours (`membership.replay_protection`). Answers are no larger than hello
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -121,6 +121,7 @@ class Greeting:
         seen: the address at which the sender's tunnel of the mesh has the receiver; "" where it has none.
         came_from: in answers, the address from which the hello came that is answered; "" where its port was changed.
         knows: addresses of other nodes that the sender hears; left out where the datagram has no room for them.
+        present: addresses of known nodes of other locations, with how many seconds ago the sender heard each; likewise.
         holds: fingerprint of the receiver's identity as the sender remembers it; empty where it says nothing of it.
         signs_pair: the sender signs its probes to the receiver with the key of the pair.
         report: how the sender fares, for people; left out where the datagram has no room for it.
@@ -136,6 +137,7 @@ class Greeting:
     seen: str = ""
     came_from: str = ""
     knows: tuple[str, ...] = ()
+    present: Mapping[str, int] = field(default_factory=dict)
     holds: bytes = b""
     signs_pair: bool = False
     report: NodeReport | None = None
@@ -148,6 +150,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     seen: str = ""
     came_from: str = ""
     knows: tuple[str, ...] = ()
+    present: dict[str, int] = {}
     holds: bytes = b""
     signs_pair: bool = False
     report: NodeReport | None = None
@@ -158,6 +161,8 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     signature: bytes = b""
 
 
+_OPTIONAL: Final = ("seen", "came_from", "present", "report", "knows")
+_SACRIFICES: Final = ((), _OPTIONAL[4:], _OPTIONAL[3:], _OPTIONAL[2:])
 _DOOR: Final = Door("hello", "a node with our key is of another version: meshwatchctl version on each")
 _DECODER: Final = msgspec.msgpack.Decoder(_Body)
 
@@ -225,8 +230,8 @@ def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) ->
     answers = greeting.answers or Stamp(epoch=0, counter=0)
     around = _HEADER.size + len(name) + TAG_BYTES
     # What is sacrificed first for room: introductions are repeated by others, reports are for people.
-    for knows, report in ((greeting.knows, greeting.report), ((), greeting.report), ((), None)):
-        packed = _pack(greeting, signer, knows, report)
+    for lacks in _SACRIFICES:
+        packed = _pack(greeting, signer, lacks)
         if around + len(packed) <= MAX_BYTES:
             break
     size = around + len(packed)
@@ -244,11 +249,11 @@ def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) ->
     return text + key.tag(text)
 
 
-def _pack(greeting: Greeting, signer: Signer | None, knows: tuple[str, ...], report: NodeReport | None) -> bytes:
+def _pack(greeting: Greeting, signer: Signer | None, lacks: Container[str]) -> bytes:
     """The MessagePack of a greeting; with a signer it ends with as many zeros as its signature takes."""
     body: dict[str, object] = {"hello": _without_defaults(greeting.hello)}
-    said = {"seen": greeting.seen, "came_from": greeting.came_from, "knows": knows, "report": report}
-    body |= {field: content for field, content in said.items() if content}
+    said = {name: getattr(greeting, name) for name in _OPTIONAL if name not in lacks}
+    body |= {name: content for name, content in said.items() if content}
     if signer is not None:
         if greeting.holds:
             body |= {"holds": greeting.holds, "signs_pair": greeting.signs_pair}
@@ -312,6 +317,7 @@ def decode(
         seen=body.seen,
         came_from=body.came_from,
         knows=body.knows,
+        present=body.present,
         holds=body.holds if identity is not None else b"",
         signs_pair=body.signs_pair and identity is not None,
         report=body.report,

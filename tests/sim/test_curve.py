@@ -6,7 +6,7 @@ import pytest
 
 from meshwatchd.core.probing.rest_limits import describe_rest, shape_of
 from meshwatchd.model.settings import ProbeProfile, ProbeSettings
-from tests.sim.curve import TUNNEL_BYTES, kbit_s, packets_s, planners, wan_flows
+from tests.sim.curve import TUNNEL_BYTES, hellos_s, kbit_s, packets_s, planners, wan_flows
 from tests.sim.random_mesh import Shape
 
 AIMS = {ProbeProfile.DEFAULT: 100, ProbeProfile.WAN: 20}
@@ -25,6 +25,15 @@ def test_a_hundred_nodes_cost_the_wan_what_ten_do(profile):
     assert packets_s(few) <= packets_s(some) <= packets_s(many) <= 1.05 * packets_s(some)
     assert kbit_s(many) <= 1.1 * kbit_s(few)
     assert kbit_s(many) <= AIMS[profile]
+
+
+def test_hellos_cost_the_wan_no_more_than_those_of_ten_and_ten():
+    """Each node would greet each of the other location: 330 a second with a hundred nodes a side."""
+    few, some = hellos_s((3, 3)), hellos_s((10, 10))
+    many = [hellos_s((size,) * locations) for size, locations in ((100, 2), (1000, 2), (20, 50))]
+
+    assert few < some
+    assert max(many) <= 1.01 * some
 
 
 def test_a_path_in_use_is_watched_as_closely_in_large_locations():

@@ -48,9 +48,9 @@ class Time:
 class Wire:
     """Addresses and who is there; public ones are one-to-one NAT, and only they are seen from outside."""
 
-    def __init__(self):
+    def __init__(self, names):
         self.ports: dict[str, Any] = {}
-        self.private = {hellos.view(name).node_ip: name for name in NAMES}
+        self.private = {hellos.view(name).node_ip: name for name in names}
         self.sent: list[tuple[str, str]] = []
         self.dead: set[str] = set()
 
@@ -129,7 +129,7 @@ class Node:
 
     def __init__(self, wire, name, folder, time, *, secrets=(OLD,), mesh=None, mode=Mode.ENFORCE, **discovery):
         self.name, self.folder, self.time = name, folder / name, time
-        self.eyes, self.log = Eyes(view_of(name)), Log()
+        self.eyes, self.log = Eyes(view_of(name, wire.private.values())), Log()
         self.heard: list[Any] = []
         self.changes: list[int] = []
         self.bound: list[Any] = []
@@ -145,7 +145,7 @@ class Node:
             log=self.log,
             changed=lambda: self.changes.append(time.now),
             heard=self.heard.append,
-            standby_key=lambda: hellos.KEYS[name],
+            standby_key=lambda: hellos.KEYS.get(name, ""),
             bind=self.bound.extend,
             clocks=Clocks(monotonic_ns=time.monotonic_ns, wall_ns=time.wall_ns),
             port=lambda _port, receive, _counters: WirePort(wire, name, receive),  # type: ignore[arg-type,return-value]
@@ -162,9 +162,9 @@ class Node:
         assert "" == mesh_file.save(self.folder, self.discovery._to_keep(self.time.now))
 
 
-def view_of(name, **more):
+def view_of(name, names=NAMES, **more):
     """With every other node of the lab as a candidate, as Kilo's routes name them."""
-    candidates = tuple(Candidate(address=hellos.view(other).node_ip) for other in NAMES if other != name)
+    candidates = tuple(Candidate(address=hellos.view(other).node_ip) for other in names if other != name)
     return msgspec.structs.replace(hellos.view(name, **more), candidates=candidates)
 
 
@@ -181,8 +181,8 @@ def _snapshot(name):
 class Stage:
     """A wire, a clock, and the nodes on it."""
 
-    def __init__(self, folder):
-        self.wire, self.time, self.folder = Wire(), Time(), folder
+    def __init__(self, folder, names=NAMES):
+        self.wire, self.time, self.folder = Wire(names), Time(), folder
         self.nodes: dict[str, Node] = {}
 
     def start(self, *names, **more):
@@ -191,11 +191,11 @@ class Stage:
             self.nodes[name] = Node(self.wire, name, self.folder, self.time, **more)
         return self
 
-    def play(self, duration_ns, until=lambda: False):
+    def play(self, duration_ns, until=lambda: False, *, step_ns=STEP_NS):
         """Let time pass."""
         end = self.time.now + duration_ns
         while self.time.now < end and not until():
-            self.time.now += STEP_NS
+            self.time.now += step_ns
             for node in self.nodes.values():
                 node.turn()
 

@@ -15,14 +15,19 @@ LEADERS = {"a": "a1", "b": "b1"}
 _NUMBERS = {name: index for index, name in enumerate(("a1", "a2", "a3", "b1", "b2", "b3"), 1)}
 
 
+def _number(name: str) -> int:
+    """Of one of the six, or of another node of a larger mesh: a4 to a99, b4 to b99."""
+    return _NUMBERS.get(name, int(name[1:]) + (0 if name[0] == "a" else 100) + 6)
+
+
 def overlay_ip(name: str) -> str:
     """As flannel gives it: the network address of the node's pods."""
-    return f"10.244.{_NUMBERS[name]}.0"
+    return f"10.244.{_number(name)}.0"
 
 
 def view(name: str, *, leaders: Mapping[str, str] = LEADERS, location: str = "", **more: Any) -> LocalView:
     """What a node of the lab's kilo-flannel sees of itself."""
-    site, number = name[0], _NUMBERS[name]
+    site, number = name[0], _number(name)
     leader = leaders.get(site, "")
     is_leader = leader == name
     base = LocalView(
@@ -32,7 +37,7 @@ def view(name: str, *, leaders: Mapping[str, str] = LEADERS, location: str = "",
         leader=overlay_ip(leader) if leader else "",
         is_leader=is_leader,
         granularity="location",
-        node_ip=f"192.168.100.1{name[1]}" if site == "a" else f"10.2.0.1{name[1]}",
+        node_ip=f"192.168.100.{10 + int(name[1:])}" if site == "a" else f"10.2.0.{10 + int(name[1:])}",
         pod_cidr=f"10.244.{number}.0/24",
         is_pod_cidr_in_kernel=True,
         overlay_ip=overlay_ip(name),

@@ -3,13 +3,16 @@
 new address          at once, then after 0.5 s, 1 s, 2 s ... up to the slow interval
 something changed    every known address at once, and again after 0.5 s and 1 s, since a hello may be lost
 nothing changes      each known address every 30 s, each other one every minute, with jitter
+in turn              of large locations one address after the other (`membership.presence`); after a change each as
+                     above, twice as late each time until its turn comes as soon
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -17,7 +20,7 @@ from meshwatchd.model.settings import MS, SECOND
 
 FIRST_NS = 500 * MS
 KNOWN_NS, OTHER_NS = 30 * SECOND, 60 * SECOND
-"""A node that is silent for three of the former is taken for dead (core.roster)."""
+"""A node that is silent for three of the former is taken for dead (membership.presence)."""
 
 JITTER = 0.2
 """Nodes that started together must not greet together for ever."""
@@ -45,10 +48,32 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     asks: bool
 
 
+class Ring(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses that are greeted one after the other, besides what each is greeted after a change.
+
+    Attributes:
+        name: of the ring, unique.
+        addresses: sorted; at least one.
+        step_ns: between two hellos.
+    """
+
+    name: str
+    addresses: tuple[str, ...]
+    step_ns: int
+
+
 class _Target(msgspec.Struct, kw_only=True):
     is_known: bool
+    slow_ns: int
+    is_in_turn: bool = False
     interval_ns: int = FIRST_NS
-    due_ns: int = 0
+    due_ns: int | None = None
+
+
+class _Turn(msgspec.Struct, kw_only=True):
+    ring: Ring
+    last: str
+    due_ns: int
 
 
 class Pace:
@@ -62,34 +87,58 @@ class Pace:
         self._rng = rng
         self._targets: dict[str, _Target] = {}
         self._queue: list[tuple[int, str]] = []
+        self._turns: dict[str, _Turn] = {}
         self._tokens = float(BURST)
         self._filled_ns = 0
 
-    def aim(self, *, known: Iterable[str], others: Iterable[str], now: int) -> None:
+    def aim(self, *, known: Mapping[str, int], others: Iterable[str], rings: Iterable[Ring] = (), now: int) -> None:
         """Greet these addresses and no more.
 
         Args:
-            known: of nodes that were heard.
+            known: of nodes that were heard, with the longest interval between two hellos to each.
             others: where somebody may be.
+            rings: of known addresses; who is in one is left to it in the end.
             now: monotonic nanoseconds.
         """
-        wanted = dict.fromkeys(others, False) | dict.fromkeys(known, True)
+        self._aim_rings(rings, now)
+        in_turn = {address for turn in self._turns.values() for address in turn.ring.addresses}
+        wanted = dict.fromkeys(others, OTHER_NS) | dict(known)
         for address in [address for address in self._targets if address not in wanted]:
             del self._targets[address]
-        for address, is_known in wanted.items():
+        for address, slow_ns in wanted.items():
+            latest_ns = now + round((1 + JITTER) * slow_ns)
             target = self._targets.get(address)
+            is_new = target is None
             if target is None:
-                self._targets[address] = _Target(is_known=is_known)
+                target = self._targets[address] = _Target(is_known=False, slow_ns=slow_ns)
+            target.is_known, target.slow_ns, target.is_in_turn = address in known, slow_ns, address in in_turn
+            target.interval_ns = min(target.interval_ns, slow_ns)
+            if is_new:
                 self._plan(address, now)
-            else:
-                target.is_known = is_known
+            elif not target.is_in_turn and (target.due_ns is None or target.due_ns > latest_ns):
+                self._plan(address, now + round(slow_ns * self._rng.random()))
+
+    def _aim_rings(self, rings: Iterable[Ring], now: int) -> None:
+        former, self._turns = self._turns, {}
+        for ring in rings:
+            turn = former.get(ring.name)
+            if turn is None:
+                first_ns = now + round(ring.step_ns * self._rng.random())
+                turn = _Turn(ring=ring, last=self._rng.choice(ring.addresses), due_ns=first_ns)
+            turn.ring, turn.due_ns = ring, min(turn.due_ns, now + round((1 + JITTER) * ring.step_ns))
+            self._turns[ring.name] = turn
 
     def hurry(self, now: int) -> None:
         """Something has changed about this node: tell everybody that is known."""
         for address, target in self._targets.items():
             if target.is_known:
-                target.interval_ns = FIRST_NS
-                self._plan(address, now)
+                self._hurry(address, target, now)
+
+    def repeat(self, address: str, now: int) -> None:
+        """What was said to one node must not wait for its turn if it was lost."""
+        target = self._targets.get(address)
+        if target is not None and target.is_in_turn:
+            self._hurry(address, target, now + FIRST_NS)
 
     def due(self, now: int) -> list[Due]:
         """Whom to greet at this moment, at most as many as the rate allows."""
@@ -101,21 +150,36 @@ class Pace:
             if target is None or target.due_ns != due_ns:
                 continue
             self._tokens -= 1
-            slow_ns = KNOWN_NS if target.is_known else OTHER_NS
-            chosen.append(Due(address=address, asks=not target.is_known or target.interval_ns < slow_ns))
-            wait_ns = round(target.interval_ns * self._rng.uniform(1 - JITTER, 1 + JITTER))
-            target.interval_ns = min(2 * target.interval_ns, slow_ns)
+            chosen.append(Due(address=address, asks=not target.is_known or target.interval_ns < KNOWN_NS))
+            if target.is_in_turn and target.interval_ns >= target.slow_ns:
+                target.due_ns = None
+                continue
+            wait_ns = self._jittered(target.interval_ns)
+            target.interval_ns = min(2 * target.interval_ns, target.slow_ns)
             self._plan(address, now + wait_ns)
+        for turn in self._turns.values():
+            if turn.due_ns <= now and self._tokens >= 1:
+                self._tokens -= 1
+                addresses = turn.ring.addresses
+                turn.last = addresses[bisect.bisect_right(addresses, turn.last) % len(addresses)]
+                turn.due_ns = now + self._jittered(turn.ring.step_ns)
+                chosen.append(Due(address=turn.last, asks=False))
         return chosen
 
     def deadline(self) -> int | None:
         """When `due` has somebody to greet; None while there is nobody."""
-        if not self._queue:
-            return None
-        first_ns = self._queue[0][0]
-        if self._tokens >= 1:
+        first = [self._queue[0][0]] if self._queue else []
+        first_ns = min((*first, *(turn.due_ns for turn in self._turns.values())), default=None)
+        if first_ns is None or self._tokens >= 1:
             return first_ns
         return max(first_ns, self._filled_ns + round((1 - self._tokens) * SECOND / RATE))
+
+    def _jittered(self, interval_ns: int) -> int:
+        return round(interval_ns * self._rng.uniform(1 - JITTER, 1 + JITTER))
+
+    def _hurry(self, address: str, target: _Target, due_ns: int) -> None:
+        target.interval_ns = FIRST_NS
+        self._plan(address, due_ns)
 
     def _plan(self, address: str, due_ns: int) -> None:
         self._targets[address].due_ns = due_ns

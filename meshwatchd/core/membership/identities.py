@@ -132,6 +132,12 @@ class Identities:
         self._pins[name] = msgspec.structs.replace(pin, heard_ns=now)
         return is_new
 
+    def hear_of(self, name: str, at_ns: int) -> None:
+        """The node of this name lives, by the word of another: its identity is not forgotten."""
+        pin = self._pins.get(name)
+        if pin is not None and pin.heard_ns < at_ns:
+            self._pins[name] = msgspec.structs.replace(pin, heard_ns=at_ns)
+
     def _make_room(self, now: int) -> bool:
         """Those that were silent for long enough; whoever introduces names without end pushes out nobody."""
         self._pins = {name: pin for name, pin in self._pins.items() if now - pin.heard_ns < self._forget_ns}

@@ -62,6 +62,15 @@ def is_whole(declared: MeshSettings) -> bool:
     return bool(declared.location and declared.node)
 
 
+OUTSIDER = "it has the mesh key and is no node of the mesh; stop meshwatchd there, or change the key"
+
+
+def is_outsider(name: str, settings: Settings) -> bool:
+    """Whether the operator has said that a node is none of the mesh, by its name or by naming all others."""
+    mesh = settings.mesh
+    return name in settings.discovery.forbid or (is_whole(mesh) and all(name != node.name for node in mesh.node))
+
+
 def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
     """The mesh as this node has to see it.
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.presence import SILENT_NS, Crowds
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_report import NodeReport
-from meshwatchd.model.node_status import FRESH_NS, NodeStatus, ReportedFault, SilentPeer
+from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.status import Status
 
@@ -33,6 +34,7 @@ def list_nodes(
     hellos = {name: (heard.hello, max(0, now - heard.at_ns)) for name, heard in peers.items()}
     if own is not None:
         hellos[own.view.node] = own, 0
+    crowds = Crowds(hello for hello, _ in hellos.values())
     homes = {node.name: node.location for node in mesh.node} if mesh is not None else {}
     declared = {node.name: node for node in mesh.node} if mesh is not None else {}
     found = []
@@ -53,6 +55,7 @@ def list_nodes(
                 overlay_ip=place.overlay_ip if place is not None else "",
                 wireguard_ip=(place.wireguard_ip or "") if place is not None else "",
                 heard_ago_ns=age_ns,
+                fresh_ns=SILENT_NS if own is None else crowds.cadence(home, own.home).patience_ns,
             )
         )
     return tuple(sorted(found, key=lambda each: (each.location, each.name)))
@@ -127,7 +130,7 @@ def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[Repor
         for other in nodes
         if other.name != status.node
         for each in other.faults
-        if each.age_ns <= FRESH_NS
+        if each.age_ns <= other.fresh_ns
         and (each.fault, each.culprit) not in own
         and (each.fault not in between or each.towards != status.location)
     ]
@@ -148,7 +151,7 @@ def remark_versions(nodes: Collection[NodeStatus], node: str) -> tuple[str, ...]
     own = next((each.version for each in nodes if each.name == node), "")
     others: dict[str, list[str]] = {}
     for each in nodes:
-        if each.version not in ("", own) and each.heard_ago_ns is not None and each.heard_ago_ns <= FRESH_NS:
+        if each.version not in ("", own) and each.heard_ago_ns is not None and each.heard_ago_ns <= each.fresh_ns:
             others.setdefault(each.version, []).append(each.name)
     return tuple(
         f"{', '.join(names)} {'runs' if len(names) == 1 else 'run'} meshwatchd {version}, this node {own}:"

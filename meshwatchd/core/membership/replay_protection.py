@@ -14,7 +14,7 @@ node whose clock was set back and whose files are lost is believed again as soon
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -69,10 +69,11 @@ class Acquaintances:
 
     Args:
         epoch: of this process.
+        patience_ns: how long a node of this name may be silent and alive.
     """
 
-    def __init__(self, epoch: int) -> None:
-        self._epoch = epoch
+    def __init__(self, epoch: int, patience_ns: Callable[[str], int] = lambda _name: ALIVE_NS) -> None:
+        self._epoch, self._patience_ns = epoch, patience_ns
         self._counter = 0
         self._open: dict[int, int] = {}
         self._proven: dict[str, Stamp] = {}
@@ -122,6 +123,12 @@ class Acquaintances:
         self._proven[sender], self._seen[sender] = stamp, (place, now)
         return Judgement.NEWS
 
+    def hear_of(self, sender: str, place: str, at_ns: int) -> None:
+        """A neighbour has heard the node at its address."""
+        at, seen_ns = self._seen.get(sender, ("", 0))
+        if at == place:
+            self._seen[sender] = place, max(seen_ns, at_ns)
+
     def is_repeated(self, sender: str, stamp: Stamp, answers: Stamp | None) -> bool:
         """Whether this hello, or a later one of its epoch, has been heard; what answers us may come late.
 
@@ -150,7 +157,7 @@ class Acquaintances:
     def _is_rival(self, sender: str, place: str, now: int) -> bool:
         """Whether a node of this name is alive at another address; if so, the two are named."""
         at, seen_ns = self._seen.get(sender, ("", 0))
-        if not (at and place) or at == place or now - seen_ns >= ALIVE_NS:
+        if not (at and place) or at == place or now - seen_ns >= self._patience_ns(sender):
             return False
         self._rivals[sender] = (Rival(sender, at, place), now)
         return True

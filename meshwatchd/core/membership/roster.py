@@ -13,16 +13,13 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from meshwatchd.core.membership.hello_schedule import KNOWN_NS
 from meshwatchd.core.membership.leader import LeaderKeeper, claimant
 from meshwatchd.core.membership.location import HomeKeeper, addresses, place
 from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is_whole
+from meshwatchd.core.membership.presence import CLOSE, Cadence, Crowds, find_present
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
-
-SILENT_NS = 3 * KNOWN_NS + 5 * SECOND
-"""Three hellos in a row are lost by no accident."""
 
 CENSUS_NS = 5 * SECOND
 """How often it is looked who has fallen silent."""
@@ -61,7 +58,8 @@ class Heard(msgspec.Struct, kw_only=True):
     """A peer's last word.
 
     Attributes:
-        at_ns: when it came, monotonic; before this process where it was kept from an earlier one.
+        at_ns: when it came, or when a neighbour heard the node last, monotonic; before this process where it was kept
+            from an earlier one.
         is_kept: nothing was heard from it since this process began.
     """
 
@@ -75,6 +73,8 @@ class Roster:
 
     Attributes:
         watched: the locations that have been part of the mesh for long, to be remembered.
+        peers: every other node that is known.
+        crowds: how many nodes each location has.
 
     Args:
         settings: the operator's pins and forbids.
@@ -105,8 +105,9 @@ class Roster:
         self._locations_since_ns = 0
         self._own: Hello | None = None
         self.peers: dict[NodeName, Heard] = {}
+        self.crowds = Crowds()
         self._is_stale = False
-        self._is_hushed = False
+        self._has_changed = False
         self._census_ns = 0
         self._alive: frozenset[NodeName] = frozenset()
         self._assembly = Assembly(mesh=settings.mesh if is_whole(settings.mesh) else None)
@@ -170,10 +171,33 @@ class Roster:
         self.peers[name] = Heard(hello=hello, at_ns=now)
         return is_news
 
+    def hear_of(self, name: NodeName, at_ns: int) -> None:
+        """A neighbour has heard a known node."""
+        heard = self.peers[name]
+        heard.at_ns = max(heard.at_ns, at_ns)
+
+    def find_present(self, neighbour: Hello, told: Mapping[str, int]) -> dict[NodeName, int]:
+        """Known nodes that a neighbour has heard: how many nanoseconds ago each (`membership.presence`)."""
+        known = {name: heard.hello for name, heard in self.peers.items()} if told else {}
+        return find_present(told, neighbour, self._own, known)
+
+    def cadence_of(self, name: NodeName) -> Cadence:
+        """How a node that is known greets this one."""
+        heard, own = self.peers.get(name), self._own
+        if heard is None or own is None:
+            return CLOSE
+        return self.crowds.cadence(heard.hello.home, own.home)
+
+    def _is_alive(self, name: NodeName, now: int) -> bool:
+        return now - self.peers[name].at_ns <= self.cadence_of(name).patience_ns
+
+    def _is_gone(self, name: NodeName, now: int) -> bool:
+        return now - self.peers[name].at_ns > max(self.forget_ns, self.cadence_of(name).patience_ns)
+
     def _make_room(self, now: int) -> bool:
         """Forget who has been silent for longest, as long as it is nobody who is alive."""
-        name, heard = min(self.peers.items(), key=lambda each: each[1].at_ns)
-        if now - heard.at_ns <= SILENT_NS:
+        name = min(self.peers, key=lambda each: self.peers[each].at_ns)
+        if self._is_alive(name, now):
             return False
         del self.peers[name]
         return True
@@ -206,9 +230,12 @@ class Roster:
     def _take_census(self, now: int) -> None:
         """Who is alive, and who is to be forgotten."""
         self._census_ns = now + CENSUS_NS
-        for name in [name for name, heard in self.peers.items() if now - heard.at_ns > self.forget_ns]:
+        for name in [name for name in self.peers if self._is_gone(name, now)]:
             del self.peers[name]
             self._is_stale = True
+        crowds = Crowds(self.hellos().values())
+        if crowds.sizes != self.crowds.sizes:
+            self.crowds, self._has_changed = crowds, True
         alive = self._who_is_alive(now)
         self._is_stale |= alive != self._alive
         self._note_watched(now)
@@ -217,7 +244,7 @@ class Roster:
             if name not in alive and heard.hello.faults:
                 hushed = msgspec.structs.replace(heard.hello, faults=())
                 self.peers[name] = Heard(hello=hushed, at_ns=heard.at_ns, is_kept=heard.is_kept)
-                self._is_hushed = True
+                self._has_changed = True
 
     def _note_watched(self, now: int) -> None:
         """Which locations keep their places when more are found than can be watched."""
@@ -227,13 +254,13 @@ class Roster:
         elif now - self._locations_since_ns >= ESTABLISHED_NS:
             self.watched = locations
 
-    def take_hushed(self) -> bool:
-        """Whether what somebody had told is held to be true no more, since it was asked last."""
-        is_hushed, self._is_hushed = self._is_hushed, False
-        return is_hushed
+    def take_changed(self) -> bool:
+        """Whether a dead node's word counts no more, or locations have other sizes, since it was asked last."""
+        has_changed, self._has_changed = self._has_changed, False
+        return has_changed
 
     def _who_is_alive(self, now: int) -> frozenset[NodeName]:
-        return frozenset({self._node, *(name for name, heard in self.peers.items() if now - heard.at_ns <= SILENT_NS)})
+        return frozenset({self._node, *(name for name in self.peers if self._is_alive(name, now))})
 
     def _assemble(self, now: int) -> None:
         if self._own is None:

@@ -6,9 +6,9 @@ import msgspec
 
 import meshwatchd
 from meshwatchd.adapters.control.nodes import NodesReply
-from meshwatchd.cli.doctor_daemon import SILENT_NS, judge_nodes, judge_status, judge_version
+from meshwatchd.cli.doctor_daemon import judge_nodes, judge_status, judge_version
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.node_status import NodeStatus
+from meshwatchd.model.node_status import FRESH_NS, NodeStatus
 from meshwatchd.model.status import Knowledge
 from tests.support.example_status import HEALTHY, MOVED, NOW_NS, STUCK
 
@@ -66,7 +66,7 @@ def test_neighbours_are_heard_run_one_version_and_may_relay():
         own,
         _node("a1", version="9"),
         _node("a2", heard_ago_ns=None),
-        _node("b1", heard_ago_ns=2 * SILENT_NS),
+        _node("b1", heard_ago_ns=2 * FRESH_NS),
         _node("b2", mode="advise"),
     )
     assert ["warning", "warning", "warning", "note"] == [state for state, _ in told]

@@ -47,6 +47,17 @@ def test_each_node_has_its_latest_report_with_its_age():
     )
 
 
+def test_a_report_is_as_old_as_the_last_sign_of_its_node():
+    """What a node has said holds until it says something else, or falls silent."""
+    reports = NodeReports()
+    reports.hear("a1", CRITICAL, 5)
+    for name, at_ns in (("a1", 8), ("a1", 6), ("a2", 8)):
+        reports.hear_of(name, at_ns)
+    found = {str(node.name): node for node in reports.add_to(NODES, "b3", 9)}
+
+    assert (1, None) == (found["a1"].report_age_ns, found["a2"].report_age_ns)
+
+
 def test_nodes_that_are_gone_are_forgotten():
     """Or a mesh whose nodes come and go would grow for ever."""
     reports = NodeReports()

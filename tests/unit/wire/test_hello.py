@@ -50,6 +50,16 @@ def test_other_nodes_are_told_where_there_is_room():
     assert dataclasses.replace(verbose, knows=()) == wire.decode(packet, KEYS)
 
 
+def test_who_is_present_is_told_rather_than_who_may_be_anywhere():
+    """Introductions go first, then the report; without the rest a node would be taken for dead."""
+    present = {f"192.168.100.{number}": number for number in range(100, 116)}
+    told = dataclasses.replace(GREETING, present=present)
+    full = dataclasses.replace(told, knows=tuple(f"10.200.{number}.111" for number in range(60)))
+
+    assert told == wire.decode(wire.encode(told, KEYS), KEYS)
+    assert told == wire.decode(wire.encode(full, KEYS), KEYS)
+
+
 def test_a_report_goes_along_where_there_is_room():
     """It is for people: introductions go first, then the report, and what the mesh is made of stays."""
     report = NodeReport(severity="critical", verdicts=(AdvertisedVerdict("cloud", "leader-dead", "b1"),))

@@ -59,6 +59,18 @@ def test_an_operator_and_time_forget():
     assert pins.accepts("b1", SECOND_ONE, b"", FORGET_NS)
 
 
+def test_a_node_that_others_hear_is_not_forgotten():
+    """It may greet nobody here for days. A late word takes nothing back, and none makes a stranger known."""
+    pins = _introduced()
+    pins.hear_of("b1", FORGET_NS - 1)
+    pins.hear_of("b1", 5)
+    pins.hear_of("b2", 5)
+
+    assert not pins.accepts("b1", SECOND_ONE, b"", FORGET_NS)
+    assert pins.find("b2", 6) is None
+    assert pins.accepts("b1", SECOND_ONE, b"", 2 * FORGET_NS)
+
+
 def test_names_without_end_push_out_nobody():
     """They are a member's that has gone bad; what is silent for long enough makes room."""
     pins = _introduced()

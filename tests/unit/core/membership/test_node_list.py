@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes, remark_versions
+from meshwatchd.core.membership.presence import SILENT_NS
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport
@@ -26,6 +27,18 @@ def test_nodes_of_the_mesh_and_nodes_that_were_heard_are_listed_once():
     assert ("leader", "standby", "member") == tuple(nodes[name].role for name in ("b1", "b2", "b3"))
     assert ("0.2", "enforce", "") == (nodes["b1"].version, nodes["b1"].mode, nodes["a2"].version)
     assert "10.2.0.12" == nodes["b2"].node_ip
+
+
+def test_a_node_of_a_large_location_may_be_silent_for_longer():
+    """Nobody is warned of it, and what it reports counts, while it has only to wait for its turn."""
+    peers = {}
+    for number in range(200):
+        base = hellos.hello("a2" if number < 100 else "b1")
+        view = msgspec.structs.replace(base.view, node=f"n{number}")
+        peers[view.node] = Heard(hello=msgspec.structs.replace(base, view=view), at_ns=0)
+    nodes = {str(each.name): each.fresh_ns for each in list_nodes(None, hellos.hello("a1"), peers, SECOND)}
+
+    assert SILENT_NS == nodes["n0"] == nodes["a1"] < nodes["n100"]
 
 
 def test_without_a_mesh_there_are_those_that_were_heard():

@@ -131,6 +131,22 @@ def test_a_node_that_moved_is_believed_when_its_old_address_is_silent():
     assert (Judgement.RIVAL, Judgement.NEWS) == (early, late)
 
 
+def test_a_node_that_neighbours_hear_at_its_address_is_alive():
+    """A second one of its name stays out, for as long as the first may be silent."""
+    known = Acquaintances(EPOCH, lambda _name: 2 * ALIVE_NS)
+    known.judge("b1", (7, 1), place="10.0.0.1", answers=known.next_stamp(0), now=0)
+    known.hear_of("b1", "10.0.0.1", ALIVE_NS)
+    known.hear_of("b1", "10.0.0.1", 5)
+    known.hear_of("b1", "10.0.0.2", 9 * ALIVE_NS)
+    instants = 3 * ALIVE_NS - 1, 3 * ALIVE_NS
+    early, late = (
+        known.judge("b1", (8, count), place="10.0.0.2", answers=known.next_stamp(now), now=now)
+        for count, now in enumerate(instants, 1)
+    )
+
+    assert (Judgement.RIVAL, Judgement.NEWS) == (early, late)
+
+
 def test_a_node_that_restarts_at_its_address_is_believed_at_once():
     """A new epoch alone is no second node."""
     known = Acquaintances(EPOCH)

@@ -9,6 +9,7 @@ import pytest
 
 from meshwatchd.core.membership.leader import SETTLE_NS
 from meshwatchd.core.membership.location import BIRTH_NS
+from meshwatchd.core.membership.presence import SILENT_NS
 from meshwatchd.core.membership.roster import (
     ESTABLISHED_NS,
     FIRST_LIMIT_NS,
@@ -16,7 +17,6 @@ from meshwatchd.core.membership.roster import (
     LIMIT_NS,
     MAX_NODES,
     QUIET_NS,
-    SILENT_NS,
     Roster,
 )
 from meshwatchd.model.discovery import Hello

@@ -1,0 +1,67 @@
+"""Whom a node greets: nodes that it knows, some of them in turn, and addresses where others may be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from meshwatchd.core.membership.hello_schedule import Ring
+from meshwatchd.core.membership.presence import CAPABILITY, CLOSE, Crowds
+from meshwatchd.model.discovery import Hello
+from meshwatchd.model.ids import LocationName, NodeName
+
+
+class GreetingPlan(NamedTuple):
+    """What `hello_schedule.Pace` aims at.
+
+    Attributes:
+        known: by address of a known node the longest interval between two hellos to it.
+        rings: of such addresses, one for each location whose nodes are greeted in turn.
+        others: addresses where somebody may be.
+    """
+
+    known: dict[str, int]
+    rings: tuple[Ring, ...]
+    others: tuple[str, ...]
+
+
+def plan_greetings(
+    own: Hello | None,
+    peers: Mapping[NodeName, Hello],
+    crowds: Crowds,
+    *,
+    places: Iterable[str] = (),
+    direct: Collection[str] = (),
+) -> GreetingPlan:
+    """Known nodes at their own addresses, everybody else where somebody may be.
+
+    Args:
+        own: what this node advertises; None while it cannot.
+        peers: the last hello of each other node.
+        crowds: of all of them.
+        places: addresses where others may be.
+        direct: addresses at which nodes can be had outside of the mesh.
+    """
+    home = own.home if own is not None else LocationName("")
+    known: dict[str, int] = {}
+    turns: dict[LocationName, list[str]] = {}
+    hellos = (*peers.values(), *(() if own is None else (own,)))
+    for hello in sorted(peers.values(), key=lambda each: each.view.node_ip):
+        cadence = crowds.cadence(home, hello.home) if CAPABILITY in hello.capabilities else CLOSE
+        if hello.view.node_ip:
+            known[hello.view.node_ip] = cadence.interval_ns
+        if hello.view.node_ip and cadence.is_in_turn:
+            turns.setdefault(hello.home, []).append(hello.view.node_ip)
+    rings = tuple(
+        Ring(name=location, addresses=tuple(addresses), step_ns=crowds.cadence(home, location).interval_ns)
+        for location, addresses in turns.items()
+    )
+    for ring in rings:
+        known |= dict.fromkeys(ring.addresses, ring.step_ns * len(ring.addresses))
+    aliases = {
+        address for each in hellos for address in (each.view.overlay_ip, each.view.wireguard_ip, each.view.node_ip6)
+    }
+    mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
+    others = dict.fromkeys((*direct, *places))
+    wanted = (each for each in others if each not in mine and (each in direct or each not in aliases))
+    return GreetingPlan(known, rings, tuple(wanted))

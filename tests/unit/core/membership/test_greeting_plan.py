@@ -1,0 +1,45 @@
+"""Whom a node greets, and how."""
+
+from __future__ import annotations
+
+import msgspec
+
+from meshwatchd.core.membership.greeting_plan import plan_greetings
+from meshwatchd.core.membership.hello_schedule import KNOWN_NS
+from meshwatchd.core.membership.presence import CAPABILITY, Crowds
+from tests.support import hellos
+
+
+def _far(number, **more):
+    base = hellos.hello("b2", seen={"node": f"f{number}", "node_ip": f"10.2.1.{number:03}"})
+    return msgspec.structs.replace(base, **({"capabilities": (CAPABILITY,)} | more))
+
+
+def _near(number):
+    return msgspec.structs.replace(_far(number), home="site-a1")
+
+
+def test_far_nodes_of_large_locations_take_turns():
+    """Neighbours do not, nor do nodes of versions that would take silence for death."""
+    own = hellos.hello("a1")
+    peers = {each.view.node: each for each in (*map(_far, range(1, 50)), *map(_near, range(50, 100)))}
+    old = _far(100, capabilities=())
+    peers[old.view.node] = old
+    crowds = Crowds((own, *peers.values()))
+    plan = plan_greetings(own, peers, crowds)
+    (ring,) = plan.rings
+
+    assert ("site-b1", [f"10.2.1.{number:03}" for number in range(1, 50)]) == (ring.name, list(ring.addresses))
+    assert crowds.cadence(own.home, old.home).interval_ns == ring.step_ns
+    assert {49 * ring.step_ns} == {plan.known[address] for address in ring.addresses}
+    assert {KNOWN_NS} == {plan.known[f"10.2.1.{number:03}"] for number in range(50, 101)}
+
+
+def test_somebody_may_be_where_no_known_node_is_under_another_address():
+    """But for addresses outside of the mesh, where a known node is asked what it sees."""
+    own, peer = hellos.hello("a1"), hellos.hello("b1")
+    places = (own.view.node_ip, peer.view.overlay_ip, "10.2.0.99")
+    plan = plan_greetings(own, {peer.view.node: peer}, Crowds(), places=places, direct=("198.51.100.21",))
+
+    assert ("198.51.100.21", "10.2.0.99") == plan.others
+    assert ((), {peer.view.node_ip: KNOWN_NS}) == (plan.rings, plan.known)
