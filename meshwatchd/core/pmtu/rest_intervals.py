@@ -70,6 +70,12 @@ class RestIntervals:
         return crowd * NODE_NS * self._slower * (1 if is_used else SELDOM)
 
     def _first(self, location: str, remote: str) -> NodeName:
-        """The node of a location that looks at the path in use for all of it."""
-        found = self._scouts(location, remote)
+        """The node of a location that looks at the path in use for all of it.
+
+        One that relays nothing, where there is one: a relay of standbys carries enough besides. The leader comes last,
+        since its packets cross no overlay of its own.
+        """
+        home = self._planner.topology.mesh.location(location)
+        ranked = (NodeName(""), *home.standbys, home.leader)
+        found = sorted(self._scouts(location, remote), key=lambda name: ranked.index(name) if name in ranked else 0)
         return next((name for name in found if name not in self._silent), found[0])

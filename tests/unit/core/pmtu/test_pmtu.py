@@ -18,9 +18,9 @@ from tests.support.lab_mesh import planner_of, settings_for, snapshot_of
 RTT_NS = 1 * MS
 
 
-def _snapshot():
-    """What b2's kernel shows: it relays, by standby links of its own."""
-    own, devices = snapshot_of("b2"), [link.device for link in planner_of("b2").provision().links]
+def _snapshot(name="b2"):
+    """What a node's kernel shows; b2 relays, by standby links of its own."""
+    own, devices = snapshot_of(name), [link.device for link in planner_of(name).provision().links]
     links = (
         Link(name=name, index=20 + n, kind="wireguard", is_up=True, mtu_bytes=1420) for n, name in enumerate(devices)
     )
@@ -50,11 +50,12 @@ class Desk:
         busiest: how many trials were under way at one time.
     """
 
-    def __init__(self, name="b2", settings=None, rtt_ns=RTT_NS):
+    def __init__(self, name="b3", settings=None, rtt_ns=RTT_NS):
         self.rtt_ns = rtt_ns
         self.now = 100 * SECOND
         self.planner = planner_of(name)
         self.plans = lay_out(self.planner, has_standby=True)
+        self.name = name
         self.watch = SizeWatch(settings or settings_for(name))
         self.limits = {}
         self.sent = []
@@ -66,7 +67,7 @@ class Desk:
 
     def start(self):
         """Take over the topology, again if need be."""
-        begun = list(self.watch.start(self.planner, self.plans, _snapshot(), self.now))
+        begun = list(self.watch.start(self.planner, self.plans, _snapshot(self.name), self.now))
         self.watch.use_paths([path.number for path in self.planner.paths if path.is_primary], self.now)
         return begun
 
@@ -184,7 +185,7 @@ def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():
     answer = next(answer for _, answer in desk.replies if answer.session == looked)
     for session in desk.watch.sessions:
         session.postpone(desk.now)
-    desk.watch.observe(_snapshot(), desk.now)
+    desk.watch.observe(_snapshot(desk.name), desk.now)
     desk.watch.answered(answer, desk.now + RTT_NS)
 
     assert sum(session.is_blocked for session in desk.watch.sessions) == blocked - 1
