@@ -86,6 +86,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
         candidates: where hellos may be sent.
         why: one finding for each thing above, and for each profile that does not hold.
         contradictions: prefixes that a source gives to this node's pods and that are not believed, as sentences.
+        traits: what is peculiar to a mesh of a third party (`mesh_profile.Trait`); those of a built-in one are known.
     """
 
     profiles: tuple[str, ...]
@@ -115,6 +116,7 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     why: tuple[Finding, ...] = ()
     contradictions: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
 
 
 class ToldFault(msgspec.Struct, frozen=True, array_like=True):

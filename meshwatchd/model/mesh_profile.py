@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
@@ -22,8 +25,39 @@ SUBMARINER_RESTART = (
 )
 """Has a node's route agent write its routes and rules again."""
 
-WITHOUT_STANDBY = frozenset((SUBMARINER,))
-"""Kinds of mesh in which nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""
+
+class Trait(StrEnum):
+    """What the core and the agent have to know of a kind of mesh, whatever its name is."""
+
+    STAR = "star"
+    """The overlay leads from members to their leader and from it to them; members have no tunnel."""
+    POD_ADDRESSED = "pod-addressed"
+    """Between locations pods alone are routed: nodes go by their own address among them, and answers leave by another
+    device than requests came in by."""
+    WITHOUT_STANDBY = "without-standby"
+    """Nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""
+    REPLACES_ROUTES = "replaces-routes"
+    """Its agent has routes of its own to the pods of other locations, in the place of those of the CNI below."""
+
+
+TRAITS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "kilo": frozenset((Trait.REPLACES_ROUTES,)),
+        SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY)),
+    }
+)
+"""Of the built-in kinds, by name; a third party's view has its own."""
+
+
+def traits_of(kinds: Iterable[str], told: Iterable[str] = ()) -> frozenset[str]:
+    """The traits of a mesh.
+
+    Args:
+        kinds: names of kinds that hold.
+        told: traits that views have beside them. Nodes of older versions have none: their kinds are built in.
+    """
+    return frozenset(told).union(*(TRAITS.get(kind, frozenset()) for kind in kinds))
+
 
 PROFILE_GROUP = "meshwatchd.profiles"
 """The entry points by which packages of third parties offer a kind of mesh (adapters.sources.plugins)."""

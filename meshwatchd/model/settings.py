@@ -304,12 +304,15 @@ class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         ipip_device: through which non-leaders reach their leader with traffic to other locations, where Kilo
             encapsulates: tunl0, or cilium_tunl with Cilium 1.15 to 1.17. Empty: there is none (Kilo over flannel).
+        traits: of a kind of mesh that a package brings (`mesh_profile.Trait`), where the mesh is declared; those of a
+            built-in kind are known.
     """
 
     profile: str = "kilo"
     wireguard_device: str = "kilo0"
     overlay_device: str = "flannel.1"
     ipip_device: str = ""
+    traits: tuple[str, ...] = ()
     location: tuple[Location, ...] = ()
     node: tuple[Node, ...] = ()
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from meshwatchd.model.mesh_profile import MESH_KINDS, SUBMARINER, Profile, Unrecognised
 from meshwatchd.profiles.overlay_mesh import GATEWAY_MESH, OVERLAY_MESH
+from meshwatchd.profiles.third_party import INTERFACE, MeshKind
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {**dict.fromkeys(MESH_KINDS, OVERLAY_MESH), SUBMARINER: GATEWAY_MESH}
@@ -19,4 +20,4 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 """Every built-in kind of mesh by name; the engine goes through all of them in the same way, but for which devices there
 have to be."""
 
-__all__ = ["GATEWAY_MESH", "OVERLAY_MESH", "PROFILES", "Profile", "Unrecognised"]
+__all__ = ["GATEWAY_MESH", "INTERFACE", "OVERLAY_MESH", "PROFILES", "MeshKind", "Profile", "Unrecognised"]

@@ -16,6 +16,7 @@ import msgspec
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
@@ -33,6 +34,12 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
     }
 )
 """The built-in ones by name, the outermost first."""
+
+JOINING = ("kilo", "submariner")
+"""Those that run over any CNI, and so over one that a third party's profile knows."""
+
+PLAIN = "wireguard"
+"""Holds for any WireGuard device where there is nothing else."""
 
 MAX_CANDIDATES = 256
 """Who answers tells of others; a few would do."""
@@ -71,9 +78,10 @@ def look(
         sources: what its files and agents say.
         declared: the `[mesh]` section.
         node: this node's name.
-        looks: the profiles by name, the outermost first; third parties' come behind the built-in ones.
+        looks: the profiles by name, the outermost first; third parties' come behind those of `JOINING`.
     """
-    parts = [each(snapshot, sources, declared, node) for each in looks.values()]
+    asked = {name: each(snapshot, sources, declared, node) for name, each in looks.items()}
+    parts = list(_without_taken(asked, declared).values())
     holding = [part for part in parts if part.profiles]
     told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
     told |= {name: next(filter(None, (getattr(part, name) for part in holding)), 0) for name in _NUMBERS}
@@ -87,6 +95,7 @@ def look(
         is_pod_cidr_in_kernel=reading.shows_own_pods(snapshot, pods, lan_ip),
         contradictions=contradictions,
         layers=_stack(snapshot, holding),
+        traits=tuple(sorted({trait for part in holding for trait in part.traits})),
         why=tuple(
             finding for part in (*holding, *(part for part in parts if not part.profiles)) for finding in part.why
         ),
@@ -100,11 +109,38 @@ def look(
     )
 
 
+def source_towards(view: LocalView | None, address: str) -> str:
+    """The address that hellos to a node leave from; empty for that of the route.
+
+    Where pods alone are routed between locations, routes there may choose another one: Submariner's choose that in
+    240.0.0.0/8, which the route agent's NAT hides, behind another port where two nodes call each other at the same
+    time. Near nodes, and leaders outside of the mesh, are none of these.
+    """
+    if view is None or ":" in address or not _is_pod_addressed(view):
+        return ""
+    return "" if address in {each.address for each in view.candidates} else view.node_ip
+
+
+def _is_pod_addressed(view: LocalView) -> bool:
+    return Trait.POD_ADDRESSED in traits_of(view.profiles, view.traits)
+
+
+def _without_taken(asked: Mapping[str, LocalView], declared: MeshSettings) -> Mapping[str, LocalView]:
+    """Without what holds for any WireGuard device, where a third party's profile knows whose the mesh's device is."""
+    device = next((part.wireguard_device for name, part in asked.items() if name not in LOOKS and part.profiles), "")
+    if not device or declared.wireguard_device == asked[PLAIN].wireguard_device:
+        return asked
+    text = f"{device} is that of another profile, and others carry nothing of the mesh"
+    left = LocalView(profiles=(), node=asked[PLAIN].node, why=(Finding(source=f"link {device}", text=text),))
+    return {**asked, PLAIN: left}
+
+
 def _lan_address(snapshot: Snapshot, holding: Iterable[LocalView], node_ip: str) -> str:
     """The address by which no network is that of pods: the node's, but where it goes by one among its pods."""
-    if not any(submariner.NAME in part.profiles for part in holding):
+    star = next((part for part in holding if Trait.POD_ADDRESSED in traits_of(part.profiles, part.traits)), None)
+    if star is None:
         return node_ip
-    below = snapshot.underlay(submariner.DEVICE)
+    below = snapshot.underlay(star.overlay_device)
     return next(iter(below.addresses), "") if below is not None else ""
 
 
@@ -147,7 +183,7 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
         node_ip=node_ip,
         node_ip6=node_ip6,
         # Nobody asks the LAN for an address among pods.
-        node_macs=() if submariner.NAME in view.profiles else reading.lan_macs(snapshot, at),
+        node_macs=() if _is_pod_addressed(view) else reading.lan_macs(snapshot, at),
         public_endpoint=public,
         leader=leader,
         why=tuple(why),

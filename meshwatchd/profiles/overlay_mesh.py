@@ -74,7 +74,10 @@ def _without_standbys(locations: tuple[Location, ...]) -> tuple[Location, ...]:
 
 
 def _stands_on(overlay: Link, tunnel: Link | None) -> bool:
-    return tunnel is not None and overlay.vxlan is not None and overlay.vxlan.lower == tunnel.index
+    """Or is the tunnel itself, where pods are routed straight into it."""
+    if tunnel is None:
+        return False
+    return overlay.name == tunnel.name or (overlay.vxlan is not None and overlay.vxlan.lower == tunnel.index)
 
 
 def _gateway_device(snapshot: Snapshot, declared: MeshSettings) -> str | None:

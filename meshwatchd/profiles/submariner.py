@@ -53,17 +53,6 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
     return _Node(snapshot, node, link).view()
 
 
-def source_towards(view: LocalView | None, address: str) -> str:
-    """The address that hellos to a node leave from; empty for that of the route.
-
-    Routes to other clusters choose the address in 240.0.0.0/8, which the route agent's NAT hides: where two nodes call
-    each other at the same time, behind another port. Near nodes, and gateways outside of the mesh, are none of these.
-    """
-    if view is None or NAME not in view.profiles or ":" in address:
-        return ""
-    return "" if address in {each.address for each in view.candidates} else view.node_ip
-
-
 class _Node:
     """One look at one node."""
 

@@ -66,7 +66,6 @@ from meshwatchd.model.frames import (
     ToAgent,
     ToEngine,
 )
-from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ConfigReloaded, ReplyOperator, SessionSuspected
 from meshwatchd.model.plan import Provision
 from meshwatchd.model.settings import SECOND, Settings
@@ -149,7 +148,7 @@ class Agent:
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
-        self._own_view = OwnView(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
+        self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect, self.forget = self._prover.bisect, self._late_discovery.forget
         self.nodes = self._late_discovery.nodes

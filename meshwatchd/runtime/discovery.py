@@ -47,7 +47,7 @@ from meshwatchd.model.port_map import hello_port
 from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Knowledge, Status
-from meshwatchd.profiles import submariner
+from meshwatchd.profiles.compose import source_towards
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.mesh_knowledge import describe_knowledge
 from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
@@ -401,7 +401,7 @@ class Discovery:
             return
         self._reflexive.sent(counter, address)
         self.counters["hello-sent"] += 1
-        source = submariner.source_towards(self._view, address)
+        source = source_towards(self._view, address)
         (functools.partial(self._port.send_from, source) if source else self._port.send)(datagram, address, port)
 
     # --- what is heard ---

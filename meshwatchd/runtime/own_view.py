@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from typing import Self
 
 import msgspec
 
 from meshwatchd.adapters.sources import SourceReader, plugins
 from meshwatchd.model.discovery import Finding, LocalView
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection
 from meshwatchd.profiles import compose
@@ -43,6 +44,18 @@ class OwnView:
         self._reader = reader if reader is not None else SourceReader(uids=uids)
         self._looks = looks if looks is not None else plugins.load()
         self._steady = Steady()
+
+    @classmethod
+    def open(cls, settings: Settings, refused: Callable[..., object]) -> Self:
+        """The view of a configured node.
+
+        Args:
+            settings: the configuration.
+            refused: is called with `source` and `problem` for each profile of a third party that cannot be used.
+        """
+        for source, problem in plugins.problems():
+            refused(source=source, problem=problem)
+        return cls(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
 
     async def refresh(self, *, is_urgent: bool = False) -> tuple[bool, tuple[Rejection, ...]]:
         """Read what is due of the sources.

@@ -140,6 +140,7 @@ class Daemons:
         nodes: default all.
         config: which of the configurations, full or minimal.
         releases: the folder of the daemon that a node runs, as its wheel unpacks; this checkout's where there is none.
+        python: the interpreter that daemons are run by, where packages of third parties are installed for it.
 
     Attributes:
         releases: as above; a change is in force from the next start on.
@@ -154,7 +155,9 @@ class Daemons:
         nodes: Iterable[str] | None = None,
         config: str = "full",
         releases: Mapping[str, Path] | None = None,
+        python: str = sys.executable,
     ) -> None:
+        self._python = python
         self.releases = dict(releases or {})
         self.nodes = tuple(nodes if nodes is not None else lab.topology.nodes)
         self._lab = lab
@@ -187,7 +190,7 @@ class Daemons:
         log = self._logs[node]
         place = self._lab.node(node)
         self._engines[node] = place.popen(
-            [*DAEMON, "--config", self._configure(place)],
+            [self._python, *DAEMON[1:], "--config", self._configure(place)],
             stdout=log,
             stderr=subprocess.STDOUT,
             env=_found_in(self.releases.get(node)),
@@ -246,7 +249,7 @@ class Daemons:
 
     def control_of(self, release: Path | None, node: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the meshwatchctl of a release, or of this checkout, on a node, whatever its daemon is of."""
-        return self._lab.node(node).run([*CONTROL, *arguments], timeout=60, env=_found_in(release))
+        return self._lab.node(node).run([self._python, *CONTROL[1:], *arguments], timeout=60, env=_found_in(release))
 
     def status(self, node: str) -> Status | None:
         """What `meshwatchctl --json status` shows; None while the daemon cannot be reached."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
+from netnslab.native_wireguard import FLANNEL_NATIVE, HEXMESH
 from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER
 from netnslab.topology import Node, Topology
@@ -50,7 +51,15 @@ class Fabric(Protocol):
         ...
 
 
-FABRICS: Mapping[str, Fabric] = MappingProxyType({"kilo": KILO, "wg-quick": WG_QUICK, "submariner": SUBMARINER})
+FABRICS: Mapping[str, Fabric] = MappingProxyType(
+    {
+        "kilo": KILO,
+        "wg-quick": WG_QUICK,
+        "submariner": SUBMARINER,
+        "flannel-native": FLANNEL_NATIVE,
+        "hexmesh": HEXMESH,
+    }
+)
 
 
 def fabric_of(topology: Topology) -> Fabric:

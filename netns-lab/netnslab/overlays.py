@@ -8,6 +8,7 @@ from types import MappingProxyType
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
 from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
+from netnslab.native_wireguard import FLANNEL_NATIVE_OVERLAY, HEXMESH_OVERLAY
 from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER_OVERLAY
 from netnslab.topology import Topology
@@ -18,6 +19,8 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "cilium": CILIUM,
         "flannel-wg": FLANNEL_OVER_WIREGUARD,
         "submariner": SUBMARINER_OVERLAY,
+        "flannel-native": FLANNEL_NATIVE_OVERLAY,
+        "hexmesh": HEXMESH_OVERLAY,
     }
 )
 

@@ -31,6 +31,7 @@ from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
+from meshwatchd.adapters.wireguard.poll import is_wireguard
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.rule_window import WIDE
@@ -228,7 +229,8 @@ class View:
                 yield held.family, held.scope, objects.render_address(held.address), held.length
 
     def _is_of_the_mesh(self, link: Link) -> bool:
-        return link.kind in MESH_KINDS or link.name in self._named or bool(self._our_device.fullmatch(link.name))
+        is_known = link.kind in MESH_KINDS or link.name in self._named or bool(self._our_device.fullmatch(link.name))
+        return is_known or is_wireguard(link)
 
     # --- routes ---
 

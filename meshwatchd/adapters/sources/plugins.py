@@ -1,10 +1,11 @@
-"""Profiles of third parties: functions that packages offer under the entry-point group `meshwatchd.profiles`."""
+"""Profiles of third parties: what packages offer under the entry-point group `meshwatchd.profiles`."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,8 @@ from meshwatchd.model.mesh_profile import PROFILE_GROUP
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
-from meshwatchd.profiles.compose import LOOKS, Look
+from meshwatchd.profiles import INTERFACE, MeshKind
+from meshwatchd.profiles.compose import JOINING, LOOKS, Look
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -23,23 +25,38 @@ GROUP: Final = PROFILE_GROUP
 
 
 def load(found: Iterable[EntryPoint] | None = None) -> Mapping[str, Look]:
-    """The built-in looks, and behind them those of third parties by name.
+    """The built-in looks and those of third parties by name, the outermost first.
 
-    One that cannot be loaded, or has the name of a built-in one, takes part all the same: it says why it does not hold.
+    One that cannot be used takes part all the same: it says why it does not hold.
 
     Args:
         found: entry points; for tests. None asks the installed packages.
     """
-    looks = dict(LOOKS)
-    for point in sorted(_offered() if found is None else found, key=lambda point: point.name):
+    outer = {name: look for name, look in LOOKS.items() if name in JOINING}
+    return {**outer, **{name: look for name, (look, _) in _ask(found).items()}, **LOOKS}
+
+
+def problems(found: Iterable[EntryPoint] | None = None) -> tuple[tuple[str, str], ...]:
+    """What cannot be used of third parties: where it is, and what is wrong with what to do about it."""
+    return tuple((name, problem) for name, (_, problem) in _ask(found).items() if problem)
+
+
+def _ask(found: Iterable[EntryPoint] | None) -> Mapping[str, tuple[Look, str]]:
+    """For each profile that is offered its look, and what is wrong with it; empty for nothing."""
+    points = sorted(_offered() if found is None else found, key=lambda point: (point.name, point.value))
+    counts = Counter(point.name for point in points)
+    asked: dict[str, tuple[Look, str]] = {}
+    for point in points:
         if point.name in LOOKS:
-            looks[f"{point.name} of {point.value}"] = _failing(point, "its name is that of a built-in profile")
+            problem = "its name is that of a built-in profile, which is used: remove the package"
+        elif counts[point.name] > 1:
+            problem = f"{counts[point.name]} packages offer this name, and none of them is used: remove all but one"
+        else:
+            look, problem = _take(point)
+            asked[_place(point) if problem else point.name] = look, problem
             continue
-        try:
-            looks[point.name] = _guarded(point, point.load())
-        except Exception as error:  # noqa: BLE001  # whatever a stranger's module does on import
-            looks[point.name] = _failing(point, f"cannot be loaded: {_named(error)}")
-    return looks
+        asked[_place(point)] = _failing(point, problem), problem
+    return asked
 
 
 def _offered() -> Iterable[EntryPoint]:
@@ -59,10 +76,24 @@ def _mentions_group(file: Path) -> bool:
     return False
 
 
-def _guarded(point: EntryPoint, look: object) -> Look:
+def _take(point: EntryPoint) -> tuple[Look, str]:
+    """A stranger's look, which cannot do more harm than not to hold; and what is wrong with it."""
+    try:
+        offered = point.load()
+    except Exception as error:  # noqa: BLE001  # whatever a stranger's module does on import
+        problem = f"cannot be loaded: {_named(error)}; mend or remove the package"
+        return _failing(point, problem), problem
+    look = offered.look if isinstance(offered, MeshKind) else offered
+    problem = ""
+    if isinstance(offered, MeshKind) and offered.interface != INTERFACE:
+        problem = f"is for interface {offered.interface} of profiles, and this is {INTERFACE}: install a version for it"
+    elif not callable(look) or isinstance(look, type):
+        problem = f"is an object of type {type(offered).__name__}; offer a meshwatchd.profiles.MeshKind, or a function"
+    return (_failing(point, problem) if problem else _guarded(point, look)), problem
+
+
+def _guarded(point: EntryPoint, look: Callable[..., object]) -> Look:
     """A stranger's look that cannot do more harm than not to hold."""
-    if not callable(look):
-        return _failing(point, "is no function")
 
     def guarded(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
         try:
@@ -79,8 +110,15 @@ def _failing(point: EntryPoint, problem: str) -> Look:
 
 
 def _reason(point: EntryPoint, node: NodeName, problem: str) -> LocalView:
-    finding = Finding(source=f"profile {point.name} ({point.value})", text=problem)
+    finding = Finding(source=_place(point), text=problem)
     return LocalView(profiles=(), node=node, why=(finding,))
+
+
+def _place(point: EntryPoint) -> str:
+    """Which profile, and where it is: its object, its package and the folder that it is installed in."""
+    dist = point.dist
+    package = f" of {dist.name} {dist.version} in {dist.locate_file('')}" if dist is not None else ""
+    return f"profile {point.name} ({point.value}{package})"
 
 
 def _named(error: Exception) -> str:

@@ -17,7 +17,8 @@ from meshwatchd.core.audit.expected_entries import home_of
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import WireGuardState
+from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.topology import Node
 
 
 def missing_prefixes(state: WireGuardState, mesh: MeshSettings, node: str) -> Iterator[AuditFinding]:
@@ -48,6 +49,17 @@ def missing_prefixes(state: WireGuardState, mesh: MeshSettings, node: str) -> It
                     f"peer {peer.public_key}{at} holds {other.node_ip}/32, the address of {other.name}",
                 ),
             )
+
+
+def is_peer_of(node: Node, peer: WireGuardPeer) -> bool:
+    """Whether a node is at the other end of a peer: its own tunnel address, or its pods with that address among them.
+
+    Where pods are routed straight into the tunnel, as with flannel's wireguard backend, AllowedIPs are the pods alone.
+    """
+    if not node.wireguard_ip:
+        return False
+    is_native = node.wireguard_ip == node.overlay_ip and node.has_pod_address()
+    return f"{node.wireguard_ip}/32" in peer.allowed_ips or (is_native and node.pod_cidr in peer.allowed_ips)
 
 
 def _is_held(prefix: str, holders: Container[str]) -> bool:

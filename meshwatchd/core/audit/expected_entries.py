@@ -22,6 +22,7 @@ import msgspec
 
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT, Entries
 from meshwatchd.model.discovery import Hello
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot, WireGuardState
 from meshwatchd.model.topology import Node
@@ -104,7 +105,8 @@ def is_reached_by_overlay(node: Node, mesh: MeshSettings, home: str) -> bool:
 
     A node that goes by its WireGuard address is none of Kilo's: there flannel stands on the tunnel.
     """
-    return mesh.profile != "kilo" or node.wireguard_ip == node.node_ip or node.location == home
+    is_kept = Trait.REPLACES_ROUTES not in traits_of((mesh.profile,), mesh.traits)
+    return is_kept or node.wireguard_ip == node.node_ip or node.location == home
 
 
 def entries_of(snapshot: Snapshot, device: str) -> Entries:

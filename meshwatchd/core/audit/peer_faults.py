@@ -25,7 +25,7 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.mesh_profile import SUBMARINER
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.status import Status
 
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
@@ -170,9 +170,13 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
 
 
 def _is_own_leg(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bool:
-    """Whether a worker of Submariner names itself: its leg to the gateway is a way that nobody else goes."""
+    """Whether a member of a star names itself: its leg to the gateway is a way that nobody else goes."""
     own = hellos.get(status.node)
-    return culprit == status.node and own is not None and SUBMARINER in own.view.profiles
+    return culprit == status.node and own is not None and _is_star(own)
+
+
+def _is_star(hello: Hello) -> bool:
+    return Trait.STAR in traits_of(hello.view.profiles, hello.view.traits)
 
 
 def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:

@@ -24,7 +24,7 @@ from ipaddress import ip_address, ip_network
 
 import msgspec
 
-from meshwatchd.core.audit.allowed_prefixes import missing_prefixes
+from meshwatchd.core.audit.allowed_prefixes import is_peer_of, missing_prefixes
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.wireguard_changes import STALE_NS
 from meshwatchd.model.audit import AuditFinding
@@ -267,7 +267,7 @@ def _about(finding: AuditFinding, state: WireGuardState, mesh: MeshSettings) -> 
     peer = next((each for each in state.peers if each.public_key == finding.subject), None)
     if peer is None or finding.code is FaultCode.ALLOWED_IPS_STOLEN:
         return finding
-    names = (each.name for each in mesh.node if each.wireguard_ip and f"{each.wireguard_ip}/32" in peer.allowed_ips)
+    names = (each.name for each in mesh.node if is_peer_of(each, peer))
     return msgspec.structs.replace(finding, peer=next(names, ""))
 
 

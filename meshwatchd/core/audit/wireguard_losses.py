@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from meshwatchd.core.audit.allowed_prefixes import is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
-from meshwatchd.model.topology import Node
+from meshwatchd.model.snapshot import Snapshot, WireGuardState
 
 MAX_TOLD = 4
 """Prefixes in one sentence."""
@@ -68,7 +68,7 @@ def _lost_peers(state: WireGuardState, was: WireGuardState, mesh: MeshSettings, 
     for peer in was.peers:
         if peer.public_key in present or taken & set(peer.allowed_ips):
             continue
-        name = next((each.name for each in mesh.node if _is_peer(each, peer)), None)
+        name = next((each.name for each in mesh.node if is_peer_of(each, peer)), None)
         if name is not None and name != node:
             yield AuditFinding(
                 code=FaultCode.WIREGUARD_PEER_MISSING,
@@ -81,7 +81,3 @@ def _lost_peers(state: WireGuardState, was: WireGuardState, mesh: MeshSettings, 
                     f"no other peer has its prefixes: {', '.join(peer.allowed_ips[:MAX_TOLD])}",
                 ),
             )
-
-
-def _is_peer(node: Node, peer: WireGuardPeer) -> bool:
-    return bool(node.wireguard_ip) and f"{node.wireguard_ip}/32" in peer.allowed_ips

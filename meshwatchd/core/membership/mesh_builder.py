@@ -16,7 +16,7 @@ import msgspec
 from meshwatchd.core.membership.location import Hellos
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.mesh_profile import WITHOUT_STANDBY
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.prefixes import Claim, Contradiction, covers, judge, span
 from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.topology import Location, Node, can_link
@@ -105,6 +105,7 @@ def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
         wireguard_device=_device(view, settings.mesh, "wireguard_device"),
         overlay_device=_device(view, settings.mesh, "overlay_device"),
         ipip_device=_device(view, settings.mesh, "ipip_device"),
+        traits=settings.mesh.traits or view.traits,
         location=chosen,
         node=tuple(sorted(members, key=lambda node: node.name)),
     )
@@ -288,7 +289,7 @@ def _backups(candidates: list[NodeName], said: Said, settings: Settings) -> list
 
 
 def _relays(hello: Hello | None) -> bool:
-    if hello is None or not WITHOUT_STANDBY.isdisjoint(hello.view.profiles):
+    if hello is None or Trait.WITHOUT_STANDBY in traits_of(hello.view.profiles, hello.view.traits):
         return False
     return hello.mode == Mode.ENFORCE and bool(hello.standby_public_key)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.mesh_profile import SUBMARINER, Profile, Unrecognised
+from meshwatchd.model.mesh_profile import TRAITS, Profile, Trait, Unrecognised, traits_of
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Topology
@@ -45,9 +45,11 @@ def _is_external(link: Link) -> bool:
 
 
 def _is_one_way(link: Link, mesh: MeshSettings) -> bool:
-    """Whether requests from other clusters come in by a device that leads to none: any but Submariner's own."""
+    """Whether requests from other locations come in by a device that leads to none: any but the mesh's own."""
     own = {mesh.overlay_device, mesh.wireguard_device, "lo"}
-    return mesh.profile == SUBMARINER and bool(link.addresses) and link.name not in own
+    return (
+        Trait.POD_ADDRESSED in traits_of((mesh.profile,), mesh.traits) and bool(link.addresses) and link.name not in own
+    )
 
 
 class Recogniser:
@@ -56,7 +58,7 @@ class Recogniser:
     Args:
         settings: the configuration.
         node: the name of this node.
-        profiles: by kind of mesh; the first one stands in for kinds of third parties.
+        profiles: by kind of mesh; kinds of third parties are gone through as the first of the same shape.
 
     Attributes:
         settings: the same with the mesh that was recognised last as the declared one.
@@ -76,8 +78,7 @@ class Recogniser:
         An agent that has just been started knows nothing yet: that is no news about the mesh.
         """
         mesh = snapshot.mesh or self._found or self._declared
-        # What a third party's profile has found are devices as well, and they are watched as those of any mesh.
-        profile = self._profiles.get(mesh.profile) or next(iter(self._profiles.values()))
+        profile = self._profile_of(mesh)
         if mesh.location and self._node not in {node.name for node in mesh.node}:
             return Unrecognised(
                 reason=f"node {self._node} is not among the nodes of the mesh; is daemon.node its name?"
@@ -90,3 +91,10 @@ class Recogniser:
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)
         return topology
+
+    def _profile_of(self, mesh: MeshSettings) -> Profile:
+        """That of the kind, or of the first with the same shape: a third party's devices are gone through alike."""
+        if mesh.profile in self._profiles:
+            return self._profiles[mesh.profile]
+        is_star = Trait.STAR in traits_of((mesh.profile,), mesh.traits)
+        return next(each for kind, each in self._profiles.items() if (Trait.STAR in TRAITS.get(kind, ())) == is_star)

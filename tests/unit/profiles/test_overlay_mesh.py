@@ -112,3 +112,12 @@ def test_a_mesh_of_gateways_needs_no_tunnel_on_a_worker_and_has_no_standby():
     assert [(), ()] == [location.standbys for location in topology.mesh.locations]
     assert all(path.is_primary for path in topology.mesh.paths)
     assert "this node has no WireGuard device of the mesh" in topology.why
+
+
+def test_pods_routed_straight_into_the_tunnel_are_direct():
+    """flannel-wg is overlay and tunnel in one: no node relays for another, and nodes' own addresses are not routed."""
+    mesh = msgspec.structs.replace(declared_mesh(), overlay_device="kilo0")
+    topology = OVERLAY_MESH.recognise(snapshot_of("a1"), mesh, NodeName("a1"))
+
+    assert isinstance(topology, Topology)
+    assert topology.is_overlay_direct

@@ -17,7 +17,8 @@ from meshwatchd.model.snapshot import (
 )
 from meshwatchd.model.sources import Sources
 from meshwatchd.profiles import compose
-from meshwatchd.profiles.submariner import ANYBODY, look, source_towards
+from meshwatchd.profiles.compose import source_towards
+from meshwatchd.profiles.submariner import ANYBODY, look
 
 REMOTE = ("10.245.0.0/16", "10.97.0.0/16")
 GATEWAY, LAN = "192.168.100.11", "192.168.100"

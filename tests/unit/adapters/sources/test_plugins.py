@@ -2,12 +2,13 @@
 
 from importlib.metadata import EntryPoint
 
-from meshwatchd.adapters.sources.plugins import GROUP, load
+from meshwatchd.adapters.sources.plugins import GROUP, load, problems
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import Sources
+from meshwatchd.profiles import INTERFACE, MeshKind
 from meshwatchd.profiles.compose import LOOKS, look
 
 NODE = NodeName("b1")
@@ -41,38 +42,66 @@ def seen(*points):
     return look(Snapshot(), Sources(), MeshSettings(), NODE, looks=load(points))
 
 
-def test_a_profile_of_a_third_party_takes_part():
-    """Behind the built-in ones, by name."""
-    looks = load([point("liqo", "good")])
+OLD = MeshKind(interface=INTERFACE - 1, look=good)
+KIND = MeshKind(interface=INTERFACE, look=good)
 
-    assert [*LOOKS, "liqo"] == list(looks)
-    assert (("liqo",), "east") == (seen(point("liqo", "good")).profiles, seen(point("s", "good")).location)
+
+def plain(snapshot, sources, declared, node):
+    """One whose device any WireGuard would be."""
+    return LocalView(profiles=("hexmesh",), node=node, wireguard_device="hex0", overlay_device="hex0", traits=("star",))
+
+
+def test_a_profile_of_a_third_party_takes_part():
+    """Behind what runs over any CNI and before the CNIs; as a kind of this interface, or as a function."""
+    looks = load([point("liqo", "KIND")])
+
+    assert ["kilo", "submariner", "liqo", "cilium", "flannel", "wireguard"] == list(looks)
+    assert (("liqo",), "east") == (seen(point("liqo", "KIND")).profiles, seen(point("s", "good")).location)
+    assert () == problems([point("liqo", "KIND")])
+
+
+def test_the_device_of_a_third_party_is_no_plain_one():
+    """Its profile knows whose it is, so no other WireGuard device is taken for the mesh's."""
+    links = tuple(
+        Link(name=n, index=i, kind="wireguard", is_up=True, mtu_bytes=1420) for i, n in ((3, "a0"), (4, "hex0"))
+    )
+    view = look(Snapshot(links=links), Sources(), MeshSettings(), NODE, looks=load([point("hexmesh", "plain")]))
+
+    assert (("hexmesh",), "hex0", ("star",)) == (view.profiles, view.wireguard_device, view.traits)
+    assert ("wireguard",) == look(Snapshot(links=links), Sources(), MeshSettings(), NODE).profiles
 
 
 def test_one_that_cannot_be_used_says_why_and_harms_nobody():
     """Every way to be broken."""
-    view = seen(
+    points = (
         point("absent", "nothing"),
         point("kilo", "good"),
+        point("old", "OLD"),
         point("other", "answering_otherwise"),
         point("raising", "raising"),
+        point("twice", "good"),
+        point("twice", "plain"),
         point("value", "NO_FUNCTION"),
     )
+    view = seen(*points)
 
-    told = [f"{each.source.partition(' (')[0]} {each.text}" for each in view.why if each.source.startswith("profile")]
+    told = {f"{each.source.partition(' (')[0]}: {each.text}" for each in view.why if each.source.startswith("profile")}
     assert () == view.profiles
-    assert [
-        "profile absent cannot be loaded: AttributeError",
-        "profile kilo its name is that of a built-in profile",
-        "profile other answered with no LocalView",
-        "profile raising failed: AttributeError",
-        "profile value is no function",
-    ] == [text.partition(": ")[0] + (": AttributeError" if "AttributeError" in text else "") for text in told]
+    assert {
+        "profile kilo: its name is that of a built-in profile, which is used: remove the package",
+        "profile old: is for interface 0 of profiles, and this is 1: install a version for it",
+        "profile other: answered with no LocalView",
+        "profile twice: 2 packages offer this name, and none of them is used: remove all but one",
+        "profile value: is an object of type int; offer a meshwatchd.profiles.MeshKind, or a function",
+    } == {text for text in told if "AttributeError" not in text}
+    assert 2 == sum("AttributeError" in text for text in told)
+    assert ["absent", "kilo", "old", "twice", "twice", "value"] == [source.split()[1] for source, _ in problems(points)]
 
 
 def test_what_is_installed_is_asked():
     """Nothing here brings any."""
     assert list(LOOKS) == list(load())
+    assert () == problems()
 
 
 def test_a_package_that_cannot_be_read_ends_nothing(tmp_path, monkeypatch):

@@ -61,6 +61,17 @@ def test_a_peer_that_was_taken_is_named_with_its_node(peers, is_lost):
     assert expected == _found(snapshot_of("b1"), _with(*peers))
 
 
+def test_a_peer_whose_pods_alone_are_allowed_is_known_by_them():
+    """Where pods are routed straight into the tunnel, whose address is the first of them."""
+    native = msgspec.structs.replace(A1, wireguard_ip=A1.overlay_ip)
+    mesh = msgspec.structs.replace(MESH, node=tuple(native if each is A1 else each for each in MESH.node))
+    peer = msgspec.structs.replace(PEER, allowed_ips=(A1.pod_cidr,))
+    good = msgspec.structs.replace(GOOD, wireguard=(_with(peer, STRANGER),))
+
+    found = look_for_losses(snapshot_of("b1"), [_with(STRANGER)], mesh=mesh, node="b1", good=good)
+    assert [(FaultCode.WIREGUARD_PEER_MISSING, "a1")] == [(each.code, each.peer) for each in found]
+
+
 def test_a_device_that_is_down_or_of_somebody_else_is_not_judged():
     """Only running devices are handed in, and of those only the mesh's counts."""
     assert [] == _found(snapshot_of("b1"))

@@ -93,3 +93,16 @@ def test_answers_of_submariner_do_not_leave_by_the_clusters_own_network():
 
     assert (2,) == Surroundings.of(mesh, Snapshot(links=links), is_acting=True).external
     assert () == Surroundings.of(settings, Snapshot(links=links), is_acting=True).external
+
+
+def test_a_third_party_s_star_is_gone_through_as_one():
+    """By what it is, not by its name: its members have no tunnel, and nobody stands by."""
+    mesh = msgspec.structs.replace(FOUND, profile="of-a-third-party", wireguard_device="", traits=("star",))
+    topology = _recogniser().recognise(msgspec.structs.replace(snapshot_of("a3"), mesh=mesh))
+
+    assert isinstance(topology, Topology)
+    assert topology.is_overlay_star
+    answer = _recogniser().recognise(
+        msgspec.structs.replace(snapshot_of("a3"), mesh=msgspec.structs.replace(mesh, traits=()))
+    )
+    assert isinstance(answer, Unrecognised)
