@@ -42,6 +42,7 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
         vtep_mac="" if is_tunnel else device.lladdr,
         vtep_port=device.vxlan.port if device.vxlan is not None else 0,
         vtep_vni=device.vxlan.vni if device.vxlan is not None else 0,
+        wireguard_ip=address if is_tunnel else "",
         wireguard_device=device.name if is_tunnel else "",
         wireguard_mtu_bytes=device.mtu_bytes if is_tunnel else 0,
         overlay_device=device.name,
