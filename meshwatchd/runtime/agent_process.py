@@ -37,9 +37,7 @@ from meshwatchd.adapters.netlink.endpoint_lookup import EndpointLookups
 from meshwatchd.adapters.netlink.kernel import Kernel
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.process import give_way, read_processor_ns, read_resident_bytes, release_memory
-from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.event_store import EventStore
-from meshwatchd.adapters.storage.policy_file import StateFile
 from meshwatchd.adapters.wireguard.device import Devices
 from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
 from meshwatchd.model.decoding import refusals
@@ -50,7 +48,6 @@ from meshwatchd.model.events import (
     OperatorRequested,
     Provisioned,
     SnapshotReceived,
-    StateRestored,
 )
 from meshwatchd.model.frames import (
     AgentEvent,
@@ -77,6 +74,7 @@ from meshwatchd.runtime.boot import Boot, Refusal, read_shared
 from meshwatchd.runtime.debounce import settle
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.discovery import Discovery
+from meshwatchd.runtime.kept_state import KeptState
 from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError, agent_end
 from meshwatchd.runtime.logging import make_log, report_refusals
@@ -155,11 +153,8 @@ class Agent:
         self._late_discovery.use_secrets(secrets)
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
-        self._tunnel_watch, self._state_file = TunnelWatch(), StateFile(Path(settings.daemon.state_dir))
+        self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
         self._tunnels = self._watch_tunnels()
-        self._state_writer = BackgroundWriter(
-            self._state_file.save, lambda problem: log.warning("state.unwritten", error=problem)
-        )
         self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
         self._status: Status | None = None
         self._requested: Provision | None = None
@@ -219,14 +214,16 @@ class Agent:
         finally:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
-            await self._state_writer.close()
+            await self._state.close()
             self._mirror.close()
             for each in (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._link):
                 each.close()
             self._sinks.events.close()
 
     async def _work_until_the_end(self) -> None:
-        self._restore_state()
+        # Before the first snapshot: the engine builds its picture of the mesh on it.
+        if (restored := self._state.restore()) is not None:
+            self._send(restored)
         await self._show_kernel()
         duties = (
             self._watch(),
@@ -270,14 +267,6 @@ class Agent:
         self._is_mesh_new = True
         self._mirror.is_dirty.set()
 
-    def _restore_state(self) -> None:
-        """Before the first snapshot: the engine builds its picture of the mesh on it."""
-        state, problem = self._state_file.load()
-        if problem:
-            self._log.warning("state.refused", error=problem)
-        if state is not None:
-            self._send(StateRestored(state=state))
-
     def _receive(self) -> None:
         try:
             for frame in self._link.receive():
@@ -303,7 +292,7 @@ class Agent:
             case OperatorReplyFrame(reply=reply):
                 self._desk.answer(reply)
             case StateFrame(state=state):
-                self._state_writer.keep(state)
+                self._state.keep(state)
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
                 self._prover.take(fact)

@@ -146,7 +146,7 @@ def test_a_disk_that_hangs_does_not_keep_the_agent_from_answering(settings):
         answers = engine.receive()
         with (folder / "policy.new").open("rb") as disk:
             written = await asyncio.to_thread(disk.read)
-            await agent._state_writer.close()
+            await agent._state.close()
         return answers, written
 
     answers, written = with_agent(settings, scenario)
