@@ -1,12 +1,12 @@
 """Asks canaries: one datagram and whatever comes back, or one TCP connection.
 
 A canary is no node of the mesh and knows nothing of us, so an answer carries no proof of who gave it. It is reported
-like a probe's, with an empty banner, and the core lets it warn only.
+like a probe's, with an empty banner, and the core lets it warn only. Those of kinds dns, tls and http are the agent's
+to ask (`runtime.service_desk`).
 
     udp    a DNS question from a fresh source port     any datagram from there is the answer
     tcp    connect() from a port of the kernel's       established, or with expect = "answer" also refused
     bulk   the same, and some full segments            acknowledged by the other end's kernel (`adapters.bulk`)
-    dns, tls, http                                     what was found, good or bad (`adapters.service_canary`)
 
 A refusal is a segment that acknowledges our SYN (RFC 9293 section 3.10.7.3), so somebody at that address has seen it.
 ICMP errors prove nothing: anybody can send them. The kernel reports one of them, port unreachable, for a TCP connection
@@ -20,7 +20,7 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from meshwatchd.adapters import bulk
 from meshwatchd.adapters.clock import monotonic_ns
@@ -29,10 +29,6 @@ from meshwatchd.model.canary import CanaryExpect, CanaryKind
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.service_check import ServiceSeen
-
-if TYPE_CHECKING:
-    from meshwatchd.adapters.service_canary import ServiceProber
 
 QUESTION_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for; the core gives up no later. The kernel's first repetition of a SYN is due then."""
@@ -45,7 +41,7 @@ _DNS_HEADER: Final = struct.Struct(">6H")
 _DNS_ROOT_NS: Final = b"\0" + struct.pack(">2H", 2, 1)
 """The root's name, type NS, class IN (RFC 1035 section 4.1.2)."""
 
-Emit = Callable[[ReplyReceived | SendFailed | ServiceSeen], None]
+Emit = Callable[[ReplyReceived | SendFailed], None]
 
 
 class _Question:
@@ -65,7 +61,7 @@ class _Question:
 
 
 class CanaryProber:
-    """All sessions of Layer.POD.
+    """All canaries of kinds udp, tcp and bulk.
 
     Attributes:
         sessions: whose probes are sent here.
@@ -75,8 +71,6 @@ class CanaryProber:
         self._poller, self._counters, self._emit = poller, counters, emit
         self._plans: dict[SessionId, SessionPlan] = {}
         self.sessions: frozenset[SessionId] = frozenset()
-        self._services: ServiceProber | None = None
-        self._of_services: frozenset[SessionId] = frozenset()
         # In the order of asking, so that the oldest is the first.
         self._open: dict[int, _Question] = {}
 
@@ -87,18 +81,9 @@ class CanaryProber:
         gone = {number for number, plan in before.items() if self._plans.get(number) != plan}
         for question in [each for each in self._open.values() if each.plan.session in gone]:
             self._close(question)
-        services = [plan for plan in self._plans.values() if plan.canary is not None and plan.canary.is_service]
-        self._of_services = frozenset(plan.session for plan in services)
-        if services and self._services is None:
-            self._services = _service_prober(self._poller, self._counters, self._emit)
-        if self._services is not None:
-            self._services.configure(services)
 
     def send(self, command: SendProbe) -> None:
         """Ask once; what keeps the question from leaving becomes SendFailed."""
-        if self._services is not None and command.session in self._of_services:
-            self._services.send(command)
-            return
         question = _Question(self._plans[command.session], command.seq)
         is_datagram = question.kind is CanaryKind.UDP
         self._open[question.socket.fileno()] = question
@@ -119,16 +104,12 @@ class CanaryProber:
         limit_ns = now_ns - QUESTION_LIFE_NS
         while self._open and (oldest := next(iter(self._open.values()))).sent_ns < limit_ns:
             self._close(oldest)
-        if self._services is not None:
-            self._services.expire(now_ns)
 
     def close(self) -> None:
         """Close every socket and forget every session."""
         for question in [*self._open.values()]:
             self._close(question)
-        if self._services is not None:
-            self._services.close()
-        self._plans, self.sessions, self._of_services = {}, frozenset(), frozenset()
+        self._plans, self.sessions = {}, frozenset()
 
     def _connect(self, question: _Question) -> None:
         if question.kind is CanaryKind.BULK:
@@ -203,12 +184,6 @@ class CanaryProber:
         del self._open[fd]
         self._poller.forget(fd)
         question.socket.close()
-
-
-def _service_prober(poller: Poller, counters: Counter[str], emit: Emit) -> ServiceProber:
-    from meshwatchd.adapters.service_canary import ServiceProber  # noqa: PLC0415 - 9 MiB, where it is declared only
-
-    return ServiceProber(poller=poller, counters=counters, emit=emit)
 
 
 def _ask(question: _Question, source_port: int) -> None:

@@ -41,6 +41,14 @@ class Poller:
         """Block until something is ready; an interrupted wait is resumed."""
         return [fd for fd, _mask in self._epoll.poll(-1, MAX_EVENTS)]
 
+    def fileno(self) -> int:
+        """The epoll descriptor, readable while something is ready, for a loop that has a poller of its own."""
+        return self._epoll.fileno()
+
+    def ready(self) -> list[int]:
+        """What is ready at this moment; never blocks."""
+        return [fd for fd, _mask in self._epoll.poll(0, MAX_EVENTS)]
+
     def dispatch(self, ready: list[int]) -> None:
         """Call the readers; a descriptor forgotten meanwhile is skipped."""
         readers = self._readers

@@ -44,7 +44,7 @@ from meshwatchd.model.outputs import (
     SessionChanged,
     SetBanner,
 )
-from meshwatchd.model.service_check import ServiceSeen
+from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.status import Status
 
@@ -294,8 +294,13 @@ class Engine:
         return self.state.by_path[session.plan.path]
 
     def _send_failed(self, event: ev.SendFailed, now: int) -> Iterator[Output]:
-        """A busy port is tried again with the next one; every other error leaves the probe to its miss."""
+        """A busy port is tried again with the next one, what nobody saw is no miss; any other error is."""
         session = self.state.schedule.session(event.session)
+        if session is not None and event.errno == NOT_SEEN:
+            before = session.state
+            session.unseen(event.seq, now)
+            if session.state is not before:
+                yield _changed(session, now)
         if session is None or event.errno != EADDRINUSE:
             return
         probe = self.state.schedule.retry(session, event.seq, now)

@@ -12,12 +12,14 @@ from meshwatchd.model.events import (
     PeersTold,
     Provisioned,
     RepairDone,
+    SendFailed,
     SnapshotReceived,
     StateRestored,
 )
 from meshwatchd.model.identity import PairBinding
-from meshwatchd.model.outputs import EnsureProvision, Fact, Repair, ReplyOperator
+from meshwatchd.model.outputs import EnsureProvision, Fact, Repair, ReplyOperator, SessionPlan
 from meshwatchd.model.policy_state import PolicyState
+from meshwatchd.model.service_check import ServiceSeen
 from meshwatchd.model.status import Status
 
 
@@ -62,7 +64,27 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     state: PolicyState
 
 
-ToAgent = FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame | PingFrame
+class AskFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine has a service asked for by its own protocol, once.
+
+    Attributes:
+        number: of the question; its answer has the same.
+        at_ns: when it left the engine (CLOCK_MONOTONIC, nanoseconds).
+        plan: what is asked, by a canary of kind dns, tls or http.
+        seq: of the probe.
+        source_port: the UDP port that DNS is asked from.
+    """
+
+    number: int
+    at_ns: int
+    plan: SessionPlan
+    seq: int
+    source_port: int
+
+
+ToAgent = (
+    FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame | PingFrame | AskFrame
+)
 
 
 AgentEvent = (
@@ -95,6 +117,13 @@ class KeysFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", ta
     bindings: tuple[PairBinding, ...]
 
 
-ToEngine = EventFrame | AliveFrame | KeysFrame
+class AnswerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """What became of the question of that number; that nothing was seen is SendFailed(NOT_SEEN)."""
+
+    number: int
+    event: ServiceSeen | SendFailed
+
+
+ToEngine = EventFrame | AliveFrame | KeysFrame | AnswerFrame
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024

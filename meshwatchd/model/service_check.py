@@ -7,7 +7,7 @@ meshwatchd-kube has read from the Kubernetes API comes as `ApiFacts`.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -292,6 +292,10 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
         local = set(self.local.addresses) if self.local is not None else set()
         local |= {way.address for way in self.ways if way.is_local and way.address}
         return bool(self.addresses) and local.issuperset(self.addresses)
+
+
+NOT_SEEN: Final = 125
+"""ECANCELED, as the errno of a SendFailed: nobody has asked, or nobody was there to see what came back. No miss."""
 
 
 class ServiceSeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

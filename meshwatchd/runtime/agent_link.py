@@ -10,7 +10,7 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import read_usage
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, EventFrame, KeysFrame, PingFrame, StatusFrame, ToAgent
+from meshwatchd.model.frames import AliveFrame, AnswerFrame, EventFrame, KeysFrame, PingFrame, StatusFrame, ToAgent
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.heartbeat import PATIENCE, Heartbeat, Patience
@@ -29,6 +29,8 @@ class AgentLink:
     Attributes:
         has_reported: a complete dump of the kernel has arrived from some agent.
         bind: takes the keys of pairs, before any event that came behind them.
+        answered: takes what the agent says of a service that it was to ask for.
+        disconnected: called when the link of an agent is closed, once.
     """
 
     def __init__(
@@ -49,7 +51,14 @@ class AgentLink:
         self._heartbeat = Heartbeat(patience, 0)
         self.has_reported = False
         self.bind: Callable[[Sequence[PairBinding]], None] = lambda _bindings: None
+        self.answered: Callable[[AnswerFrame], None] = lambda _answer: None
+        self.disconnected: Callable[[], None] = lambda: None
         self._supervisor = Supervisor(spawn=spawn, poller=poller, on_start=self._connect, on_exit=self._lost)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an agent that what is sent goes to; else it waits for the next one."""
+        return self._link is not None
 
     def send(self, frame: ToAgent) -> None:
         """Send a frame, or keep it for when the agent reads again or is back."""
@@ -79,6 +88,8 @@ class AgentLink:
                         self.has_reported |= isinstance(frame.event, SnapshotReceived)
                     case KeysFrame():
                         self.bind(frame.bindings)
+                    case AnswerFrame():
+                        self.answered(frame)
                     case AliveFrame():
                         self._heartbeat.answered()
         except LinkClosedError:
@@ -125,6 +136,7 @@ class AgentLink:
             self._poller.forget(self._link.fileno())
             self._link.close()
             self._link = None
+            self.disconnected()
         self._is_writing = False
 
     def _lost(self, status: int) -> None:

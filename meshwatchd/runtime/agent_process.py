@@ -52,6 +52,7 @@ from meshwatchd.model.events import (
 from meshwatchd.model.frames import (
     AgentEvent,
     AliveFrame,
+    AskFrame,
     EventFrame,
     FactFrame,
     OperatorReplyFrame,
@@ -83,6 +84,7 @@ from meshwatchd.runtime.own_view import OwnView
 from meshwatchd.runtime.processor_use import ProcessorUse
 from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.rule_place import RulePlace
+from meshwatchd.runtime.service_desk import ServiceDesk
 from meshwatchd.runtime.sinks import Log, Sinks
 from meshwatchd.runtime.supervise import succeed
 from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
@@ -154,7 +156,7 @@ class Agent:
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
         self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
-        self._tunnels = self._watch_tunnels()
+        self._tunnels, self._services = self._watch_tunnels(), ServiceDesk(self._send_frame)
         self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
         self._status: Status | None = None
         self._requested: Provision | None = None
@@ -216,7 +218,8 @@ class Agent:
             loop.remove_writer(self._link)
             await self._state.close()
             self._mirror.close()
-            for each in (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._link):
+            held = (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._services, self._link)
+            for each in held:
                 each.close()
             self._sinks.events.close()
 
@@ -293,6 +296,8 @@ class Agent:
                 self._desk.answer(reply)
             case StateFrame(state=state):
                 self._state.keep(state)
+            case AskFrame():
+                self._services.take(frame)
             case FactFrame(fact=fact):
                 self._sinks.consume(frame)
                 self._prover.take(fact)

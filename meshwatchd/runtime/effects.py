@@ -45,6 +45,7 @@ from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
+from meshwatchd.runtime.service_questions import ServiceQuestions
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire import MeshKeys, MeshSecret
 
@@ -127,6 +128,7 @@ class Effects:
         self._glance = TunnelGlance(poller=poller, emit=inbox.append)
         self._standard = _foreign_reflector(settings, stamp_key, poller=poller, counters=counters, report=self._refused)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
+        self._services = ServiceQuestions(agent=agent, counters=counters, emit=inbox.append)
         # Modes that change nothing have nothing to collide with.
         self._ended: frozenset[SessionId] = frozenset()
         self._has_stated = False
@@ -135,7 +137,7 @@ class Effects:
         """Do one thing the core wants; what comes of it goes to the inbox."""
         if isinstance(output, SendProbe):
             # Nearly all commands; a match would try its patterns one by one.
-            (self._canaries if output.session in self._canaries.sessions else self._prober).send(output)
+            self._asks(output.session).send(output)
             return
         match output:
             case SetBanner():
@@ -159,6 +161,12 @@ class Effects:
                 self._agent.send(StateFrame(state=output.state))
             case fact:
                 self._tell(fact, now_ns)
+
+    def _asks(self, session: SessionId) -> CanaryProber | ServiceQuestions | Prober:
+        """Who sends the probes of that session."""
+        if session in self._canaries.sessions:
+            return self._canaries
+        return self._services if session in self._services.sessions else self._prober
 
     def _tell(self, fact: Fact, now_ns: int) -> None:
         if isinstance(fact, SessionSuspected):
@@ -250,7 +258,9 @@ class Effects:
         self._reflector.route_back(command.external)
         own = tuple(plan for plan in command.sessions if plan.canary is None)
         self._prober.configure(own)
-        self._canaries.configure(plan for plan in command.sessions if plan.canary is not None)
+        canaries = [(plan, plan.canary) for plan in command.sessions if plan.canary is not None]
+        self._canaries.configure(plan for plan, canary in canaries if not canary.is_service)
+        self._services.configure(plan for plan, canary in canaries if canary.is_service)
         self._ports.want({plan.port for plan in own} | {self._base_port, routed_port(self._base_port)}, now_ns)
         self._reflector.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}

@@ -84,6 +84,7 @@ from tests.support.fake_rtnl import (
     rule_body,
 )
 from tests.support.hellos import hello as example_hello
+from tests.support.service_frames import ANSWERED, ASKED
 from tests.support.wire_pair import B1_STATE, REFLECTOR, RX_NTP, SECRET, SPEC, TO_A1, TX_NTP, request
 
 PATH = Path("/etc/example")
@@ -379,13 +380,14 @@ DECODERS: dict[str, Decoder] = {
         lambda data: decode_frame(data, _TO_ENGINE, Door("frame")),
         tuple(
             msgspec.msgpack.encode(frame)
-            for frame in (AliveFrame(), EventFrame(event=ev.StateRestored(state=PolicyState())))
+            for frame in (AliveFrame(), EventFrame(event=ev.StateRestored(state=PolicyState())), ANSWERED)
         ),
     ),
     "frame to the agent": Decoder(
         lambda data: decode_frame(data, _TO_AGENT, Door("frame")),
         tuple(
-            msgspec.msgpack.encode(frame) for frame in (StateFrame(state=PolicyState()), StatusFrame(status=HEALTHY))
+            msgspec.msgpack.encode(frame)
+            for frame in (StateFrame(state=PolicyState()), StatusFrame(status=HEALTHY), ASKED)
         ),
     ),
     "boot": Decoder(boot.decode, (boot.encode(boot.Boot(config="x", settings=Settings())),), share=0.5),

@@ -17,7 +17,7 @@ from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.service_check import ServiceSeen
+from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
@@ -38,6 +38,7 @@ class Bench:
         silent: the probes that are lost.
         kernel: what the kernel says to a change; empty accepts it.
         banners: what a peer's answers say of it, by peer; the rest say nothing.
+        unseen_ns: after how long the agent says that it has not seen what such a canary finds; None where it has.
         find: what a canary of kind dns, tls or http finds; its session and number are filled in.
     """
 
@@ -53,6 +54,7 @@ class Bench:
         self.now = 50 * SECOND
         self.silent: Silent = lambda _plan: False
         self.kernel = ""
+        self.unseen_ns: int | None = None
         self.find: Callable[[out.SessionPlan], ServiceSeen] | None = None
         self.banners: dict[str, ev.Banner] = {}
         self.outputs: list[tuple[int, out.Output]] = []
@@ -150,6 +152,10 @@ class Bench:
         elif isinstance(output, out.SendProbe):
             plan = self.plans[output.session]
             if plan.canary is not None and plan.canary.is_service and self.find is not None:
+                if self.unseen_ns is not None:
+                    unseen = ev.SendFailed(session=output.session, seq=output.seq, errno=NOT_SEEN)
+                    self._later(self.unseen_ns, unseen)
+                    return
                 found = self.find(plan)
                 self._later(RTT_NS, msgspec.structs.replace(found, session=output.session, seq=output.seq))
             elif not self.silent(plan):

@@ -154,6 +154,17 @@ class Session:
         if self.outstanding.pop(seq, None) is not None:
             self.sent -= 1
 
+    def unseen(self, seq: int, now: int) -> None:
+        """Nobody asked, or nobody saw what came back: neither hit nor miss, also where it has counted as one."""
+        self.cancel(seq)
+        if self._missed and (missed_at := self._missed.pop(seq, None)) is not None:
+            self.sent -= 1
+            self.lost -= 1
+            if ~missed_at in self.history:
+                self.history.remove(~missed_at)
+            self.cusum.heal(now)
+            self._judge()
+
     def void(self) -> None:
         """What is on the way will be neither hit nor miss: this node itself may have lost the answer."""
         self.outstanding.clear()

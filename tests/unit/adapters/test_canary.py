@@ -20,7 +20,6 @@ from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.service_check import ServiceSeen
 from tests.support.deaf_listener import deaf_listener
 from tests.support.packet_node import free_port
 from tests.support.pump import pump
@@ -35,7 +34,7 @@ class _Asker:
 
     def __init__(self) -> None:
         self.poller, self.counters = Poller(), Counter[str]()
-        self.events: list[ReplyReceived | SendFailed | ServiceSeen] = []
+        self.events: list[ReplyReceived | SendFailed] = []
         self.prober = CanaryProber(poller=self.poller, counters=self.counters, emit=self.events.append)
 
     def ask(self, address, *, kind=CanaryKind.UDP, expect=CanaryExpect.ANSWER, seq=5, source_port=0, source=""):

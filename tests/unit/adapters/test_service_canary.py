@@ -11,17 +11,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from meshwatchd.adapters.canary import CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.service_canary import EXCHANGE_LIFE_NS, MAX_OPEN
+from meshwatchd.adapters.service_canary import EXCHANGE_LIFE_NS, MAX_OPEN, ServiceProber
 from meshwatchd.core.diagnosis.service_canaries import is_good, observations
 from meshwatchd.core.diagnosis.service_rules import judge
 from meshwatchd.model.canary import Canary, CanaryKind
 from meshwatchd.model.events import SendFailed
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.service_check import DnsResult, Handshake, Origin, Reach, ServiceCode, ServiceSeen
+from meshwatchd.model.service_check import NOT_SEEN, DnsResult, Handshake, Origin, Reach, ServiceCode, ServiceSeen
 from tests.support.certificates import write_certificate
 from tests.support.packet_node import free_port
 from tests.support.pump import pump
@@ -48,7 +47,7 @@ class _Asker:
     def __init__(self) -> None:
         self.poller, self.counters = Poller(), Counter[str]()
         self.events: list[object] = []
-        self.prober = CanaryProber(poller=self.poller, counters=self.counters, emit=self.events.append)
+        self.prober = ServiceProber(poller=self.poller, counters=self.counters, emit=self.events.append)
         self.plan: SessionPlan
 
     def configure(self, port, kind, **fields):
@@ -72,8 +71,7 @@ class _Asker:
     @property
     def exchanges(self):
         """Those that are open."""
-        assert self.prober._services is not None
-        return self.prober._services._open.values()
+        return self.prober._open.values()
 
     def outcome(self, *, is_late=False) -> ServiceSeen:
         """What is told in its time, or at its end."""
@@ -304,4 +302,18 @@ def test_exchanges_are_bounded_and_a_new_table_forgets_them():
         asker.prober.expire(monotonic_ns() + EXCHANGE_LIFE_NS)
 
         assert [] == asker.events
-        assert SESSION not in asker.prober.sessions
+        assert asker.prober.deadline() is None
+
+
+def test_what_may_have_been_slept_through_is_not_told():
+    """The end of the exchange is known, and at its end only that nobody was there to see it."""
+    with full_listener() as port, _asker(port, CanaryKind.TLS) as asker:
+        due_ns = asker.prober.deadline()
+        assert due_ns is not None
+        assert 0 < due_ns - monotonic_ns() <= EXCHANGE_LIFE_NS
+        asker.prober.give_up(due_ns - 1, NOT_SEEN)
+        assert [] == asker.events
+        asker.prober.give_up(due_ns, NOT_SEEN)
+
+        assert [SendFailed(session=SESSION, seq=5, errno=NOT_SEEN)] == asker.events
+        assert asker.prober.deadline() is None

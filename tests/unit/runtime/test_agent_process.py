@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.monitor import Overrun
-from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.events import OperatorRequested, OperatorVerb, SendFailed
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import (
     AliveFrame,
+    AnswerFrame,
     EventFrame,
     FactFrame,
     KeysFrame,
@@ -24,6 +25,7 @@ from meshwatchd.model.frames import (
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import AgentRestarted, ConfigReloaded, ReplyOperator, VerdictChanged
 from meshwatchd.model.policy_state import PolicyState
+from meshwatchd.model.service_check import NOT_SEEN
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
@@ -33,6 +35,7 @@ from meshwatchd.runtime.logging import make_log
 from meshwatchd.wire.auth import MeshSecret
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import declared_mesh
+from tests.support.service_frames import ASKED
 from tests.unit.core.diagnosis.test_bisection_trigger import verdict
 
 STATUS = Status(
@@ -76,6 +79,7 @@ def with_agent(settings, scenario, log=None, secrets=()):
             agent._lookups.close()
             agent._rule_place.close()
             agent._care.close()
+            agent._services.close()
             agent.events().close()
             engine.close()
 
@@ -153,6 +157,17 @@ def test_a_disk_that_hangs_does_not_keep_the_agent_from_answering(settings):
 
     assert [AliveFrame()] == answers
     assert b'"version":1' in written
+
+
+def test_a_question_for_a_service_goes_to_the_desk_and_its_answer_back(settings):
+    """This one has waited for hours, so that nobody is asked."""
+
+    async def scenario(agent, engine):
+        agent._take(ASKED)
+        return engine.receive()
+
+    unseen = SendFailed(session=ASKED.plan.session, seq=ASKED.seq, errno=NOT_SEEN)
+    assert [AnswerFrame(number=ASKED.number, event=unseen)] == with_agent(settings, scenario)
 
 
 def test_an_operators_request_goes_to_the_engine_and_its_answer_back(settings):

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
-from meshwatchd.model.events import ActivePath, Banner, ReplyReceived, RequestReceived, SwitchApplied, SwitchFailed
+from meshwatchd.model.events import (
+    ActivePath,
+    Banner,
+    ReplyReceived,
+    RequestReceived,
+    SendFailed,
+    SwitchApplied,
+    SwitchFailed,
+)
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -19,18 +27,21 @@ from meshwatchd.model.outputs import (
     DaemonReady,
     EnsureProvision,
     ReplyOperator,
+    SendProbe,
     SetBanner,
 )
 from meshwatchd.model.plan import Provision, Rule, Switch
+from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.stamp import StampMode, StampSettings
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.wire import KeyRole, MeshSecret
 from meshwatchd.wire.auth import key_id
-from tests.support.engine_node import EngineNode, engine_node, no_agent
+from tests.support.engine_node import EngineNode, engine_node, no_agent, python_agent
 from tests.support.netns import namespace
 from tests.support.packet_node import SECRET, free_port, send, udp
 from tests.support.pump import pump
+from tests.support.service_frames import ASKED
 from tests.support.stamp_peer import read_answer, sender_packet
 
 
@@ -53,6 +64,50 @@ def test_sessions_are_configured_probed_and_listened_for():
         [reply] = node.inbox
         assert isinstance(reply, ReplyReceived)
         assert 4 == reply.seq
+
+
+ANSWERING_AGENT = """
+import select
+from collections import Counter
+from meshwatchd.model.frames import AnswerFrame, AskFrame
+from meshwatchd.model.service_check import ServiceSeen
+from meshwatchd.runtime.link import agent_end
+end = agent_end(3, Counter())
+asked = []
+while len(asked) < 2:
+    select.select([end], [], [])
+    asked += [frame for frame in end.receive() if isinstance(frame, AskFrame)]
+    for frame in asked[:1]:
+        end.send(AnswerFrame(number=frame.number, event=ServiceSeen(session=frame.plan.session, seq=frame.seq)))
+"""
+"""Answers the first question for a service, and ends without a word when it has the second."""
+
+
+def test_services_are_asked_for_by_the_agent_and_what_it_does_not_answer_is_not_seen():
+    """The engine opens nothing for them; without an agent, or after its end, nobody has seen the service."""
+    with engine_node(python_agent(ANSWERING_AGENT)) as node:
+        plan = ASKED.plan
+        node.effects.carry_out(ConfigureSessions(sessions=(plan,)), monotonic_ns())
+
+        def ask(seq):
+            node.effects.carry_out(SendProbe(session=plan.session, seq=seq, source_port=free_port()), monotonic_ns())
+
+        def is_told():
+            node.inbox.extend(node.agent.receive())
+            return any(isinstance(each, ServiceSeen | SendFailed) for each in node.inbox)
+
+        ask(1)
+        assert [SendFailed(session=plan.session, seq=1, errno=NOT_SEEN)] == list(node.inbox)
+        node.inbox.clear()
+        node.agent.advance(monotonic_ns())
+        ask(2)
+        pump(node.poller, is_told)
+        assert [ServiceSeen(session=plan.session, seq=2)] == list(node.inbox)
+        node.inbox.clear()
+        ask(3)
+        pump(node.poller, is_told)
+        assert SendFailed(session=plan.session, seq=3, errno=NOT_SEEN) in node.inbox
+        assert 0 == node.effects.counters()["probes-open"]
 
 
 def test_secrets_are_changed_while_probes_fly():

@@ -9,7 +9,7 @@ from meshwatchd.core.diagnosis.service_rules import judge
 from meshwatchd.model.canary import Canary, CanaryKind
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
-from meshwatchd.model.outputs import ApplySwitch, SessionPlan, VerdictChanged
+from meshwatchd.model.outputs import ApplySwitch, SessionChanged, SessionPlan, VerdictChanged
 from meshwatchd.model.service_check import (
     Connection,
     DnsResult,
@@ -21,7 +21,7 @@ from meshwatchd.model.service_check import (
     ServiceSeen,
     TlsResult,
 )
-from meshwatchd.model.settings import SECOND
+from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import primary_is_silent, ready
 from tests.support.lab_mesh import settings_for, with_canaries
 
@@ -129,6 +129,21 @@ def test_a_service_that_never_was_good_is_named():
     bench.run(SURE_NS)
 
     assert FaultCode.NOT_EXPORTED is bench.conductor.verdicts.current.fault
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_nobody_saw_is_no_silence(is_late):
+    """While the agent that asks is being replaced, or hangs and finds out later: the service stays what it was."""
+    bench = _bench(GATE)
+    session = next(s for s in bench.engine.state.schedule.sessions if s.plan.canary == GATE)
+    lost, since = session.lost, bench.now
+    bench.unseen_ns = 900 * MS if is_late else 0
+    bench.run(SURE_NS)
+
+    assert "up" == bench.engine.status(bench.now, {}).canaries[0].state
+    assert lost == session.lost
+    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert "down" not in {fact.state for fact in bench.said(SessionChanged, since=since) if fact.layer is Layer.POD}
 
 
 def test_a_path_that_is_broken_has_its_own_name_and_explains_the_silence():

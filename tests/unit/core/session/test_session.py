@@ -201,6 +201,21 @@ def test_a_cancelled_probe_was_never_sent():
     assert Outcome.UNKNOWN is session.expired(seq, 30 * MS)
 
 
+def test_what_nobody_saw_is_neither_hit_nor_miss():
+    """Whether its wait is over or not; it counts once."""
+    session = _session()
+    _hit(session, count=3)
+    session.unseen(session.begin(0), 0)
+    seq = session.begin(0)
+    session.expired(seq, 0)
+    assert (SUSPECT, 1) == (session.state, session.lost)
+    for _ in range(2):
+        session.unseen(seq, 0)
+
+    assert (UP, 3, 0, 0) == (session.state, session.sent, session.lost, session.waiting)
+    assert 3 == len(session.history)
+
+
 def test_since_counts_by_the_instant_of_sending():
     """A probe sent before the fault proves nothing about it, whenever its answer comes."""
     session = _up()
