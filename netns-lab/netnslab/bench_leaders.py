@@ -152,7 +152,7 @@ class Rounds:
         daemons, taken, events = self._daemons, {}, []
         if daemons is not None and is_whole:
             daemons.wait_ready(timeout_s=READY_S)
-        self._traffic.wait_flowing()
+        self._traffic.wait_flowing(timeout_s=READY_S)
         pause_until(time.monotonic_ns() + CALM_NS)
         with being_first():  # the API's threads would wait for this one, which six engines keep waiting
             rewriting = make()

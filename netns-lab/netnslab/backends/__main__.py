@@ -9,6 +9,7 @@ import sys
 from netnslab.backends.debian_kernel import fetch, obtain
 from netnslab.backends.model import BackendError
 from netnslab.backends.shell import run_shell
+from netnslab.backends.user_mode import run_in_user_mode
 from netnslab.backends.vm import run_in_guest
 
 
@@ -18,6 +19,9 @@ def main() -> int:
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="run a command under a stock kernel in QEMU")
     run.add_argument("--timeout", type=float, default=240, metavar="S", help="seconds (default: %(default)s)")
+    run.add_argument(
+        "--timeless", action="store_true", help="under a kernel in which computing takes no time, instead of QEMU"
+    )
     run.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
     shell = actions.add_parser("shell", help="a shell under a stock kernel in QEMU, on this terminal")
     shell.add_argument("topology", nargs="?", help="the lab to bring up first")
@@ -35,6 +39,8 @@ def main() -> int:
         command = options.command[1:] if options.command[:1] == ["--"] else options.command
         if not command:
             parser.error("which command?")
+        if options.timeless:
+            return run_in_user_mode(command, timeout_s=options.timeout, is_timeless=True).returncode
         return run_in_guest(command, timeout_s=options.timeout).returncode
     except KeyboardInterrupt:
         return 130

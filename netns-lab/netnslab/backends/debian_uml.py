@@ -63,7 +63,7 @@ MODULES: Final = (
 # What takes most of the time to unpack and is not compiled: Kconfig and Makefiles are all that is read of it.
 LEFT_OUT: Final = tuple(f"*/{folder}/*.{end}" for folder in ("drivers/gpu", "sound", "Documentation") for end in "chS")
 
-TIMEOUT_S: Final = 900
+TIMEOUT_S: Final = 1800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def make() -> UserModeKernel:
         raise BackendError(f"a kernel as a program cannot be made: {'; '.join(problems)}")
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".make-") as scratch:
+    with locked(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".make-") as scratch:
         if (made := cached()) is not None:
             return made
         return _make(Path(scratch), cache)
@@ -131,10 +131,10 @@ def _at(program: Path) -> UserModeKernel:
 
 def _make(scratch: Path, cache: Path) -> UserModeKernel:
     package = _download(PROGRAM_PACKAGE, scratch)
-    _run(["dpkg-deb", "--extract", str(package), str(scratch / "package")])
+    run_tool(["dpkg-deb", "--extract", str(package), str(scratch / "package")])
     modules = next((scratch / "package/usr/lib/uml/modules").iterdir())
     release = modules.name
-    source = _unpack_source(release, scratch)
+    source = unpack_source(release, scratch)
     configuration = gzip.decompress((scratch / "package/usr/share/doc/user-mode-linux/config.gz").read_bytes())
     (source / ".config").write_bytes(configuration + MORE.encode())
     root = scratch / "root"
@@ -144,7 +144,7 @@ def _make(scratch: Path, cache: Path) -> UserModeKernel:
     for module in MODULES:
         (target / "kernel" / module).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / module, target / "kernel" / module)
-    _run(["depmod", "--basedir", str(root), release])
+    run_tool(["depmod", "--basedir", str(root), release])
     shutil.copy(scratch / "package/usr/bin/linux.uml", root / "linux.uml")
     (root / "linux.uml").touch()
     destination = cache / release
@@ -153,8 +153,8 @@ def _make(scratch: Path, cache: Path) -> UserModeKernel:
     return _at(destination / "linux.uml")
 
 
-def _unpack_source(release: str, scratch: Path) -> Path:
-    """The kernel's source, but for what LEFT_OUT names."""
+def unpack_source(release: str, scratch: Path) -> Path:
+    """The kernel's source in a folder of `scratch`, but for what LEFT_OUT names."""
     name = source_package(release)
     package, source = _download(name, scratch), scratch / "source"
     source.mkdir()
@@ -163,21 +163,26 @@ def _unpack_source(release: str, scratch: Path) -> Path:
         ' xz --decompress --threads=0 | tar --extract --strip-components=1 --directory="$2" --wildcards $3'
     )
     left_out = " ".join(f"--exclude={pattern}" for pattern in LEFT_OUT)
-    _run(["sh", "-efc", script, "sh", str(package), str(source), left_out])
+    run_tool(["sh", "-efc", script, "sh", str(package), str(source), left_out])
     return source
 
 
 def _build(source: Path, release: str) -> None:
+    make_it = make_command(source, release)
+    # There is no list of the kernel's own symbols to check against; loading is what does that.
+    (source / "Module.symvers").touch()
+    make_it.append("KBUILD_MODPOST_WARN=1")
+    run_tool([*make_it, "olddefconfig"])
+    run_tool([*make_it, "modules_prepare"])
+    run_tool([*make_it, *MODULES])
+
+
+def make_command(source: Path, release: str) -> list[str]:
+    """make(1) in a kernel's source, for a kernel that is a program."""
     # Of the same version even where one of the packages is a little older: the first three numbers are the module's ABI
     # as the kernel checks it.
     _, _, sublevel = release.split(".")
-    # There is no list of the kernel's own symbols to check against; loading is what does that.
-    (source / "Module.symvers").touch()
-    make_it = ["make", "-C", str(source), "ARCH=um", f"SUBLEVEL={sublevel}", f"-j{os.cpu_count() or 1}", "-s"]
-    make_it.append("KBUILD_MODPOST_WARN=1")
-    _run([*make_it, "olddefconfig"])
-    _run([*make_it, "modules_prepare"])
-    _run([*make_it, *MODULES])
+    return ["make", "-C", str(source), "ARCH=um", f"SUBLEVEL={sublevel}", f"-j{os.cpu_count() or 1}", "-s"]
 
 
 def source_package(release: str) -> str:
@@ -189,21 +194,27 @@ def _download(package: str, directory: Path) -> Path:
     # apt would drop its privileges for the download and then be unable to write below /root.
     command = ["apt-get", "-o", "APT::Sandbox::User=root", "download", package]
     try:
-        _run(command, directory)
+        run_tool(command, directory)
     except BackendError:
-        _run(["apt-get", "update"])  # the lists may be older than the archive, which keeps only the current one
-        _run(command, directory)
+        run_tool(["apt-get", "update"])  # the lists may be older than the archive, which keeps only the current one
+        run_tool(command, directory)
     return next(directory.glob(f"{package}_*.deb"))
 
 
 @contextmanager
-def _locked(cache: Path) -> Iterator[None]:
+def locked(cache: Path) -> Iterator[None]:
+    """One of those who make a kernel in this folder at a time."""
     with (cache / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _run(command: list[str], directory: Path | None = None) -> None:
+def run_tool(command: list[str], directory: Path | None = None) -> None:
+    """Run a program of TOOLS, of apt or of dpkg.
+
+    Raises:
+        BackendError: it failed, or took longer than TIMEOUT_S.
+    """
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

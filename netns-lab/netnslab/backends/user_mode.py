@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from netnslab.backends import debian_uml
+from netnslab.backends import debian_uml, timeless_kernel
 from netnslab.backends.debian_uml import UserModeKernel
 from netnslab.backends.guest import KERNEL_ARGUMENT, SHARED, guest_environment, prepare_shared
 from netnslab.backends.model import BackendError
@@ -61,9 +61,13 @@ def run_in_user_mode(
     cwd: Path | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
     echo: bool = True,
+    is_timeless: bool = False,
 ) -> GuestRun:
-    """Run one command as root under a kernel of its own; arguments and errors as `vm.run_in_guest`."""
-    kernel = debian_uml.obtain()
+    """Run one command as root under a kernel of its own; arguments and errors as `vm.run_in_guest`.
+
+    With `is_timeless` computing takes no time in the guest (`timeless_kernel`); `timeout_s` is of this machine's clock.
+    """
+    kernel = timeless_kernel.obtain() if is_timeless else debian_uml.obtain()
     with sigterm_as_exit(), tempfile.TemporaryDirectory(prefix="netnslab-guest-") as scratch:
         shared = Path(scratch) / "shared"
         shared.mkdir()
@@ -73,12 +77,13 @@ def run_in_user_mode(
             modules=kernel.modules,
             cwd=cwd or Path.cwd(),
             environment={**guest_environment(), **environment},
-            limit_s=timeout_s + BOOT_LIMIT_S,
+            limit_s=timeless_kernel.GUEST_LIMIT_S if is_timeless else timeout_s + BOOT_LIMIT_S,
             lower=LOWER_HOSTFS,
         )
         write_init(shared, kernel)
         guest = Guest(shared, sys.stdout if echo else None, sys.stderr if echo else None)
-        with guest.booted(command_line(kernel, shared)):
+        arguments = timeless_kernel.ARGUMENTS if is_timeless else ()
+        with guest.booted([*command_line(kernel, shared), *arguments]):
             if not guest.has_started(BOOT_LIMIT_S):
                 raise BackendError(f"the guest did not boot within {BOOT_LIMIT_S} s\n{guest.last_words()}")
             return guest.outcome(timeout_s)
