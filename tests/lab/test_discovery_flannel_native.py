@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from netnslab import Lab, native_wireguard
-from netnslab.daemons import Daemons
+from netnslab import native_wireguard
 from netnslab.waiting import wait_until
+from tests.support.minimal_mesh import for_all, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
@@ -20,23 +18,8 @@ GOOD_STATE = "/var/lib/meshwatchd/overlay-good.json"
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory):
     """Four daemons with the minimal configuration, and how long they took to find each other."""
-    logs = tmp_path_factory.mktemp("flannel-native")
-    with Lab.up("flannel-native") as lab, Daemons(lab, logs, config="minimal") as daemons:
-        began = time.monotonic()
-        wait_until(
-            lambda: all(_knows_all(daemons.status(node)) for node in NODES), timeout_s=60, what="all to know all nodes"
-        )
-        yield lab, daemons, time.monotonic() - began
-
-
-def _knows_all(status):
-    return status is not None and status["knowledge"]["nodes"] == len(NODES)
-
-
-def _wait_well(daemons):
-    wait_until(
-        lambda: all(_is_well(daemons.status(node)) for node in NODES), timeout_s=60, what="all to be well", poll_s=0.5
-    )
+    with minimal_mesh("flannel-native", tmp_path_factory.mktemp("flannel-native")) as built:
+        yield built
 
 
 def _is_well(status):
@@ -49,9 +32,9 @@ def _named(daemons, node):
 
 def test_every_node_watches_every_other_over_flannel_wg(mesh):
     """Each is a location of its own, and is asked by its address on flannel-wg alone: no LAN is crossed."""
-    _, daemons, took_s = mesh
+    lab, daemons, took_s = mesh
     assert took_s <= FOUND_S
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     for node in NODES:
         status = daemons.status(node)
         assert {"origin": "hellos", "nodes": 4, "unheard": [], "problems": []} == status["knowledge"], node
@@ -62,7 +45,7 @@ def test_every_node_watches_every_other_over_flannel_wg(mesh):
 def test_a_missing_peer_is_named_at_its_node(mesh):
     """k3s#3287: flannel writes peers when nodes come, and does not look again."""
     lab, daemons, _ = mesh
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     wait_until(lambda: lab.node("c1").run(["cat", GOOD_STATE]).stdout, timeout_s=60, what="a good state", poll_s=1.0)
     device = native_wireguard.FLANNEL_DEVICE
     shown = lab.node("c1").run(["wg", "show", device, "allowed-ips"], check=True).stdout

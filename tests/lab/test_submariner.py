@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from netnslab import Lab, submariner
-from netnslab.daemons import Daemons
+from netnslab import submariner
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow
+from tests.support.minimal_mesh import for_all, knows_all, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -43,29 +43,12 @@ add rule inet half come udp dport 4800 drop
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory):
     """Six daemons with the minimal configuration, and how long they took to find each other."""
-    with (
-        Lab.up("submariner") as lab,
-        Daemons(lab, tmp_path_factory.mktemp("submariner"), config="minimal") as daemons,
-    ):
-        began = time.monotonic()
-        wait_until(
-            lambda: all(_knows_all(daemons.status(node)) for node in NODES), timeout_s=60, what="all to know six nodes"
-        )
-        yield lab, daemons, time.monotonic() - began
-
-
-def _knows_all(status):
-    return status is not None and status["knowledge"]["nodes"] == len(NODES)
-
-
-def _wait_well(daemons):
-    wait_until(
-        lambda: all(_is_well(daemons.status(node)) for node in NODES), timeout_s=60, what="all to be well", poll_s=0.5
-    )
+    with minimal_mesh("submariner", tmp_path_factory.mktemp("submariner")) as built:
+        yield built
 
 
 def _is_well(status):
-    return _knows_all(status) and status["is_ready"] and status["severity"] == "ok"
+    return knows_all(status, len(NODES)) and status["is_ready"] and status["severity"] == "ok"
 
 
 def _verdicts(daemons, nodes):
@@ -118,7 +101,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
         with flow(lab.pod(one), lab.pod(other)) as between:
             assert between.echoes_eventually(), (one, other)
     assert took_s <= FOUND_S
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     for node in NODES:
         status = daemons.status(node)
         assert {"origin": "hellos", "nodes": 6, "unheard": [], "problems": []} == status["knowledge"], node
@@ -133,7 +116,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
 def test_a_worker_whose_leg_to_the_gateway_is_dead_is_named_by_all_who_miss_it(mesh):
     """Submariner's own checks see nothing: UDP 4800 is crossed by nobody's ping."""
     lab, daemons, _ = mesh
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     with _filtered(lab, "a3", "leg", LEG_IS_CUT):
         _wait_named(daemons, ("a3", "b1", "b2", "b3"), "overlay-black-hole", "a3")
         assert [("none", "")] * 2 == _verdicts(daemons, ("a1", "a2"))
@@ -143,7 +126,7 @@ def test_a_worker_whose_leg_to_the_gateway_is_dead_is_named_by_all_who_miss_it(m
 def test_a_route_that_a_worker_has_lost_is_named_with_the_remedy(mesh):
     """submariner#2914: nothing puts it back, and the gateways' health check is content."""
     lab, daemons, _ = mesh
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     add = submariner.route_line("10.245.0.0/16", lab.topology.nodes["a1"])
     with _without(lab, "a3", "route del 10.245.0.0/16", add):
         _wait_named(daemons, ("a3", "b1", "b2", "b3"), "pod-route-diverted", "a3")
@@ -154,7 +137,7 @@ def test_a_route_that_a_worker_has_lost_is_named_with_the_remedy(mesh):
 def test_a_gateway_without_its_rule_names_itself(mesh):
     """All traffic of the cluster is lost, its own word included: the other cluster knows no culprit."""
     lab, daemons, _ = mesh
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     with _without(lab, "a1", "rule del pref 150", "rule add pref 150 lookup 150"):
         _wait_named(daemons, ("a1",), "pod-route-diverted", "a1")
         assert "ip rule add pref 150 lookup 150" in _because(daemons, "a1")
@@ -164,7 +147,7 @@ def test_a_gateway_without_its_rule_names_itself(mesh):
 def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
     """Handshakes go on, flows that are known pass, and nothing new gets from a worker to the gateway."""
     lab, daemons, _ = mesh
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")
     with _filtered(lab, "a1", "half", HALF_DEAD):
         armed = time.monotonic()
         wait_until(lambda: time.monotonic() - armed > KNOWN_S, timeout_s=10, what="the established flows to be known")
@@ -177,4 +160,4 @@ def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
             what="the other cluster to say what is broken",
         )
         assert {"a1"} == {culprit for _, culprit in _verdicts(daemons, ("b1", "b2", "b3"))}
-    _wait_well(daemons)
+    for_all(lab, daemons, _is_well, what="all to be well")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from meshwatchd.model.canary import Canary, CanaryKind
 from meshwatchd.model.frames import AnswerFrame, AskFrame
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -11,9 +13,11 @@ from meshwatchd.model.service_check import ServiceSeen
 HOST = "127.0.0.1"
 
 
-def service_plan(port: int, session: int = 7) -> SessionPlan:
-    """A handshake of TLS with a port of loopback."""
-    canary = Canary(name="gate", address=HOST, port=port, node=NodeName("a3"), kind=CanaryKind.TLS)
+def service_plan(
+    port: int, session: int = 7, *, name: str = "gate", kind: CanaryKind = CanaryKind.TLS, **fields: Any
+) -> SessionPlan:
+    """A question to a port of loopback, a handshake of TLS if nothing else is said; `fields` are the canary's."""
+    canary = Canary(name=name, address=HOST, port=port, node=NodeName("a3"), kind=kind, **fields)
     return SessionPlan(
         session=SessionId(session),
         peer=canary.node,

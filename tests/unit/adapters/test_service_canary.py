@@ -16,14 +16,15 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.service_canary import EXCHANGE_LIFE_NS, MAX_OPEN, ServiceProber
 from meshwatchd.core.diagnosis.service_canaries import is_good, observations
 from meshwatchd.core.diagnosis.service_rules import judge
-from meshwatchd.model.canary import Canary, CanaryKind
+from meshwatchd.model.canary import CanaryKind
 from meshwatchd.model.events import SendFailed
-from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 from meshwatchd.model.service_check import NOT_SEEN, DnsResult, Handshake, Origin, Reach, ServiceCode, ServiceSeen
 from tests.support.certificates import write_certificate
 from tests.support.packet_node import free_port
 from tests.support.pump import pump
+from tests.support.service_frames import service_plan
 from tests.support.service_stage import (
     CONTROL,
     HOST,
@@ -51,18 +52,7 @@ class _Asker:
         self.plan: SessionPlan
 
     def configure(self, port, kind, **fields):
-        canary = Canary(name="shop", address=HOST, port=port, node=NodeName("a3"), kind=kind, **fields)
-        self.plan = SessionPlan(
-            session=SESSION,
-            peer=canary.node,
-            layer=Layer.POD,
-            path=0xFFFF,
-            flow=FlowClass.FRESH,
-            source="",
-            destination=HOST,
-            port=port,
-            canary=canary,
-        )
+        self.plan = service_plan(port, kind=kind, name="shop", **fields)
         self.prober.configure((self.plan,))
 
     def send(self, seq=5, source_port=0):
