@@ -196,8 +196,7 @@ class Discovery:
 
     def _problems(self) -> tuple[str, ...]:
         """What is wrong with this node's own word, with others' by its kernel, and with everybody's together."""
-        own = self._view.contradictions if self._view is not None else ()
-        mesh = self.mesh
+        own, mesh = self._view.contradictions if self._view is not None else (), self.mesh
         found = self._own_networks.compare(self._snapshot, mesh, self._node) if mesh is not None else ()
         here = (each.render() for each in found)
         return (*own, *here, *self._pairs.problems(self._clocks.monotonic_ns()), *self._roster.problems)
@@ -264,9 +263,8 @@ class Discovery:
         due = [instant for instant in deadlines if instant is not None]
         if self._is_unsaved:
             due.append(self._saved_ns + SAVE_GAP_NS)
-        wait_s = (min(due) - now) / SECOND if due else None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
+            async with asyncio.timeout((min(due) - now) / SECOND if due else None):
                 await self._woken.wait()
         await asyncio.sleep(max(LEAST_WAIT_S, WAIT_FACTOR * self._turn_s))
         self._woken.clear()
@@ -296,6 +294,8 @@ class Discovery:
             self._is_heard_anew = False
             self._aim(now)
             self._heard(self.hellos())
+            if self._status is not None:
+                self.confess(self._status)  # a neighbour's word is passed on at once
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
         for name in self._pairs.advance(now):

@@ -66,7 +66,10 @@ class FindingBook:
         # With the instants until which they explain; the latest of the former is the last, of the latter the first.
         self._gone: dict[Name, tuple[AuditFinding, int]] = {}
         self._taken_back: dict[PeerFault, int] = {}
-        # Pairs whose probes have found everything well since something went.
+        # Pairs that something standing explains, those of them whose probes have found everything well while it still
+        # stood, and those whose have since something went.
+        self._explained: set[int] = set()
+        self._recovered: set[int] = set()
         self._come_round: set[int] = set()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
         self.deadline: Callable[[], int | None] = self._repairs.deadline
@@ -80,7 +83,9 @@ class FindingBook:
             if name not in present:
                 self._gone.pop(name, None)
                 self._gone[name] = gone, now + LINGER_NS
-                self._come_round.clear()
+                self._come_round = set(self._recovered)
+        if not present.keys() <= before.keys():
+            self._recovered.clear()
         self._linger(now)
         for name, (gone, since) in before.items():
             if name not in present:
@@ -121,7 +126,9 @@ class FindingBook:
         taken_back = [each for each in self._told if each not in told]
         if taken_back:
             self._taken_back = {**dict.fromkeys(taken_back, now + LINGER_NS), **self._taken_back}
-            self._come_round.clear()
+            self._come_round = set(self._recovered)
+        if any(each not in self._told for each in told):
+            self._recovered.clear()
         self._told = told
         self._linger(now)
 
@@ -165,22 +172,27 @@ class FindingBook:
             verdict: what the probes say.
             relays: of the path that it is about.
         """
+        if verdict.fault is FaultCode.NONE:
+            self._note_calm(verdict.pair)
+            return verdict
         cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict, relays)), None)
-        if cause is not None:
-            return _caused(verdict, cause)
-        told = peer_faults.explain(verdict, self._told, relays)
-        if told is not verdict or not (self._gone or self._taken_back) or self._has_come_round(verdict):
+        told = _caused(verdict, cause) if cause is not None else peer_faults.explain(verdict, self._told, relays)
+        if told is not verdict:
+            self._explained.add(verdict.pair)
             return told
+        if not (self._gone or self._taken_back) or verdict.pair in self._come_round:
+            return verdict
         cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict, relays)), None)
         if cause is not None:
             return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
         return peer_faults.explain(verdict, self._taken_back, relays)
 
-    def _has_come_round(self, verdict: Verdict) -> bool:
-        """Whether the pair's probes have noticed: what they lose after that has another cause."""
-        if verdict.fault is FaultCode.NONE:
-            self._come_round.add(verdict.pair)
-        return verdict.pair in self._come_round
+    def _note_calm(self, pair: int) -> None:
+        """The pair's probes have noticed what was put right, and what still stands: they lose no more by either."""
+        self._come_round.add(pair)
+        if pair in self._explained:
+            self._explained.remove(pair)
+            self._recovered.add(pair)
 
     def _is_cause(self, finding: AuditFinding, verdict: Verdict, relays: Container[NodeName]) -> bool:
         """A fault of the whole device or host hits everybody; that of one peer hits whom the verdict is about."""

@@ -131,6 +131,8 @@ _SEEN_BY_OTHERS = frozenset(
 """What a node cannot find in its own kernel: what its MAC is to others, its pods cut off, flows of others that pass."""
 
 _SOME_PASS = frozenset((FaultCode.CONNTRACK_FULL, FaultCode.OVERLAY_NEW_FLOWS))
+_OF_SOME_RELAY = frozenset((FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED))
+"""Where no pod of the other location answers, or no probe: it may be any relay, and whoever can tell has told which."""
 
 
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
@@ -290,9 +292,8 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     if verdict.fault is FaultCode.STANDBY_DOWN:
         # The one relay that all standby paths have which do not answer.
         return FaultCode.RELAY_NOT_FORWARDING in EXPLAINS.get(told.fault, ()) and told.culprit in relays
-    if verdict.fault is FaultCode.PROBES_ONLY and not verdict.culprit:
-        # No pod of the other location answers a member: it may be either relay, and a leader has told which.
-        return told.fault is FaultCode.PROBES_ONLY and told.culprit in relays
+    if verdict.fault in _OF_SOME_RELAY and not verdict.culprit:
+        return told.fault is verdict.fault and told.culprit in relays
     if verdict.fault is FaultCode.POD_NETWORK_BROKEN and told.fault is verdict.fault:
         # No pod of the other location answers: its end or this one, which another node may have told apart. And of one
         # node, whose own probes are answered by a relay and by nobody behind it: the relay passes nothing on.

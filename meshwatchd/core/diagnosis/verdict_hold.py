@@ -95,9 +95,12 @@ class VerdictKeeper:
         return verdict, previous
 
     def _is_continued(self, verdict: Verdict) -> bool:
-        """Whether this is the candidate still; while nothing is stated, a culprit that flickers is no new candidate."""
-        is_quiet = self.current.fault is FaultCode.NONE
-        return verdict.is_same_fault(self._candidate) or (is_quiet and verdict.fault is self._candidate.fault)
+        """Whether this is the candidate still.
+
+        A name for what had none is no new candidate, and while nothing is stated neither is a culprit that flickers.
+        """
+        may_be_named = self.current.fault is FaultCode.NONE or not self._candidate.culprit
+        return verdict.is_same_fault(self._candidate) or (may_be_named and verdict.fault is self._candidate.fault)
 
     def _names_cause(self, verdict: Verdict) -> bool:
         """Whether this is the reason, told by whoever knows it, for what is stated already: nothing is named anew.

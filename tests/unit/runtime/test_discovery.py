@@ -12,6 +12,7 @@ from meshwatchd.adapters.storage import mesh_file
 from meshwatchd.core.membership.presence import SILENT_NS
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import (
     MINUTE,
     SECOND,
@@ -96,6 +97,16 @@ def test_what_is_wrong_with_a_node_is_known_everywhere_within_a_second(stage):
         stage.nodes["b3"].discovery.confess(example_status.status(example_status.verdict(fault, culprit="b3")))
         stage.play(SECOND)
         assert all(told == len(node.heard[-1]["b3"].faults) for node in stage.nodes.values())
+
+
+def test_a_neighbours_word_is_passed_on_before_the_next_status(stage):
+    """Who has lost his overlay is heard by his neighbours alone; their engines have nothing new to say."""
+    stage.start().play(30 * SECOND)
+    stage.nodes["b1"].discovery.confess(msgspec.structs.replace(example_status.HEALTHY, node=NodeName("b1")))
+    for fault, told in ((FaultCode.MTU_MISCONFIGURED, ["b3"]), (FaultCode.NONE, [])):
+        stage.nodes["b3"].discovery.confess(example_status.status(example_status.verdict(fault, culprit="b3")))
+        stage.play(SECOND)
+        assert told == [each.culprit for each in stage.nodes["a1"].heard[-1]["b1"].faults]
 
 
 def test_what_a_dead_node_has_told_last_is_believed_no_longer_than_it_is_alive(stage):

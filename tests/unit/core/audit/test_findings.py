@@ -370,6 +370,29 @@ def test_once_probes_have_come_round_what_was_put_right_explains_nothing_more():
     assert FaultCode.FDB_ENTRY_MISSING is book.explain(_verdict()).fault
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_probes_have_recovered_from_before_it_was_cleared_explains_nothing_more(is_told):
+    """Audits and hellos are later than probes: a fault that comes between is another one. A new cause may linger."""
+    book, _ = _book(*(() if is_told else (FDB,)))
+    told = PeerFault(fault=FaultCode.OVERLAY_EMPTIED, culprit=NodeName("b1"), source=NodeName("b1"))
+
+    def stand(*, is_there: bool, now: int) -> None:
+        if is_told:
+            book.hear((told,) if is_there else (), now)
+        else:
+            list(book.report((FDB,) if is_there else (), now))
+
+    stand(is_there=True, now=NOW)
+    named = book.explain(_verdict()).fault
+    assert FaultCode.OVERLAY_BLACK_HOLE is not named
+    book.explain(_verdict(FaultCode.NONE))
+    stand(is_there=False, now=NOW + SECOND)
+    assert _verdict() == book.explain(_verdict())
+    stand(is_there=True, now=NOW + 2 * SECOND)
+    stand(is_there=False, now=NOW + 3 * SECOND)
+    assert named is book.explain(_verdict()).fault
+
+
 @pytest.mark.parametrize(
     ("subject", "culprit", "expected"),
     [

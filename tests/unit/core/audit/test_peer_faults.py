@@ -377,15 +377,15 @@ def test_a_relay_that_takes_nothing_new_explains_what_nothing_else_does(fault, b
     assert expected is explained.fault
 
 
+@pytest.mark.parametrize("fault", [FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED])
 @pytest.mark.parametrize(
     ("blamed", "relays", "culprit"), [("", ("b1", "a1"), "b1"), ("", ("c1", "a1"), ""), ("a1", ("b1", "a1"), "a1")]
 )
-def test_a_leader_tells_members_which_relay_passes_probes_only(blamed, relays, culprit):
-    """All pods elsewhere are silent for a member; whose word it already has, and what is on no way of its, stays."""
-    word = _word(fault=FaultCode.PROBES_ONLY, culprit="b1", source="a1")
-    explained = explain(_verdict(FaultCode.PROBES_ONLY, blamed), (word,), tuple(map(NodeName, relays)))
-
-    assert (FaultCode.PROBES_ONLY, culprit) == (explained.fault, explained.culprit)
+def test_who_can_tell_names_the_relay_that_passes_probes_only_or_none(fault, blamed, relays, culprit):
+    """Whose word the others already have, and what is on no way of theirs, stays."""
+    word = _word(fault=fault, culprit="b1", source="a1")
+    explained = explain(_verdict(fault, blamed), (word,), tuple(map(NodeName, relays)))
+    assert (fault, culprit) == (explained.fault, explained.culprit)
 
 
 @pytest.mark.parametrize(

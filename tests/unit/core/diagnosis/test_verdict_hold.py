@@ -169,3 +169,14 @@ def test_a_culprit_that_flickers_does_not_hide_the_fault():
         keeper.update(_verdict(FaultCode.ALL_PATHS_DOWN, culprit=("", "b1")[turn % 2]), START + turn * SETTLE_NS // 4)
 
     assert FaultCode.ALL_PATHS_DOWN is keeper.current.fault
+
+
+def test_a_name_for_what_had_none_takes_no_patience_of_its_own():
+    """A peer has told the culprit while a side issue is stated already: three seconds are enough for both."""
+    keeper = _keeper()
+    assert SIDE_ISSUE_NS == _stated_after(keeper, _verdict(FaultCode.STANDBY_DOWN, culprit=""))
+    keeper.update(_verdict(FaultCode.POD_NETWORK_BROKEN, culprit=""), START + SIDE_ISSUE_NS)
+    keeper.update(_verdict(FaultCode.POD_NETWORK_BROKEN, culprit="b1"), START + 3 * SIDE_ISSUE_NS // 2)
+    keeper.update(_verdict(FaultCode.POD_NETWORK_BROKEN, culprit="b1"), START + 2 * SIDE_ISSUE_NS)
+
+    assert (FaultCode.POD_NETWORK_BROKEN, "b1") == (keeper.current.fault, keeper.current.culprit)
