@@ -94,6 +94,8 @@ _IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.OVERLAY_NEW_FLOWS: frozenset((FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING)),
         # Told by workers of Submariner alone, whose leg to the gateway nobody else can see.
         FaultCode.OVERLAY_BLACK_HOLE: _CUT_OFF,
+        # Told where nobody relays: whoever has seen the host alive knows better than who has nothing but the tunnel.
+        FaultCode.WIREGUARD_BLOCKED: frozenset((FaultCode.LEADER_DEAD,)),
     }
 )
 """The same, and where probes of others have come through: who has seen nothing pass believes them."""
@@ -167,6 +169,7 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
         is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
         is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and _is_own_leg(status, culprit, hellos))
+        is_seen_here = is_seen_here or (fault is FaultCode.WIREGUARD_BLOCKED and not _has_members(hellos))
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
@@ -179,6 +182,11 @@ def _is_own_leg(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bo
 
 def _is_star(hello: Hello) -> bool:
     return Trait.STAR in traits_of(hello.view.profiles, hello.view.traits)
+
+
+def _has_members(hellos: Mapping[str, Hello]) -> bool:
+    """Whether somebody is relayed for: what is said of the tunnel then is a matter of the two that it joins."""
+    return not all(hello.view.is_leader for hello in hellos.values())
 
 
 def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:
@@ -243,8 +251,9 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         told: by other nodes.
         relays: of the path that the verdict is about. One of them may be what nothing else names.
     """
-    # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN.
-    every = sorted(told, key=lambda each: each.fault not in _OF_LAN)
+    # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN;
+    # and that nothing passes a tunnel, one of whatever was found at either end.
+    every = sorted(told, key=lambda each: (each.fault not in _OF_LAN, each.fault is FaultCode.WIREGUARD_BLOCKED))
     cause = next((each for each in every if _is_cause(each, verdict, relays)), None) or _outvote(verdict, every, relays)
     if cause is None:
         return verdict

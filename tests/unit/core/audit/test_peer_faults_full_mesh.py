@@ -1,0 +1,57 @@
+"""What nodes tell each other where every node has tunnels of its own and nobody relays."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from meshwatchd.core.audit.peer_faults import believe, confess, explain
+from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import NodeName
+from tests.support import example_status, hellos
+
+BLOCKED = ToldFault(FaultCode.WIREGUARD_BLOCKED, NodeName("b1"))
+GONE = ToldFault(FaultCode.WIREGUARD_DEVICE_MISSING, NodeName("b1"))
+
+
+def _verdict(fault, culprit="b1"):
+    entry = CATALOGUE[fault]
+    return Verdict(
+        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit, because=("probes die",)
+    )
+
+
+def _mesh(*, is_flat=True, **told):
+    """Everybody's hellos; where it is flat everybody leads himself."""
+    mesh = {}
+    for name, hello in hellos.whole_mesh().items():
+        view = msgspec.structs.replace(hello.view, is_leader=is_flat or hello.view.is_leader)
+        mesh[name] = msgspec.structs.replace(hello, view=view, faults=told.get(name, ()))
+    return mesh
+
+
+def _sees(fault):
+    pair = msgspec.structs.replace(example_status.HEALTHY.pairs[0], verdict=_verdict(fault))
+    return msgspec.structs.replace(example_status.HEALTHY, node=NodeName("a1"), pairs=(pair,))
+
+
+@pytest.mark.parametrize(("is_flat", "told"), [(True, (BLOCKED,)), (False, ())])
+def test_that_a_host_lives_behind_a_silent_tunnel_is_told_where_nobody_relays(is_flat, told):
+    """Where somebody relays it is a matter of the two leaders."""
+    assert told == confess(_sees(FaultCode.WIREGUARD_BLOCKED), _mesh(is_flat=is_flat))
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "expected"),
+    [
+        ({"a1": (BLOCKED,)}, FaultCode.LEADER_DEAD, FaultCode.WIREGUARD_BLOCKED),
+        ({"a1": (BLOCKED,)}, FaultCode.ONE_WAY_BREAK, FaultCode.ONE_WAY_BREAK),
+        ({"a1": (BLOCKED,), "b1": (GONE,)}, FaultCode.LEADER_DEAD, FaultCode.WIREGUARD_DEVICE_MISSING),
+    ],
+)
+def test_who_has_nothing_but_the_tunnel_believes_who_has_seen_the_host(told, verdict, expected):
+    """A dead host and a dead tunnel look alike there; what the node itself has found goes before both."""
+    explained = explain(_verdict(verdict), believe(_mesh(**told), "a2"))
+
+    assert (expected, "b1") == (explained.fault, explained.culprit)
