@@ -26,8 +26,9 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import SECOND, ProbeProfile, ProbeSettings
 from meshwatchd.model.source_ports import split_ports
+from meshwatchd.model.timers import TIMERS
 
 OUTER_PORTS = 28_232
 """Outer source ports of VXLAN: 32768 to 60999, the default of ip_local_port_range (udp_flow_src_port)."""

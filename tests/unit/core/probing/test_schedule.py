@@ -21,8 +21,9 @@ from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.port_map import known_flow_ports, reserved_ports
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import BURST_LEAD, split_ports
+from meshwatchd.model.timers import TIMERS
 from tests.support.lab_mesh import planner_of
 from tests.support.schedules import START, instants_of, schedule_of
 
