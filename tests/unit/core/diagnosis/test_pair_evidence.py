@@ -211,7 +211,7 @@ def _legs(bench):
 
 
 def _evidence(bench):
-    return bench.conductor._evidence(bench.now)
+    return bench.conductor.diagnosis.evidence(bench.now)
 
 
 @pytest.mark.parametrize(("nats_of", "expected"), [(0, ALIVE), (1, DEAD), (3, DEAD)])
@@ -248,7 +248,7 @@ def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, ex
     up, known = encode({} if told is UNKNOWN else {(2, View.WIREGUARD): told})
     bench.hear("n3", None, Banner(view_up=up, view_known=known))
 
-    assert expected is bench.engine.state.conductors[0]._evidence(bench.now).remote_view_leader
+    assert expected is bench.engine.state.conductors[0].diagnosis.evidence(bench.now).remote_view_leader
 
 
 @pytest.mark.parametrize(("path", "expected"), [(0, ALIVE), (1, UNKNOWN)])
