@@ -115,6 +115,11 @@ class Kind(NamedTuple):
     scouts: int = 0
     is_between_relays: bool = False
 
+    @property
+    def place(self) -> Kind:
+        """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
+        return self._replace(share=0, rest_share=0)
+
 
 class Rate(NamedTuple):
     """One kind of sessions and how often each of them is probed.
