@@ -165,7 +165,7 @@ class Node:
 
     def keep(self):
         """Write the file, as before a reboot."""
-        assert "" == mesh_file.save(self.folder, self.discovery._to_keep(self.time.now))
+        assert "" == mesh_file.save(self.folder, self.discovery._keeper.content())
 
 
 def view_of(name, names=NAMES, **more):
