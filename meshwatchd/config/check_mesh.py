@@ -18,7 +18,7 @@ from meshwatchd.config.values import (
     check_public_key,
 )
 from meshwatchd.model.errors import ProfileError
-from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP
+from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP, Trait
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
 
@@ -29,6 +29,7 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
     """Everything under [mesh]; nothing when no mesh is declared."""
     mesh = settings.mesh
     yield from _check_kind(mesh)
+    yield from _check_traits(mesh)
     if not mesh.location and not mesh.node:
         return
     yield from _check_family(mesh)
@@ -65,6 +66,19 @@ def _check_kind(mesh: MeshSettings) -> Iterator[Finding]:
             problem=f"no kind of mesh is called {mesh.profile}; there are {', '.join(kinds)}",
             remedy=f'did you mean "{near[0]}"?' if near else "leave it out: the kind is found out",
         )
+
+
+def _check_traits(mesh: MeshSettings) -> Iterator[Finding]:
+    """What is declared is known; what a peer of a later version tells beside that means nothing here."""
+    known = tuple(Trait)
+    for index, trait in enumerate(mesh.traits):
+        if trait not in known:
+            near = difflib.get_close_matches(trait, known, n=1)
+            yield Finding(
+                key=f"mesh.traits[{index}]",
+                problem=f"no trait of a mesh is called {trait!r}; there are {', '.join(known)}",
+                remedy=f'did you mean "{near[0]}"?' if near else "leave it out, or install the version that knows it",
+            )
 
 
 def is_whole(settings: Settings) -> bool:

@@ -26,9 +26,10 @@ from meshwatchd.config.values import (
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
 from meshwatchd.model.rule_window import WIDE
-from meshwatchd.model.settings import SECOND, TIMERS, Mode, Settings
+from meshwatchd.model.settings import SECOND, Mode, Settings
 from meshwatchd.model.source_ports import BURST_PART, split_ports
 from meshwatchd.model.stamp import StampMode
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import COUNTED_LOCATIONS, LINKS_PER_PAIR, MAX_LOCATIONS, pair_number
 from meshwatchd.model.units import parse_port_range, render_duration
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.model.port_map import reserved_ports
-from meshwatchd.model.settings import MS, TIMERS, ProbeSettings
+from meshwatchd.model.settings import MS, ProbeSettings
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.units import parse_port_range
 
 BURST_PART = 4

@@ -67,7 +67,7 @@ async def capture(settings: Settings, node: NodeName, reader: SourceReader | Non
     with contextlib.closing(EndpointLookups()) as lookups:
         snapshot = lookups.add(msgspec.structs.replace(shown, wireguard=tunnels))
     sources = await (reader or SourceReader(uids=settings.discovery.source_uids)).refresh()
-    view = compose.look(snapshot, sources, settings.mesh, node, looks=plugins.load())
+    view = compose.look(snapshot, sources, settings.mesh, node, looks=plugins.load().looks)
     return Capture(node=node, snapshot=snapshot, sources=sources, view=view)
 
 

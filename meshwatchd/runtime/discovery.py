@@ -17,14 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
-
-import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
 from meshwatchd.adapters.hello.signatures import Signatures
 from meshwatchd.adapters.process import next_epoch
 from meshwatchd.adapters.storage import mesh_file
-from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.core.audit.node_names import audit_names
 from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.greeting_plan import plan_greetings
@@ -33,13 +29,13 @@ from meshwatchd.core.membership.mesh_builder import OUTSIDER, is_outsider
 from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
-from meshwatchd.core.membership.presence import CAPABILITY, Presence
+from meshwatchd.core.membership.presence import Presence
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
 from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView
-from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.errors import KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_status import NodeStatus
@@ -50,11 +46,12 @@ from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.profiles.compose import source_towards
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.mesh_knowledge import describe_knowledge
-from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
+from meshwatchd.runtime.mesh_memory import MeshKeeper
 from meshwatchd.runtime.node_reports import NodeReports
+from meshwatchd.runtime.own_hello import OwnHello
 from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
-from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
+from meshwatchd.runtime.reflexive import Reflexive
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
@@ -63,10 +60,6 @@ LEAST_WAIT_S: Final = 0.02
 WAIT_FACTOR: Final = 4
 """Hellos come in swarms; what they change is looked at once for each swarm. In a mesh of a thousand nodes a look takes
 tens of milliseconds, and a fifth of the time is enough for it while all of them arrive."""
-
-SAVE_GAP_NS: Final = 5 * SECOND
-SAVE_ANYWAY_NS: Final = 600 * SECOND
-"""The file follows what is known within seconds, and who was heard when within minutes."""
 
 RETRY_S: Final = 5.0
 
@@ -129,8 +122,6 @@ class Discovery:
         self._reflexive = Reflexive()
         self._own_networks = OwnNetworks()
         self._introductions, self._reports, self._presence = Introductions(), NodeReports(), Presence()
-        self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
-        self._key: str | None = None
         kept, problem = mesh_file.load(self._folder, self._node)
         if problem:
             log.warning("mesh.refused", error=problem)
@@ -140,24 +131,36 @@ class Discovery:
             leaders=kept.leaders if kept is not None else None,
             watched=kept.watched if kept is not None else (),
         )
-        self._leads_since_ns = kept.own.leads_since_ns if kept is not None and kept.own is not None else 0
+        self._own_hello = OwnHello(
+            settings,
+            standby_key=standby_key,
+            reflexive=self._reflexive,
+            clocks=self._clocks,
+            complain=functools.partial(self._remarks.complain, self._node),
+            leads_since_ns=kept.own.leads_since_ns if kept is not None and kept.own is not None else 0,
+        )
         self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=bind)
         if self._pairs.problem:
             self._remarks.complain(self._node, self._pairs.problem)
-        self._restore(kept)
+        self._keeper = MeshKeeper(
+            self._folder,
+            self._node,
+            roster=self._roster,
+            known=self._known,
+            pairs=self._pairs,
+            clocks=self._clocks,
+            complain=functools.partial(self._remarks.complain, self._node),
+        )
+        self._keeper.restore(kept)
         self._view: LocalView | None = None
         self._status: Status | None = None
         self._snapshot = Snapshot()
-        self._is_seen_anew = self._is_heard_anew = self._is_unsaved = False
+        self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
         self._answers = Answers()
         self._signatures = Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
-        self._writer = BackgroundWriter(
-            functools.partial(mesh_file.save, self._folder), functools.partial(self._remarks.complain, self._node)
-        )
-        self._saved_ns = self._clocks.monotonic_ns()
 
     # --- what others ask ---
 
@@ -230,7 +233,7 @@ class Discovery:
 
     def forget(self, name: str) -> bool:
         """Accept whatever identity a node of this name has next; whether one was remembered."""
-        self._is_unsaved = True
+        self._keeper.is_unsaved = True
         self._woken.set()
         return self._pairs.forget(name, self._clocks.monotonic_ns())
 
@@ -249,20 +252,16 @@ class Discovery:
             while True:
                 await self._pause()
                 self._turn()
-                self._save_if_due()
+                self._keeper.save_if_due()
         finally:
             self._port.close()
-            if self._is_unsaved:
-                self._writer.keep(self._to_keep(self._clocks.monotonic_ns()))
-            await self._writer.close()
+            await self._keeper.close()
 
     async def _pause(self) -> None:
         """Until something is due or has happened."""
         now = self._clocks.monotonic_ns()
-        deadlines = (self._roster.deadline(), self._pace.deadline(), self._eyes.deadline(), self._pairs.deadline())
-        due = [instant for instant in deadlines if instant is not None]
-        if self._is_unsaved:
-            due.append(self._saved_ns + SAVE_GAP_NS)
+        asked = (self._roster, self._pace, self._eyes, self._pairs, self._keeper)
+        due = [instant for each in asked if (instant := each.deadline()) is not None]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((min(due) - now) / SECOND if due else None):
                 await self._woken.wait()
@@ -280,11 +279,11 @@ class Discovery:
             self._is_heard_anew = True
         deadline_ns = self._roster.deadline()
         is_news = self._is_heard_anew or (deadline_ns is not None and deadline_ns <= now)
-        if is_news and self._view is not None and self._tell_of_itself(self._own_hello(self._view), now):
+        if is_news and self._view is not None and self._tell_of_itself(self._view, now):
             self._pace.hurry(now)
-            self._is_unsaved = True
+            self._keeper.is_unsaved = True
         if self._roster.review(now):
-            self._is_unsaved = True
+            self._keeper.is_unsaved = True
             assert self.mesh is not None, "only a mesh is a change"
             self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
@@ -299,7 +298,7 @@ class Discovery:
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
         for name in self._pairs.advance(now):
-            self._is_unsaved = True
+            self._keeper.is_unsaved = True
             heard = self._roster.peers.get(NodeName(name))
             if heard is not None and heard.hello.view.node_ip:
                 self._greet(heard.hello.view.node_ip, asks=False)
@@ -314,43 +313,15 @@ class Discovery:
 
     # --- what is told ---
 
-    def _tell_of_itself(self, hello: Hello, now: int) -> bool:
+    def _tell_of_itself(self, view: LocalView, now: int) -> bool:
         """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
+        faults = confess(self._status, self.hellos()) if self._status is not None else ()
+        hello = self._own_hello.make(view, self._snapshot.wireguard, faults)
         wrong = complaint(hello)
         if wrong:
             self._remarks.complain(self._node, wrong)
             return False
         return self._roster.tell(hello, now)
-
-    def _own_hello(self, view: LocalView) -> Hello:
-        if not view.is_leader:
-            self._leads_since_ns = 0
-        elif not self._leads_since_ns:
-            self._leads_since_ns = self._clocks.wall_ns()
-        discovery = self._settings.discovery
-        tunnel = tunnel_of(self._snapshot.wireguard, view.wireguard_device)
-        return Hello(
-            view=msgspec.structs.replace(view, candidates=(), why=(), contradictions=()),
-            standby_public_key=self._standby_key(),
-            standby_endpoint=discovery.endpoint or view.public_endpoint or self._reflexive.endpoint(),
-            version=meshwatchd.__version__,
-            mode=self._settings.daemon.mode,
-            capabilities=(CAPABILITY,),
-            leads_since_ns=self._leads_since_ns,
-            tunnel_public_key=tunnel.public_key if tunnel is not None else "",
-            tunnel_port=tunnel.listen_port if tunnel is not None else 0,
-            faults=confess(self._status, self.hellos()) if self._status is not None else (),
-        )
-
-    def _standby_key(self) -> str:
-        """Made when it is first told; some milliseconds of arithmetic, once. Without a key this node relays nothing."""
-        if self._key is None:
-            try:
-                self._key = self._make_key()
-            except (ConfigError, KernelError) as error:
-                self._remarks.complain(self._node, str(error))
-                return ""
-        return self._key
 
     def _aim(self, now: int) -> None:
         """Known nodes at their own addresses, everybody else where somebody may be."""
@@ -461,7 +432,7 @@ class Discovery:
         self._reports.hear(greeting.sender, greeting.report, now)
         is_first = greeting.hello.view.node not in self._roster.peers
         if self._roster.hear(greeting.hello, now):
-            self._is_heard_anew = self._is_unsaved = True
+            self._is_heard_anew = self._keeper.is_unsaved = True
             if is_first:
                 self._log.info("hello.heard", peer=greeting.sender, version=greeting.hello.version)
         counter = greeting.answers.counter if greeting.answers is not None else 0
@@ -478,23 +449,3 @@ class Discovery:
             self._known.hear_of(name, self._roster.peers[name].hello.view.node_ip, now - age_ns)
             for listener in (self._roster, self._pairs, self._reports):
                 listener.hear_of(name, now - age_ns)
-
-    # --- what is kept ---
-
-    def _restore(self, kept: mesh_file.Kept | None) -> None:
-        """Go on where the last process ended; the engine hears of the keys of pairs before anything else."""
-        moment = Moment(monotonic_ns=self._clocks.monotonic_ns(), wall_ns=self._clocks.wall_ns())
-        if kept is not None:
-            restore(kept, moment, roster=self._roster, known=self._known, pairs=self._pairs)
-        self._pairs.advance(moment.monotonic_ns)
-
-    def _save_if_due(self) -> None:
-        age_ns = (now := self._clocks.monotonic_ns()) - self._saved_ns
-        if age_ns < SAVE_GAP_NS or not (self._is_unsaved or age_ns >= SAVE_ANYWAY_NS):
-            return
-        self._is_unsaved, self._saved_ns = False, now
-        self._writer.keep(self._to_keep(now))
-
-    def _to_keep(self, now: int) -> mesh_file.Kept:
-        moment = Moment(monotonic_ns=now, wall_ns=self._clocks.wall_ns())
-        return to_keep(self._node, moment, roster=self._roster, known=self._known, pairs=self._pairs)

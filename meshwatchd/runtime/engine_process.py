@@ -36,7 +36,8 @@ from meshwatchd.core.engine import Engine
 from meshwatchd.model.decoding import refusals
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import TIMERS, Settings
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.profiles import PROFILES
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_NOT_ALONE, EXIT_OK, Boot, SharedBoot, take_over

@@ -42,7 +42,7 @@ class OwnView:
     ) -> None:
         self._declared, self._node, self._clock = declared, node, clock
         self._reader = reader if reader is not None else SourceReader(uids=uids)
-        self._looks = looks if looks is not None else plugins.load()
+        self._looks = looks if looks is not None else plugins.load().looks
         self._steady = Steady()
 
     @classmethod
@@ -53,9 +53,11 @@ class OwnView:
             settings: the configuration.
             refused: is called with `source` and `problem` for each profile of a third party that cannot be used.
         """
-        for source, problem in plugins.problems():
+        loaded = plugins.load()
+        for source, problem in loaded.problems.items():
             refused(source=source, problem=problem)
-        return cls(settings.mesh, NodeName(settings.daemon.node), uids=settings.discovery.source_uids)
+        node, uids = NodeName(settings.daemon.node), settings.discovery.source_uids
+        return cls(settings.mesh, node, uids=uids, looks=loaded.looks)
 
     async def refresh(self, *, is_urgent: bool = False) -> tuple[bool, tuple[Rejection, ...]]:
         """Read what is due of the sources.

@@ -1,6 +1,6 @@
 """Asks for services in the agent: canaries of kinds dns, tls and http, each when the engine has it asked.
 
-    engine --AskFrame--> exchange of `adapters.service_canary` --AnswerFrame--> engine
+    engine --AskFrame--> exchange of `adapters.service_prober` --AnswerFrame--> engine
 
 The engine keeps the timetable, so that the agent sleeps between two questions, and sleeps for good where no such canary
 is declared. dnspython, 3.3 MiB, is loaded by the first question.
@@ -26,7 +26,7 @@ from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.units import MINUTE, MS, SECOND
 
 if TYPE_CHECKING:
-    from meshwatchd.adapters.service_canary import ServiceProber
+    from meshwatchd.adapters.service_prober import ServiceProber
 
 STALE_NS: Final = 1 * SECOND
 """A question that has waited so long for this process is not asked: the core has given it up."""
@@ -78,7 +78,7 @@ class ServiceDesk:
         self._poller.close()
 
     def _open(self) -> ServiceProber:
-        from meshwatchd.adapters.service_canary import ServiceProber  # noqa: PLC0415 - 3 MiB, where it is declared only
+        from meshwatchd.adapters.service_prober import ServiceProber  # noqa: PLC0415 - 3 MiB, where it is declared only
 
         asyncio.get_running_loop().add_reader(self._poller.fileno(), self._read)
         # The engine counts what it asks and what it is answered.

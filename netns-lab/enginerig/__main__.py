@@ -24,7 +24,6 @@ from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import (
     MINUTE,
-    TIMERS,
     DaemonSettings,
     MeshSettings,
     Mode,
@@ -32,6 +31,7 @@ from meshwatchd.model.settings import (
     ProbeSettings,
     Settings,
 )
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop

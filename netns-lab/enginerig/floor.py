@@ -22,7 +22,7 @@ from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import PACKET_BYTES, open_listener, open_probe
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock
 from meshwatchd.adapters.process import go_realtime, settle_memory
-from meshwatchd.core.probing.schedule import LEAST_GRID_PARTS
+from meshwatchd.core.probing.grid import LEAST_GRID_PARTS
 from meshwatchd.model.ids import Layer
 from meshwatchd.runtime.loop import LINGER_NS, MAX_REST_NS
 from meshwatchd.wire import MeshKeys, MeshSecret, Mould, OwnState, PairKey, ProbeSpec, ProbeTemplate, cut, is_signed

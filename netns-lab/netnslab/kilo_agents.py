@@ -65,6 +65,9 @@ class Rewriting:
 class KiloAgents:
     """The agents of a lab's nodes, for a lab under Kilo that is as it was built.
 
+    Attributes:
+        done_ns: after the last command that any of them has run; CLOCK_MONOTONIC.
+
     Raises:
         LabError: somebody else joins the locations of this lab.
     """
@@ -81,6 +84,7 @@ class KiloAgents:
         self._clean: set[str] = set()
         self._applied = dict.fromkeys(lab.topology.nodes, lab.topology)
         self._address = {name: address_of(lab.topology, node) for name, node in lab.topology.nodes.items()}
+        self.done_ns = time.monotonic_ns()
 
     def elect(self, leader: str) -> Rewriting:
         """Let a node lead its location, in the eyes of every agent that lives.
@@ -199,10 +203,10 @@ class KiloAgents:
             began_ns = time.monotonic_ns()
             with ThreadPoolExecutor(len(shells)) as pool:
                 failures = list(pool.map(lambda name: _finish(shells[name], scripts[name]), shells))
-            done_ns = time.monotonic_ns()
+            self.done_ns = time.monotonic_ns()
         if wrong := [f"{name}: {said}" for name, said in zip(shells, failures, strict=True) if said]:
             raise LabError("; ".join(wrong))
-        return Rewriting(began_ns=began_ns, done_ns=done_ns)
+        return Rewriting(began_ns=began_ns, done_ns=self.done_ns)
 
     def _shell(self, name: str) -> subprocess.Popen[str]:
         return self._lab.node(name).popen(["sh", "-e"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)

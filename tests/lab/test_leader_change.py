@@ -23,8 +23,9 @@ from tests.support.stage import QUICK, SECOND, stage
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 EVERYBODY = ("a1", "a2", "a3", "b1", "b2", "b3")
-CALM_NS = 10 * SECOND
-"""Patience with an agent at work is spent after five seconds, and back after ten of calm (`topology_change_hold`)."""
+CALM_NS = 14 * SECOND
+"""Patience with an agent at work is spent after five seconds, and back after ten of calm, which begin 3.1 s after its
+last change: it is at work for 2.5 s, and a neighbour's word of that counts for 0.6 s (`topology_change_hold`)."""
 AFTERWARDS_NS = 6 * SECOND
 """What a change might be blamed for later than this is something else."""
 
@@ -43,10 +44,10 @@ def agents(mesh):
 
 
 @pytest.fixture(autouse=True)
-def _calm(mesh):
+def _calm(mesh, agents):
     """Each test begins with a mesh that is well, and that Kilo has left alone for a while."""
     mesh.settle()
-    pause_until(time.monotonic_ns() + CALM_NS)
+    pause_until(agents.done_ns + CALM_NS)
 
 
 def _status(mesh, node):

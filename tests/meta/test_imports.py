@@ -17,7 +17,7 @@ BANNED = ("asyncio", "click", "dns", "prometheus_client", "nacl", "pyroute2", "r
 # What reading a configuration needs, and what comes with it: 1.5 MiB that are the reader's, not the engine's.
 ONLY_READ = ("argparse", "base64", "logging", "secrets", "tomllib", "traceback", "meshwatchd.config")
 # What canaries of kinds dns, tls and http need: the agent has it, and dns with the second once it asks for one.
-WITH_CANARIES = ("ssl", "meshwatchd.adapters.service_canary")
+WITH_CANARIES = ("ssl", "meshwatchd.adapters.service_prober")
 # What an agent needs on demand only, or never.
 NOT_AT_REST = ("click", "dns", "prometheus_client", "scapy", "tomllib", "meshwatchd.config.load", WITH_CANARIES[1])
 PURE = (*BANNED, "socket", "subprocess", "threading")

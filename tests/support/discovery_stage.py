@@ -52,6 +52,7 @@ class Wire:
         self.ports: dict[str, Any] = {}
         self.private = {hellos.view(name).node_ip: name for name in names}
         self.sent: list[tuple[str, str]] = []
+        self.sources: set[tuple[str, str]] = set()
         self.dead: set[str] = set()
 
     def carry(self, sender, datagram, address):
@@ -93,6 +94,11 @@ class WirePort:
     def send(self, datagram, address, port=0):
         """As HelloPort.send()."""
         self._wire.carry(self._name, datagram, address)
+
+    def send_from(self, source, datagram, address, port=0):
+        """As HelloPort.send_from(); the wire knows nodes by one address."""
+        self._wire.sources.add((self._name, source))
+        self.send(datagram, address, port)
 
 
 class Eyes:
@@ -159,7 +165,7 @@ class Node:
 
     def keep(self):
         """Write the file, as before a reboot."""
-        assert "" == mesh_file.save(self.folder, self.discovery._to_keep(self.time.now))
+        assert "" == mesh_file.save(self.folder, self.discovery._keeper.content())
 
 
 def view_of(name, names=NAMES, **more):

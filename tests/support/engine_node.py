@@ -14,8 +14,9 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Event
 from meshwatchd.model.ids import LocationName
 from meshwatchd.model.outputs import Output
-from meshwatchd.model.settings import TIMERS, DaemonSettings, MeshSettings, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import DaemonSettings, MeshSettings, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.stamp import StampSettings
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects

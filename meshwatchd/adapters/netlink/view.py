@@ -47,7 +47,7 @@ MAX_LAN = 1024
 MAX_ADDRESSES = 32
 """Of one device; kube-ipvs0 has one for every service."""
 
-MESH_KINDS: Final = frozenset(("wireguard", "vxlan", "geneve", "ipip"))
+MESH_KINDS: Final = frozenset(("vxlan", "geneve", "ipip"))
 MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl0", "submariner"))
 
 NUD_PERMANENT = 0x80

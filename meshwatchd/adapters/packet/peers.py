@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import TIMERS, Settings
+from meshwatchd.model.settings import Settings
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.wire import MeshKeys, MeshSecret, PairKey, ReplayGuard, peek
 
 PEER_SESSIONS: Final = 200

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,21 +25,32 @@ if TYPE_CHECKING:
 GROUP: Final = PROFILE_GROUP
 
 
-def load(found: Iterable[EntryPoint] | None = None) -> Mapping[str, Look]:
-    """The built-in looks and those of third parties by name, the outermost first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The profiles that take part.
 
-    One that cannot be used takes part all the same: it says why it does not hold.
+    Attributes:
+        looks: the built-in ones and those of third parties by name, the outermost first. One that cannot be used takes
+            part all the same: it says why it does not hold.
+        problems: what cannot be used of third parties: where it is, and what is wrong with what to do about it.
+    """
+
+    looks: Mapping[str, Look]
+    problems: Mapping[str, str]
+
+
+def load(found: Iterable[EntryPoint] | None = None) -> Loaded:
+    """Ask the installed packages once.
 
     Args:
         found: entry points; for tests. None asks the installed packages.
     """
     outer = {name: look for name, look in LOOKS.items() if name in JOINING}
-    return {**outer, **{name: look for name, (look, _) in _ask(found).items()}, **LOOKS}
-
-
-def problems(found: Iterable[EntryPoint] | None = None) -> tuple[tuple[str, str], ...]:
-    """What cannot be used of third parties: where it is, and what is wrong with what to do about it."""
-    return tuple((name, problem) for name, (_, problem) in _ask(found).items() if problem)
+    asked = _ask(found)
+    return Loaded(
+        looks={**outer, **{name: look for name, (look, _) in asked.items()}, **LOOKS},
+        problems={name: problem for name, (_, problem) in asked.items() if problem},
+    )
 
 
 def _ask(found: Iterable[EntryPoint] | None) -> Mapping[str, tuple[Look, str]]:

@@ -11,8 +11,10 @@ are a table (`core.diagnosis.rules`), read from the top, first match wins; the l
 from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
+from meshwatchd.core.diagnosis.path_rules import is_alone
 from meshwatchd.core.diagnosis.predicates import direction, own_overlay_lost
-from meshwatchd.core.diagnosis.rules import TABLE, Rule, is_alone
+from meshwatchd.core.diagnosis.rule import Rule
+from meshwatchd.core.diagnosis.rules import TABLE
 from meshwatchd.core.diagnosis.service_canaries import EXPLAINABLE
 from meshwatchd.core.pmtu.verdict import SIZE_FAULTS, to_verdict
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.session.class_sessions import ISOLATED_NATS
-from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS
+from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, TRIP_NATS
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS
 
@@ -20,6 +20,17 @@ DEAD_NATS = 2 * MISS_NATS + HIT_NATS
 It is weighed against healthy loss, not counted: where half of the new flows ride on remembered ones, misses hardly ever
 outnumber answers for long.
 """
+
+
+SURE_NATS = TRIP_NATS
+"""A leader accuses its own overlay although its own path is fine, and nothing else speaks for it: so on what it takes
+to condemn a path, fifteen misses of its members in a row or their worth. Every member's session has to be disturbed,
+and with n of them chance gets that far with the probability exp(-T) * sum((T - n D)^k / k!, k < n), T being this and D
+DISTURBED_NATS: 1e-9 a probe for two members, 3e-9 at most. Half of it is reached every few hours where 5 % of all
+packets are lost."""
+
+TOLD_NATS = TRIP_NATS / 2
+"""The same once traffic has left the path: that somebody had condemned it, which chance does not do, speaks for it."""
 
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:
@@ -50,3 +61,18 @@ def standing(sessions: tuple[Session, ...]) -> Leg:
         is_dead = True
         is_in_doubt = is_in_doubt or session.cusum.nats < DISTURBED_NATS
     return Leg.DEAD if is_dead and not is_in_doubt else Leg.UNKNOWN
+
+
+def members_leg(sessions: tuple[Session, ...], since: int, *, has_moved: bool) -> Leg:
+    """A leader's overlay to its members; what speaks against it the sessions gather, whatever suspicions come and go.
+
+    Args:
+        sessions: to the members.
+        since: when outcomes that speak for it begin to count; 0 for always.
+        has_moved: traffic has left the path.
+    """
+    if standing(sessions) is Leg.DEAD:
+        nats = sum(session.cusum.nats for session in sessions)
+        return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
+    found = leg(sessions, since)
+    return found if found is Leg.ALIVE else Leg.UNKNOWN

@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from meshwatchd.core.diagnosis.advisory_probes import SideIssues
+from meshwatchd.core.diagnosis.arrivals import Arrivals
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
-from meshwatchd.core.diagnosis.legs import leg, standing
+from meshwatchd.core.diagnosis.legs import leg, members_leg, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
+from meshwatchd.core.diagnosis.peer_words import PeerWords
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
 from meshwatchd.core.diagnosis.service_canaries import troubles
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
-from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, PathKey, Topology, relays_print
 
-SURE_NATS = TRIP_NATS
-"""A leader accuses its own overlay although its own path is fine, and nothing else speaks for it: so on what it takes
-to condemn a path, fifteen misses of its members in a row or their worth. Every member's session has to be disturbed,
-and with n of them chance gets that far with the probability exp(-T) * sum((T - n D)^k / k!, k < n), T being this and D
-DISTURBED_NATS: 1e-9 a probe for two members, 3e-9 at most. Half of it is reached every few hours where 5 % of all
-packets are lost."""
-
-TOLD_NATS = TRIP_NATS / 2
-"""The same once traffic has left the path: that somebody had condemned it, which chance does not do, speaks for it."""
-
-VIEW_SETTLE_NS = 350_000_000
-"""A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
-
 RECENT_NS = 3_000_000_000
 """How far back outcomes count while a fault lasts: a fault that changes is named anew."""
-
-INBOUND_NS = 1_000_000_000
-"""A direction is named from then on: of fewer probes too many may have ridden on remembered flows."""
-
-VOUCH_NS = 5_000_000_000
-"""How old a word for the primary path may be: in large meshes a node speaks of one window of pairs after the other."""
-
-MIN_EXPECTED = 2
-"""Of fewer regular probes that should have come, silence says nothing."""
-
-HEARD_HISTORY = 64
 
 MOST_BESIDE = 2
 """Neighbours that a member asks over its overlay to tell its own fault from its leader's."""
@@ -79,20 +55,12 @@ class PairWatch:
         self.is_decider = any(local.name in path.relays for path in self.paths)
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
-        self._witnesses = tuple(name for name in self._members if name != self.remote_leader)
-        self._elsewhere = tuple(
-            (path.relay_in(path.other_location(self.remote)), path.pair)
-            for path in topology.mesh.paths_of(self.remote)
-            if path.is_primary and local.location not in path.locations
-        )
+        self._words = PeerWords(topology, self.primary)
         self._is_overlay_direct, self._is_overlay_star = topology.is_overlay_direct, topology.is_overlay_star
         self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
-        self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._select(schedule, {} if before is None else before.judged())
         known = {node.name for node in topology.mesh.nodes}
-        self.heard: dict[tuple[str, Layer], deque[int]] = {
-            key: times for key, times in ({} if before is None else before.heard).items() if key[0] in known
-        }
+        self.arrivals: Arrivals = Arrivals(known, None if before is None else before.arrivals)
         self.accused_since: int = 0 if before is None else before.accused_since
         pods_before = None if before is None else before.pods
         self.pods: PodNetworkWatch = PodNetworkWatch(schedule, self._members, (*self.fresh, *self.pinned), pods_before)
@@ -179,9 +147,8 @@ class PairWatch:
 
     def note_heard(self, peer: str, layer: Layer, path: int, now: int) -> None:
         """A fresh probe of a peer arrived here; by a standby it says nothing of the mesh's own path."""
-        if path not in (self.primary.number, NO_PATH):
-            return
-        self.heard.setdefault((peer, layer), deque(maxlen=HEARD_HISTORY)).append(now)
+        if path in (self.primary.number, NO_PATH):
+            self.arrivals.note(peer, layer, now)
 
     def hear_doubt(self, peer: NodeName, views: PeerViews, now: int) -> None:
         """A peer speaks of legs that are down: its word counts where this node has never seen the path up."""
@@ -246,8 +213,8 @@ class PairWatch:
             wireguard=leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
-            remote_view_leader=self._remote_lives(views, said, now),
-            remote_view_ipip=said(self._witnesses, View.LEADER_IPIP),
+            remote_view_leader=self._words.remote_lives(views, suspected=self._suspected(), now=now),
+            remote_view_ipip=said(self._words.witnesses, View.LEADER_IPIP),
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
             is_unproven=is_settled and not primary.is_proven,
@@ -284,7 +251,7 @@ class PairWatch:
     def _doubted(self, views: PeerViews, now: int) -> tuple[int, Callable[[Iterable[str], View], Leg]]:
         """Since when outcomes count, 0 with no suspicion, and what peers say since it began."""
         suspected = self._suspected()
-        return self._counted_since(now), partial(self._said, views, suspected=suspected, now=now)
+        return self._counted_since(now), partial(self._words.said, views, suspected=suspected, now=now)
 
     def _suspected(self) -> int:
         """Since when something speaks against the primary path; 0 where nothing does."""
@@ -311,7 +278,7 @@ class PairWatch:
         if not self.side.canaries:
             return ()
         if not since:
-            behind = frozenset(self._witnesses or self._members)
+            behind = frozenset(self._words.witnesses or self._members)
             return self.side.answering_canaries(0, partial(self._refutes, behind))
         return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
 
@@ -346,25 +313,8 @@ class PairWatch:
         return plan.peer in behind and self._surroundings.crosses_overlay(plan)
 
     def is_vouched_for(self, active: Path, views: PeerViews, now: int) -> bool:
-        """Whether nodes behind both leaders say that the primary path works, and none says that it does not.
-
-        The leaders' own probes cross no overlay, and those of any other relay only its own. A location whose members
-        are all silent, or that has none, is asked nothing.
-
-        Args:
-            active: the path that traffic is on.
-            views: what peers have said.
-            now: nanoseconds.
-        """
-        here = [name for name in self._neighbours if name != self.own_leader]
-        said = [] if self.is_leader else [self._own_path(active)]
-        return self._is_fine(here, said, views, now) and self._is_fine(self._witnesses, [], views, now)
-
-    def _is_fine(self, members: Iterable[NodeName], said: list[Leg], views: PeerViews, now: int) -> bool:
-        since = now - VOUCH_NS
-        heard = [name for name in members if views.was_heard(name, since=since)]
-        words = [*said, *(views.read(name, self.index, View.RELAY_PATH, since=since) for name in heard)]
-        return not words or (Leg.ALIVE in words and Leg.DEAD not in words)
+        """Whether the primary path works by the word of nodes behind both leaders, while traffic is on another."""
+        return self._words.vouch(views, () if self.is_leader else (self._own_path(active),), now)
 
     def legs(self, active: Path) -> dict[tuple[int, View], Leg]:
         """What this node tells others about its own legs.
@@ -394,55 +344,20 @@ class PairWatch:
             return Leg.UNKNOWN
         return Leg.DEAD if group.is_suspect or group.is_down else Leg.ALIVE
 
-    def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
-        """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
-        said = {views.read(peer, self.index, view, since=suspected) for peer in peers}
-        if Leg.DEAD in said:
-            return Leg.DEAD
-        is_old_news = bool(suspected) and now - suspected < VIEW_SETTLE_NS
-        return Leg.ALIVE if Leg.ALIVE in said and not is_old_news else Leg.UNKNOWN
-
-    def _remote_lives(self, views: PeerViews, said: Callable[[Iterable[str], View], Leg], now: int) -> Leg:
-        """Whether the remote leader is alive, by its neighbours' word.
-
-        One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
-        condemn it.
-        """
-        if self._witnesses:
-            return said(self._witnesses, View.LEADER_UNDERLAY)
-        suspected = self._suspected()
-        words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
-        if Leg.ALIVE in words:
-            return Leg.UNKNOWN if suspected and now - suspected < VIEW_SETTLE_NS else Leg.ALIVE
-        return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
-
     def _note_members_ipip(self, views: PeerViews, now: int) -> Leg:
-        """The same as `_members_ipip`; notes since when they accuse this leader."""
-        said = self._members_ipip(views, now)
+        """What this leader's members say of their IPIP legs to it; notes since when they accuse it."""
+        said = self._words.members_ipip(views, now - RECENT_NS) if self.is_leader else Leg.UNKNOWN
         self.accused_since = (self.accused_since or now) if said is Leg.DEAD else 0
         return said
-
-    def _members_ipip(self, views: PeerViews, now: int) -> Leg:
-        """What this leader's members agree on: one of them alone may have a fault of its own."""
-        if not self.is_leader:
-            return Leg.UNKNOWN
-        said = {views.read(peer, self.index, View.LEADER_IPIP, since=now - RECENT_NS) for peer in self._neighbours}
-        said.discard(Leg.UNKNOWN)
-        return said.pop() if len(said) == 1 else Leg.UNKNOWN
 
     def _members_leg(self, since: int, *, has_moved: bool) -> Leg:
         """This leader's overlay to its members, of which it is the first to speak.
 
-        What speaks against it is gathered by the sessions themselves, whatever becomes of suspicions meanwhile. While
-        members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
+        While members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
         """
         if not self.is_leader:
             return Leg.UNKNOWN
-        if standing(self.members_overlay) is Leg.DEAD:
-            nats = sum(session.cusum.nats for session in self.members_overlay)
-            return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
-        found = leg(self.members_overlay, self.accused_since or since)
-        return found if found is Leg.ALIVE else Leg.UNKNOWN
+        return members_leg(self.members_overlay, self.accused_since or since, has_moved=has_moved)
 
     def is_deaf(self, now: int) -> bool:
         """Whether this node does not hear itself: then its word about others is worth nothing."""
@@ -463,22 +378,10 @@ class PairWatch:
         """Whether fresh probes of those who do not answer still arrive here."""
         if not since:
             return Leg.UNKNOWN
-        layer = Layer.RELAY if self.is_leader else Layer.OVERLAY
-        peers = {s.plan.peer for s in self.group(self.primary).sessions} if self.is_leader else {self.own_leader}
-        arrivals = [self.heard.get((peer, layer), ()) for peer in sorted(peers)]
-        expected = (now - since) * sum(_rate(times, since) for times in arrivals)
-        if now - since < INBOUND_NS or expected < MIN_EXPECTED:
-            return Leg.UNKNOWN
-        heard = sum(at >= since for times in arrivals for at in times)
-        if heard * 2 >= expected:
-            return Leg.ALIVE
-        return Leg.DEAD if heard * 3 <= expected else Leg.UNKNOWN
-
-
-def _rate(arrivals: Iterable[int], until: int) -> float:
-    """Regular probes a nanosecond of one peer before an instant, which only that peer's own budgets decide."""
-    before = [at for at in arrivals if at < until]
-    return (len(before) - 1) / (before[-1] - before[0]) if len(before) > 1 and before[-1] > before[0] else 0.0
+        if not self.is_leader:
+            return self.arrivals.direction((self.own_leader,), Layer.OVERLAY, since, now)
+        peers = {session.plan.peer for session in self.group(self.primary).sessions}
+        return self.arrivals.direction(peers, Layer.RELAY, since, now)
 
 
 def _pick(sessions: Iterable[Session], layer: Layer, flow: FlowClass) -> tuple[Session, ...]:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.failover.advice import advise
 from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import Suspicion
 from meshwatchd.core.failover.negotiation import Agreement
 from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.failover.pair_diagnosis import PairDiagnosis
+from meshwatchd.core.failover.pair_situation import describe, is_content
 from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
 from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide, may_go_home, next_path
 from meshwatchd.core.failover.state_machine import Intent, MoveState
 from meshwatchd.core.failover.switchover import HOMEWARD, Execution
-from meshwatchd.core.pmtu.verdict import SizeFinding, judge
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import Legacy
 from meshwatchd.core.session.session import Outcome, Session
 from meshwatchd.model.events import ActivePath, Coordination, Reason
-from meshwatchd.model.faults import FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     DaemonReady,
     FailoverHeld,
     Output,
     PathSuppressed,
-    VerdictChanged,
 )
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.policy_state import Order, OrderKind
@@ -43,9 +42,6 @@ REST_REVIEW_NS, REST_AFTER_NS = 1 * SECOND, 10 * SECOND
 REVIEW_GAP_NS = 3 * MS
 """During a burst, answers and misses come faster than it makes sense to look at everything."""
 
-START_GRACE_NS = 10 * SECOND
-"""A standby that has not answered by then is reported; before, links are still shaking hands."""
-
 HOLD_DELAY_NS = 200 * MS
 """A standby that is asked when the path in use is condemned has answered by then, or will not."""
 
@@ -54,9 +50,6 @@ UNDO_NS = 60 * SECOND
 
 BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
-
-DIAGNOSIS_GAP_NS = 30 * MS
-"""Between two attempts to name what is wrong."""
 
 
 class Conductor:
@@ -71,15 +64,14 @@ class Conductor:
         self.is_ready = False
         self.next_review = now
         self.suspicion = Suspicion(context)
+        self.diagnosis = PairDiagnosis(context, self.suspicion, self.attention, now)
         self.execution = Execution(context)
         self.agreement = Agreement(context, self.execution, self.suspicion, self._decide, next_path=self.next_path)
         self._held = ""
         self._undo: Path | None = None
         self._flaps: dict[int, int] = {}
-        self._started = self.reviewed_at = self._disturbed_at = now
-        self._diagnosed_at = -DIAGNOSIS_GAP_NS
-        self._diagnosed_down = self._undo_until = self._lingers_until = 0
-        self._wait_to_restore_ns = context.settings.policy.wait_to_restore
+        self.reviewed_at = self._disturbed_at = now
+        self._undo_until = self._lingers_until = 0
         self.parting: Parting | None = None
         self._lingering: tuple[str, ...] = ()
         self._assign_groups()
@@ -141,7 +133,7 @@ class Conductor:
         undo = self._undo
         self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
         if before.relays_print != watch.relays_print or not watch.group(watch.primary).is_proven:
-            self._started = now
+            self.diagnosis.started = now
         left = self.mover.active
         active = self._successor(left, planned, now)
         self.mover.change(watch.paths, active)
@@ -247,11 +239,8 @@ class Conductor:
         if self.suspicion.is_raised or self.suspicion.is_seeking:
             self.next_review = min(self.next_review, self.suspicion.next_step)
         yield from self._note_flaps(now)
-        if self._is_left_alone(now):
-            # What was said stands; its cause may be found later, here or by others.
-            yield from self._state(self.context.name(self.verdicts.current, self.watch.primary.relays), now)
-        elif self._is_diagnosis_due(now):
-            yield from self._diagnose(now)
+        yield from self.diagnosis.review(now)
+        self.next_review = min(self.next_review, self.diagnosis.again_at or self.next_review)
         yield from self._get_ready(now)
         yield from self.execution.retry(now)
         if self.parting is not None:
@@ -269,7 +258,7 @@ class Conductor:
         """Whether nothing has spoken against anything for a while; what a device or an order changes is no miss."""
         since = max(self._disturbed_at, self.context.sizes.settled_at)
         is_named = self.verdicts.current.fault is not FaultCode.NONE or self.suspicion.has_doubters
-        return now - since > REST_AFTER_NS and not is_named and self._is_steady(now) and self._is_content(now)
+        return now - since > REST_AFTER_NS and not is_named and self._is_steady(now) and is_content(self.context, now)
 
     def _is_steady(self, now: int) -> bool:
         """Whether traffic is where it belongs and nobody is about to move it."""
@@ -342,69 +331,10 @@ class Conductor:
                     penalty = int(damper.penalty(path.relays, now))
                     yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
 
-    def _is_diagnosis_due(self, now: int) -> bool:
-        """A name is for people, and costs more than everything else of a review: in a burst there is one a millisecond.
-
-        Traffic moves without it. What a path was condemned for is looked at once more at that instant.
-        """
-        down_since = self.watch.group(self.mover.active).down_since
-        due = self._diagnosed_at + DIAGNOSIS_GAP_NS
-        if now < due and down_since == self._diagnosed_down:
-            self.next_review = min(self.next_review, due)
-            return False
-        self._diagnosed_at, self._diagnosed_down = now, down_since
-        return True
-
-    def _is_left_alone(self, now: int) -> bool:
-        """Whether the primary path is broken, traffic is well elsewhere and nobody looks: what was said stands."""
-        is_left = self.watch.group(self.watch.primary).is_down and not self.watch.group(self.mover.active).is_down
-        return is_left and self.verdicts.current.fault is not FaultCode.NONE and not self.attention.has_looked(now)
-
-    def _diagnose(self, now: int) -> Iterator[Output]:
-        sizes = judge(self.context.sizes, self.context.planner.topology, self.mover.active, now)
-        found = self._excuse(classify(evidence := self._evidence(now, sizes)), now)
-        relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else self.watch.primary.relays
-        verdict = self.context.name(found, relays)
-        if verdict.fault is FaultCode.UNDETERMINED and not self.context.is_unsettled(now):
-            self.suspicion.explain(now)
-        yield from self._state(verdict, now)
-
-    def _state(self, verdict: Verdict, now: int) -> Iterator[Output]:
-        if verdict.fault is not FaultCode.NONE and self.context.is_unsettled(now):
-            return
-        if (changed := self.verdicts.update(verdict, now)) is not None:
-            yield VerdictChanged(verdict=changed[0], previous=changed[1])
-
-    def _excuse(self, verdict: Verdict, now: int) -> Verdict:
-        """What is taken out of service on purpose is not at fault, unless traffic is left on it."""
-        is_out = self.context.is_excused(verdict.culprit, now)
-        if verdict.fault is FaultCode.NONE or not is_out or self.watch.group(self.mover.active).is_down:
-            return verdict
-        why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
-        return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=self.watch.index, because=why)
-
-    def _evidence(self, now: int, sizes: SizeFinding | None = None) -> Evidence:
-        others = (path for path in self.watch.paths if path is not self.mover.active)
-        watched = (path for path in others if self.watch.group(path).sessions)
-        standbys = [path for path in watched if not self.context.is_drained(path, now)]
-        good = [path for path in standbys if self.watch.group(path).is_good]
-        since = self.watch.group(self.mover.active).suspect_since
-        is_settled = now - self._started > START_GRACE_NS
-        missing = tuple(path.relays for path in standbys if is_settled and self.watch.group(path).is_missing)
-        return self.watch.evidence(
-            active=self.mover.active,
-            views=self.context.views,
-            now=now,
-            is_settled=is_settled,
-            missing_standbys=missing,
-            has_good_standby=not standbys or any(self.watch.group(path).may_carry(since) for path in good),
-            sizes=sizes,
-        )
-
     def _get_ready(self, now: int) -> Iterator[Output]:
         if self.is_ready:
             return
-        is_late = now - self._started > START_GRACE_NS
+        is_late = self.diagnosis.is_settled(now)
         is_proven = self._are_standbys_probed() and all(s.is_proven for s in self.context.schedule.select())
         if is_proven or (is_late and self.watch.group(self.watch.primary).is_proven):
             self.is_ready = True
@@ -454,47 +384,11 @@ class Conductor:
         undoing = self._undoing(now)
         if undoing is not None:
             return undoing
-        return Stay() if self._is_content(now) else decide(self._situation(now), self.context.damper, now)
+        return Stay() if is_content(self.context, now) else decide(self._situation(now), self.context.damper, now)
 
     def next_path(self, now: int) -> Path | None:
         """Where traffic would move if the path in use broke at this instant."""
         return next_path(self._situation(now))
 
-    def _is_content(self, now: int) -> bool:
-        """Whether traffic is at home and nothing speaks for a move: what `decide` comes to then, for much less.
-
-        Asked for each pair ten times a second for as long as all is well.
-        """
-        active, context = self.mover.active, self.context
-        return (
-            active is self.watch.primary
-            and not self.watch.group(active).is_down
-            and not context.settings.mtu.move
-            and context.orders.about(OrderKind.PIN, self.watch.remote) is None
-            and not context.is_drained(active, now)
-        )
-
     def _situation(self, now: int) -> Situation:
-        context, active = self.context, self.mover.active
-        banned, local = self.execution.banned_until, context.planner.topology.local.location
-        pin = context.orders.about(OrderKind.PIN, self.watch.remote)
-        pinned = None if pin is None else context.ordered(pin)
-        return Situation(
-            paths=tuple([path for path in self.watch.paths if banned.get(path.number, 0) <= now]),
-            group=self.watch.group,
-            active=active,
-            home=pinned or self.watch.primary,
-            moved_at=self.mover.moved_at,
-            is_pinned=self.mover.is_pinned,
-            is_revertive=pinned is not None or context.settings.policy.revertive,
-            wait_to_restore_ns=self._wait_to_restore_ns,
-            is_drained=lambda path: context.is_drained(path, now),
-            is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
-            shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
-            is_cramped=context.is_cramped,
-            moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,
-            pause=context.orders.about(OrderKind.PAUSE, self.watch.remote),
-            is_unsettled=context.is_unsettled(now),
-            is_vouched_for=lambda: self.watch.is_vouched_for(active, context.views, now),
-            storm_since=context.storm.began(now),
-        )
+        return describe(self.context, self.execution.banned_until, now)

@@ -1,7 +1,8 @@
 """Who is probed, when, and within which packet budget.
 
 `session_plan` lays out which sessions there are, `intervals` how often each kind is due, `schedule` when each probe
-leaves, `timeouts` how long an answer is waited for. `packet_budget` and `overload` bound all of it.
+leaves, by the places of the `grid`, `timeouts` how long an answer is waited for. `packet_budget` and `overload` bound
+all of it.
 
 In: a plan of paths, time, session outcomes. Out: `SendProbe` commands and missed answers.
 """

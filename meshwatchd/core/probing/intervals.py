@@ -26,8 +26,9 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import SECOND, ProbeProfile, ProbeSettings
 from meshwatchd.model.source_ports import split_ports
+from meshwatchd.model.timers import TIMERS
 
 OUTER_PORTS = 28_232
 """Outer source ports of VXLAN: 32768 to 60999, the default of ip_local_port_range (udp_flow_src_port)."""
@@ -113,6 +114,11 @@ class Kind(NamedTuple):
     crowd: int = 0
     scouts: int = 0
     is_between_relays: bool = False
+
+    @property
+    def place(self) -> Kind:
+        """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
+        return self._replace(share=0, rest_share=0)
 
 
 class Rate(NamedTuple):

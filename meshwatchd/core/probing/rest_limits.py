@@ -32,8 +32,9 @@ from meshwatchd.core.probing.intervals import (
     slowness,
 )
 from meshwatchd.core.probing.session_plan import watched
-from meshwatchd.model.settings import SECOND, TIMERS, ProbeSettings
+from meshwatchd.model.settings import SECOND, ProbeSettings
 from meshwatchd.model.status import RestStatus
+from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Topology
 
 WAN_BYTES, LARGE_WAN_BYTES, WAN_SYN_BYTES, WAN_FULL_BYTES = 286, 328, 120, 1480

@@ -12,43 +12,23 @@ has one entry in the heap; what was answered meanwhile is skipped and wakes nobo
 from __future__ import annotations
 
 import heapq
-import math
 import random
 from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from meshwatchd.core.probing.company import Company
-from meshwatchd.core.probing.intervals import KNOWN_PART, Kind, Rate, Rates, RestStretch
+from meshwatchd.core.probing.grid import Grid
+from meshwatchd.core.probing.intervals import Kind, Rate, Rates, RestStretch
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
-from meshwatchd.core.probing.timeouts import Waits
-from meshwatchd.core.session.rtt_estimator import DelayEstimator
+from meshwatchd.core.probing.session_index import SessionIndex
+from meshwatchd.core.probing.session_resources import SessionResources, leg_of
+from meshwatchd.core.probing.timeouts import Waits, widening_ns
 from meshwatchd.core.session.session import Outcome, Session, SessionState
-from meshwatchd.core.session.source_ports import FreshPorts, KnownPorts, PortWalk, SourcePorts
 from meshwatchd.model.events import Coordination
-from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.ids import Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.port_map import known_flow_ports
-from meshwatchd.model.settings import MS, SECOND, Settings
-from meshwatchd.model.source_ports import split_ports
-
-CANARY_WAIT_NS = 500 * MS
-"""A service may take its time; its answer is no measure of the network's delay."""
-
-GRID_NS = 1 * MS
-"""Regular probes leave on multiples of this, early rather than late: a wake-up costs more than a probe."""
-
-GRID_PROBES = 160
-GRID_PARTS = 8
-LEAST_GRID_PARTS = 4
-"""Nodes that send more than one probe a millisecond have a coarser grid: the more they send, the fewer places to an
-interval, from eight at one a millisecond to four at two, so that the four sessions of a leg stay apart. A wake-up at
-either end costs as much as half a dozen probes, and the caches it finds cold as much again: 50 probes a wake-up instead
-of 4 at 200 sessions of 50 ms. But a hundred and some at most, also at 4 000 of 100 ms: the last would leave late."""
-
-SCATTER = 0x9E3779B1
-"""A prime near 2**32 divided by the golden ratio: multiples of it, modulo 2**32, lie evenly and in no order that is
-easily met (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
+from meshwatchd.model.settings import Settings
 
 MAX_TRIES = 8
 """Busy ports in a row after which a probe is given up; all ports of known flows have been tried by then."""
@@ -56,15 +36,6 @@ MAX_TRIES = 8
 MAX_PROBES = 256
 """Of one look at the time: the wait for the last of them has begun some milliseconds before it leaves, and answers to
 the first may be waiting in the socket. More than that are due at once only where an engine cannot keep up."""
-
-LATENESS_SHARE = 4
-"""Lateness of less than a quarter of the shortest wait is lost in it."""
-
-MAX_WIDENING_NS = 1 * SECOND
-"""The prober forgets probes that are older; a process that is later than that is stalled, not late."""
-
-Address = tuple[str, str, int]
-"""Source, destination and port of a session: those that share it share one place in the walk through source ports."""
 
 Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
@@ -79,22 +50,19 @@ class Schedule:
         self.timers, self.rest = self._rates.timers, RestStretch()
         self.sessions: tuple[Session, ...] = ()
         self._rng = rng
-        regular, burst = split_ports(settings.probe)
-        self._walks = PortWalk(regular, node), PortWalk(burst, node)
-        self._known = known_flow_ports(settings.probe.port)
+        self._resources = SessionResources(settings.probe, node)
+        self._grid = Grid(rng)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
         self._pushed = self._close_ns = 0
         self._company = Company()
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
         self._by_id: dict[SessionId, Session] = {}
-        self._judging: tuple[Session, ...] = ()
-        self._of: dict[str, dict[object, list[Session]]] = {"path": {}, "layer": {}}
+        self._index = SessionIndex()
         self._waits: dict[SessionId, Waits] = {}
-        self._fresh_ports: dict[Address, FreshPorts] = {}
         self._used: frozenset[int] = frozenset()
         self._awake: frozenset[int] = frozenset()
-        self._widening_ns, self._grid_ns, self._grid_jitter_ns = 0, GRID_NS, 0
+        self._widening_ns = 0
 
     def start(
         self,
@@ -121,31 +89,27 @@ class Schedule:
             if number not in before:
                 session.forget_outstanding()
         legs = {
-            _leg(plan): (before[plan.session].delay, self._waits[plan.session])
+            leg_of(plan): (before[plan.session].delay, self._waits[plan.session])
             for plan in ordered
             if plan.session in before
         }
-        ports: dict[Address, FreshPorts] = {}
         turns: dict[Kind, list[Session]] = {}
         self._by_id, waits = {}, {}
         for plan in ordered:
-            delay, waits[plan.session] = legs.setdefault(_leg(plan), (self._estimator(plan), Waits()))
+            delay, waits[plan.session] = legs.setdefault(leg_of(plan), (self._resources.estimator(plan), Waits()))
             kind = kinds.get(plan.session) or Kind(plan.layer, plan.path, plan.flow)
-            source_ports = self._ports(ports, plan, now, kind)
-            session = before.get(plan.session) or Session(plan, source_ports, delay, self.timers.silence_ns)
+            ports = self._resources.ports(plan, kind, now)
+            session = before.get(plan.session) or Session(plan, ports, delay, self.timers.silence_ns)
             session.plan = plan
             self._by_id[plan.session] = session
             turns.setdefault(kind, []).append(session)
         peers = {plan.peer for plan in ordered}
         for each in waits.values():
             each.retain(peers)
-        self._waits, self._fresh_ports = waits, ports
+        self._waits = waits
+        self._resources.retain(ordered)
         self.sessions = tuple(self._by_id.values())
-        self._judging = tuple(session for session in self.sessions if not session.plan.is_advisory)
-        self._of = {"path": {}, "layer": {}}
-        for session in self.sessions:
-            self._of["path"].setdefault(session.plan.path, []).append(session)
-            self._of["layer"].setdefault(session.plan.layer, []).append(session)
+        self._index = SessionIndex(self.sessions)
         self._close_ns = self._rates.close_ns(len(self.sessions))
         self._take_turns(turns, now)
         self._clear_heap()
@@ -153,9 +117,9 @@ class Schedule:
     def _take_turns(self, turns: Mapping[Kind, list[Session]], now: int) -> None:
         """Arrange the sessions by kind; rounds whose sessions are the same go on where they are."""
         before = {turn.kind: turn for turn in self._turns}
-        spare = {_place(kind): turn for kind, turn in before.items() if kind not in turns}
+        spare = {kind.place: turn for kind, turn in before.items() if kind not in turns}
         # Where only the shares of two kinds differ, the first takes the place of one that is gone.
-        after = [before.get(kind) or spare.pop(_place(kind), None) or Turn(kind, []) for kind in turns]
+        after = [before.get(kind) or spare.pop(kind.place, None) or Turn(kind, []) for kind in turns]
         changed = []
         for turn, (kind, sessions) in zip(after, turns.items(), strict=True):
             known = {id(session) for session in turn.sessions}
@@ -174,30 +138,7 @@ class Schedule:
                 self._push(turn.at, turn)
             else:
                 self._hasten(turn, now)
-        self._lay_grid()
-
-    def _lay_grid(self) -> None:
-        probes_per_grid = GRID_NS * sum(len(turn.sessions) / turn.rest_ns for turn in self._turns)
-        self._grid_ns = GRID_NS
-        self._company.lay_out(probes_per_grid)
-        if probes_per_grid > 1:
-            shortest_ns = min(turn.rest_ns for turn in self._turns)
-            full_ns = GRID_PROBES * GRID_NS / probes_per_grid
-            parts = max(LEAST_GRID_PARTS, GRID_PARTS / probes_per_grid, shortest_ns / full_ns)
-            self._grid_ns = max(GRID_NS, shortest_ns // math.ceil(parts))
-            self._grid_jitter_ns = min(self._grid_ns // 2, shortest_ns // 10)
-
-    def _departure(self, turn: Turn) -> int:
-        """When the next probe leaves: a little earlier than its turn, and on the grid.
-
-        Jitter of single probes would be lost between the places of a coarse grid, or take a probe from one to the
-        other. There it is the places that lie a little early, each by an amount of its own.
-        """
-        if self._grid_ns == GRID_NS:
-            early = turn.grid - int(self._rng.random() * turn.jitter_ns)
-            return early - early % GRID_NS
-        place = turn.grid // self._grid_ns
-        return place * self._grid_ns - (place * SCATTER % 2**32 * self._grid_jitter_ns >> 32)
+        self._company.lay_out(self._grid.lay_out(self._turns))
 
     def _clear_heap(self) -> None:
         """Drop what belongs to sessions and rounds that are gone."""
@@ -225,7 +166,7 @@ class Schedule:
             return
         self._used, self._awake = used, up
         self._keep_pace(now)
-        self._lay_grid()
+        self._company.lay_out(self._grid.lay_out(self._turns))
 
     def rates(self) -> list[Rate]:
         """How often each kind of session is probed once it is known good; `rest` is what limits of bytes leave."""
@@ -238,8 +179,7 @@ class Schedule:
         An answer that came in time is still read late by a process that is late itself, and looks as if the path
         had taken so long. 0 takes the widening back.
         """
-        is_late = late_ns * LATENESS_SHARE > self.timers.miss_ns
-        self._widening_ns = min(late_ns, MAX_WIDENING_NS) if is_late else 0
+        self._widening_ns = widening_ns(late_ns, self.timers.miss_ns)
 
     def slow_down(self, factor: float, now: int) -> None:
         """Send so many times fewer probes than the budgets allow, from here on; 1 takes it back."""
@@ -249,7 +189,7 @@ class Schedule:
             if turn.close_left:
                 turn.interval_ns = max(turn.interval_ns, self._close_ns)
         self._keep_pace(now)
-        self._lay_grid()
+        self._company.lay_out(self._grid.lay_out(self._turns))
 
     def deadline(self) -> int | None:
         """The next instant at which `advance` has something to do."""
@@ -377,21 +317,7 @@ class Schedule:
 
     def select(self, **wanted: object) -> tuple[Session, ...]:
         """The sessions whose plans have all the given attribute values; advisory ones only when asked for."""
-        if not wanted:
-            return self._judging
-        wanted.setdefault("is_advisory", False)
-        # A pair of locations asks some twenty times for its own paths, and there may be fifty pairs.
-        found: Iterable[Session] = self.sessions
-        for name in ("path", "layer"):
-            if name in wanted:
-                found = self._of[name].get(wanted[name], ())
-                break
-        return tuple(s for s in found if all(getattr(s.plan, name) == value for name, value in wanted.items()))
-
-    def _estimator(self, plan: SessionPlan) -> DelayEstimator:
-        if plan.canary is not None:
-            return DelayEstimator(min(CANARY_WAIT_NS, plan.canary.interval))
-        return DelayEstimator(self.timers.miss_ns, self.timers.calm_miss_ns)
+        return self._index.select(wanted)
 
     def _ask(self, turn: Turn, now: int, probes: list[SendProbe]) -> None:
         """Send what is due of one kind; who slept through several intervals asks each session once."""
@@ -399,7 +325,7 @@ class Schedule:
         while turn.at <= now and len(probes) < MAX_PROBES:
             is_booked = turn.is_booked and now - turn.at <= LATE_NS
             if not is_booked and (at := self._pace.book(now)) > now:
-                turn.at = turn.grid = at + -at % self._grid_ns
+                turn.at = turn.grid = at + -at % self._grid.step_ns
                 turn.is_booked = True
                 break
             turn.is_booked = False
@@ -414,7 +340,7 @@ class Schedule:
                 if not turn.close_left:
                     turn.rest(now)
             turn.grid += turn.step_ns
-            turn.at = self._departure(turn)
+            turn.at = self._grid.departure(turn)
         self._push(turn.at, turn)
 
     def _hasten(self, turn: Turn, now: int) -> None:
@@ -465,35 +391,8 @@ class Schedule:
             coordination=coordination,
         )
 
-    def _ports(self, ports: dict[Address, FreshPorts], plan: SessionPlan, now: int, kind: Kind) -> SourcePorts:
-        """Sessions to one address and port share their place in the walk: else they would repeat each other's flows."""
-        if plan.flow is FlowClass.PINNED:
-            # Slow sessions keep to one flow: among eight, none would be asked often enough to be remembered.
-            is_slow = plan.layer is not Layer.RELAY or (kind.crowd and not kind.scouts)
-            turn_ns = self.timers.interval_ns * max(1, KNOWN_PART * kind.scouts)
-            return KnownPorts(self._known[:1] if is_slow else self._known, turn_ns)
-        # A canary's socket would keep a port from all others, which share it.
-        is_apart = plan.canary is not None
-        address = "" if is_apart else plan.source, plan.destination, plan.port
-        if address not in ports:
-            ports[address] = self._fresh_ports.get(address) or FreshPorts(*self._walks, now, is_apart=is_apart)
-        return ports[address]
-
     def _push(self, at: int, item: Turn | Waits | Session) -> None:
         self._pushed += 1
         heapq.heappush(self._heap, (at, self._pushed, item))
         if type(item) is Turn:
             self._company.offer(item)
-
-
-def _leg(plan: SessionPlan) -> tuple[int, ...]:
-    """Sessions of one layer, path and family share an estimator: what delays one of them delays the others.
-
-    Canaries have nothing in common.
-    """
-    return (plan.layer, plan.path, plan.is_ip6, -1 if plan.canary is None else plan.session)
-
-
-def _place(kind: Kind) -> Kind:
-    """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
-    return kind._replace(share=0, rest_share=0)

@@ -6,6 +6,13 @@ from collections.abc import Container
 
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import SECOND
+
+LATENESS_SHARE = 4
+"""Lateness of less than a quarter of the shortest wait is lost in it."""
+
+MAX_WIDENING_NS = 1 * SECOND
+"""The prober forgets probes that are older; a process that is later than that is stalled, not late."""
 
 
 class Waits:
@@ -46,3 +53,8 @@ class Waits:
                 return at
             del queue[0]
         return None
+
+
+def widening_ns(late_ns: int, shortest_ns: int) -> int:
+    """What is added to every wait for the lateness of this process; nothing where the shortest wait covers it."""
+    return min(late_ns, MAX_WIDENING_NS) if late_ns * LATENESS_SHARE > shortest_ns else 0

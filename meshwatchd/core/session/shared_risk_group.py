@@ -18,7 +18,8 @@ from meshwatchd.core.session.class_sessions import ClassSessions, WitnessedTest
 from meshwatchd.core.session.cusum import MISS_NATS, TRIP_NATS
 from meshwatchd.core.session.session import Outcome, Session
 from meshwatchd.model.ids import SessionId
-from meshwatchd.model.settings import SECOND, Timers
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.timers import Timers
 
 DISTURBED_NATS = 3 * MISS_NATS
 """From here on a group is not called good; one or two misses do not restart the wait to restore."""

@@ -13,14 +13,15 @@ import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.service_canary import EXCHANGE_LIFE_NS, MAX_OPEN, ServiceProber
+from meshwatchd.adapters.service_canary import EXCHANGE_LIFE_NS
+from meshwatchd.adapters.service_prober import ServiceProber
 from meshwatchd.core.diagnosis.service_canaries import is_good, observations
 from meshwatchd.core.diagnosis.service_rules import judge
 from meshwatchd.model.canary import CanaryKind
 from meshwatchd.model.events import SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.model.service_check import NOT_SEEN, DnsResult, Handshake, Origin, Reach, ServiceCode, ServiceSeen
+from meshwatchd.model.service_check import DnsResult, Handshake, Origin, Reach, ServiceCode, ServiceSeen
 from tests.support.certificates import write_certificate
 from tests.support.packet_node import free_port
 from tests.support.pump import pump
@@ -82,7 +83,8 @@ class _Asker:
 
 
 @contextmanager
-def _asker(port, kind, **fields) -> Iterator[_Asker]:
+def asking(port, kind, **fields) -> Iterator[_Asker]:
+    """One that has asked once."""
     asker = _Asker()
     try:
         asker.configure(port, kind, **fields)
@@ -106,7 +108,7 @@ def _asker(port, kind, **fields) -> Iterator[_Asker]:
 def test_each_answer_of_a_dns_server_has_its_name(answer, result, code):
     """Without an address nothing is connected to."""
     with dns_server({NAME: answer, "cluster.local": "NXDOMAIN"}) as (_, port):
-        with _asker(port, CanaryKind.DNS, lookup=NAME, connect=80) as asker:
+        with asking(port, CanaryKind.DNS, lookup=NAME, connect=80) as asker:
             seen = asker.outcome()
 
             assert seen.lookup is not None
@@ -118,7 +120,7 @@ def test_each_answer_of_a_dns_server_has_its_name(answer, result, code):
 def test_an_address_alone_is_good_where_nothing_is_connected_to():
     """An address proves nothing about the way, and the name is all that was asked for."""
     with dns_server({NAME: "10.110.3.4", "cluster.local": "NXDOMAIN"}) as (_, port):
-        with _asker(port, CanaryKind.DNS, lookup=NAME) as asker:
+        with asking(port, CanaryKind.DNS, lookup=NAME) as asker:
             seen = asker.outcome()
 
             assert seen.lookup is not None
@@ -136,7 +138,7 @@ def test_an_address_alone_is_good_where_nothing_is_connected_to():
 )
 def test_a_name_without_answer_is_told_when_its_time_is_over(zones, code):
     """What the server always has tells one that is dead from one that forwards in vain."""
-    with dns_server(zones) as (_, port), _asker(port, CanaryKind.DNS, lookup=NAME) as asker:
+    with dns_server(zones) as (_, port), asking(port, CanaryKind.DNS, lookup=NAME) as asker:
         if zones[CONTROL]:
             pump(asker.poller, lambda: any(each._found for each in asker.exchanges))
 
@@ -147,7 +149,7 @@ def test_the_address_of_a_name_is_connected_to():
     """And when the name is gone later, the address that answered last: then only the name is missing."""
     zones = {NAME: HOST, "cluster.local": "NXDOMAIN"}
     with tcp_server() as service, dns_server(zones) as (_, port):
-        with _asker(port, CanaryKind.DNS, lookup=NAME, connect=service) as asker:
+        with asking(port, CanaryKind.DNS, lookup=NAME, connect=service) as asker:
             seen = asker.outcome()
             assert seen.connection is not None
             assert (Reach.ESTABLISHED, Origin.ANSWER) == (seen.connection.reach, seen.connection.origin)
@@ -166,7 +168,7 @@ def test_an_answer_of_somebody_else_or_without_sense_is_waited_past():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as serving:
         serving.bind((HOST, 0))
         serving.settimeout(2)
-        with _asker(serving.getsockname()[1], CanaryKind.DNS, lookup=NAME) as asker:
+        with asking(serving.getsockname()[1], CanaryKind.DNS, lookup=NAME) as asker:
             data, sender = serving.recvfrom(512)
             for nonsense in (b"", b"\0", b"\xff" * 600, data, b"\1\1" + data[2:]):
                 serving.sendto(nonsense, sender)
@@ -185,7 +187,7 @@ def test_a_dns_question_leaves_by_the_port_that_the_core_chose():
         serving.bind((HOST, 0))
         serving.settimeout(2)
         busy.bind(("", 0))
-        with _asker(serving.getsockname()[1], CanaryKind.DNS, lookup=NAME) as asker:
+        with asking(serving.getsockname()[1], CanaryKind.DNS, lookup=NAME) as asker:
             serving.recvfrom(512)
             wanted = free_port()
             asker.send(seq=6, source_port=wanted)
@@ -200,7 +202,7 @@ def test_a_dns_question_leaves_by_the_port_that_the_core_chose():
 def test_a_handshake_with_name_and_protocol_is_good(tmp_path):
     """As an Istio gateway wants them; nothing behind it is waited for longer than an alert takes."""
     with gateway(write_certificate(tmp_path), sni=SNI, alpn="istio") as port:
-        with _asker(port, CanaryKind.TLS, sni=SNI, alpn="istio") as asker:
+        with asking(port, CanaryKind.TLS, sni=SNI, alpn="istio") as asker:
             seen = asker.outcome()
 
             assert seen.connection is not None
@@ -213,21 +215,21 @@ def test_a_handshake_with_name_and_protocol_is_good(tmp_path):
 def test_a_gateway_that_resets_for_name_or_protocol_is_named(tmp_path, sni, alpn):
     """It has no healthy service by them."""
     with gateway(write_certificate(tmp_path), sni=SNI, alpn="istio") as port:
-        with _asker(port, CanaryKind.TLS, sni=sni, alpn=alpn) as asker:
+        with asking(port, CanaryKind.TLS, sni=sni, alpn=alpn) as asker:
             assert ServiceCode.SNI_REJECTED is asker.code(asker.outcome())
 
 
 def test_a_certificate_that_is_out_of_date_is_an_identity(tmp_path):
     """The handshake itself accepts any."""
     with gateway(write_certificate(tmp_path, datetime(2020, 6, 1, tzinfo=UTC))) as port:
-        with _asker(port, CanaryKind.TLS, sni="shop.example") as asker:
+        with asking(port, CanaryKind.TLS, sni="shop.example") as asker:
             assert ServiceCode.IDENTITY is asker.code(asker.outcome())
 
 
 def test_a_workload_that_wants_a_certificate_of_its_mesh_has_answered(tmp_path):
     """Its alert comes behind the handshake of TLS 1.3."""
     with gateway(write_certificate(tmp_path), wants_client=True) as port:
-        with _asker(port, CanaryKind.TLS) as asker:
+        with asking(port, CanaryKind.TLS) as asker:
             seen = asker.outcome()
 
             assert seen.connection is not None
@@ -239,13 +241,13 @@ def test_a_workload_that_wants_a_certificate_of_its_mesh_has_answered(tmp_path):
 @pytest.mark.parametrize("kind", [CanaryKind.TLS, CanaryKind.HTTP])
 def test_a_refusal_a_lost_syn_and_silence_are_told_apart(kind):
     """Nobody listens; the SYN is dropped; the connection is taken and nothing said over it."""
-    with closed_port() as port, _asker(port, kind) as asker:
+    with closed_port() as port, asking(port, kind) as asker:
         assert ServiceCode.ENDPOINT_REFUSED is asker.code(asker.outcome())
-    with full_listener() as port, _asker(port, kind) as asker:
+    with full_listener() as port, asking(port, kind) as asker:
         seen = asker.outcome(is_late=True)
         assert seen.connection is not None
         assert (Reach.SILENT, ServiceCode.POLICY_OR_BACKEND) == (seen.connection.reach, asker.code(seen))
-    with tcp_server() as port, _asker(port, kind) as asker:
+    with tcp_server() as port, asking(port, kind) as asker:
         pump(asker.poller, lambda: any(each._reach for each in asker.exchanges))
         seen = asker.outcome(is_late=True)
         assert seen.connection is not None
@@ -265,7 +267,7 @@ def test_a_refusal_a_lost_syn_and_silence_are_told_apart(kind):
 def test_the_status_of_a_get_says_whether_it_is_ready(tmp_path, sni, reply, expected):
     """In plain text, and over TLS where a server name is given."""
     server = gateway(write_certificate(tmp_path), sni=sni, reply=reply) if sni else tcp_server(reply)
-    with server as port, _asker(port, CanaryKind.HTTP, sni=sni, path="/ready") as asker:
+    with server as port, asking(port, CanaryKind.HTTP, sni=sni, path="/ready") as asker:
         seen = asker.outcome()
 
         assert seen.connection is not None
@@ -277,33 +279,5 @@ def test_the_status_of_a_get_says_whether_it_is_ready(tmp_path, sni, reply, expe
 
 def test_what_is_no_tls_is_told_as_that():
     """A service that speaks in plain text."""
-    with tcp_server(b"220 I speak SMTP\r\n") as port, _asker(port, CanaryKind.TLS) as asker:
+    with tcp_server(b"220 I speak SMTP\r\n") as port, asking(port, CanaryKind.TLS) as asker:
         assert ServiceCode.SNI_REJECTED is asker.code(asker.outcome())
-
-
-def test_exchanges_are_bounded_and_a_new_table_forgets_them():
-    """Four of a canary at most: the oldest is told as it is. Nothing of a canary that is gone is told."""
-    with full_listener() as port, _asker(port, CanaryKind.TLS) as asker:
-        for seq in range(6, 6 + MAX_OPEN):
-            asker.send(seq=seq)
-        assert [5] == [each.seq for each in asker.events if isinstance(each, ServiceSeen)]
-        asker.events.clear()
-        asker.prober.configure(())
-        asker.prober.expire(monotonic_ns() + EXCHANGE_LIFE_NS)
-
-        assert [] == asker.events
-        assert asker.prober.deadline() is None
-
-
-def test_what_may_have_been_slept_through_is_not_told():
-    """The end of the exchange is known, and at its end only that nobody was there to see it."""
-    with full_listener() as port, _asker(port, CanaryKind.TLS) as asker:
-        due_ns = asker.prober.deadline()
-        assert due_ns is not None
-        assert 0 < due_ns - monotonic_ns() <= EXCHANGE_LIFE_NS
-        asker.prober.give_up(due_ns - 1, NOT_SEEN)
-        assert [] == asker.events
-        asker.prober.give_up(due_ns, NOT_SEEN)
-
-        assert [SendFailed(session=SESSION, seq=5, errno=NOT_SEEN)] == asker.events
-        assert asker.prober.deadline() is None

@@ -30,6 +30,22 @@ def test_a_kind_of_mesh_that_nobody_offers_is_refused(kind, remedies):
     assert [("mesh.profile", remedy) for remedy in remedies] == [(each.key, each.remedy) for each in found]
 
 
+def test_a_trait_that_nobody_knows_is_refused():
+    """With its place and the nearest word, if there is one."""
+    declared = MeshSettings(profile="wireguard", traits=("star", "pod-adressed", "x"))
+    found = list(check_mesh(Settings(mesh=declared)))
+
+    known = "there are star, pod-addressed, without-standby, replaces-routes"
+    assert [
+        ("mesh.traits[1]", f"no trait of a mesh is called 'pod-adressed'; {known}", 'did you mean "pod-addressed"?'),
+        (
+            "mesh.traits[2]",
+            f"no trait of a mesh is called 'x'; {known}",
+            "leave it out, or install the version that knows it",
+        ),
+    ] == [(each.key, each.problem, each.remedy) for each in found]
+
+
 def test_no_mesh_is_no_fault():
     """The daemon then only watches."""
     assert [] == list(check_mesh(Settings()))

@@ -393,7 +393,7 @@ def test_what_an_unproven_process_says_is_not_acted_on():
 
     assert [] == bench.feed(_request("b2", is_fresh_epoch=False, coordination=notice, banner=banner))
     assert [] == bench.said(out.ApplySwitch)
-    assert ("b2", Layer.RELAY) not in bench.conductor.watch.heard
+    assert ("b2", Layer.RELAY) not in bench.conductor.watch.arrivals.heard
 
 
 def test_words_about_an_unknown_pair_are_ignored():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.settings import TIMERS, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import Mode, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import split_ports
+from meshwatchd.model.timers import TIMERS
 
 
 def test_a_daemon_without_a_word_from_its_operator_only_observes():

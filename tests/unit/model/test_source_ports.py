@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model.port_map import reserved_ports
-from meshwatchd.model.settings import MINUTE, SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import MINUTE, SECOND, ProbeProfile, ProbeSettings
 from meshwatchd.model.source_ports import BURST_ROUND_NS, ROUND_NS, split_ports
+from meshwatchd.model.timers import TIMERS
 
 
 def _ports(band):

@@ -63,6 +63,19 @@ def test_members_that_only_know_their_leader_are_introduced_to_each_other(stage)
     assert {6} == {node.discovery.knowledge().nodes for node in stage.nodes.values()}
 
 
+def test_hellos_leave_from_the_pods_address_where_pods_alone_are_routed(stage):
+    """By the trait, of whatever kind: the source that the route chooses would be hidden by NAT."""
+    stage.start("a1", "b1", "b2")
+    for name, traits in (("a1", ("pod-addressed",)), ("b1", ("of a later version", "star"))):
+        eyes = stage.nodes[name].eyes
+        eyes.view = msgspec.structs.replace(eyes.view, profiles=("hexmesh",), traits=traits)
+        stage.nodes[name].discovery.look_again()
+    stage.play(20 * SECOND)
+
+    assert {("a1", hellos.view("a1").node_ip)} == stage.wire.sources
+    assert {3} == {node.discovery.knowledge().nodes for node in stage.nodes.values()}
+
+
 def test_nothing_changes_in_calm_and_little_is_said(stage):
     """Half a minute between hellos to one node; the rest is addresses outside of the mesh."""
     stage.start().play(3 * MINUTE)
@@ -261,7 +274,7 @@ def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
     def refuse():
         raise ConfigError("/var/lib/standby.key", "standby.private_key_file", "is open to everybody", "chmod")
 
-    stage.nodes["a2"].discovery._make_key = refuse
+    stage.nodes["a2"].discovery._own_hello._make_key = refuse
     stage.play(20 * SECOND)
 
     assert stage.are_agreed()

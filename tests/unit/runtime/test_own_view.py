@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 
 from meshwatchd.adapters.sources import SourceReader
 from meshwatchd.model.discovery import Finding
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.settings import DaemonSettings, MeshSettings, Settings
 from meshwatchd.profiles.compose import LOOKS
 from meshwatchd.profiles.steady import HOLD_NS
 from meshwatchd.runtime.own_view import OwnView
@@ -65,3 +66,31 @@ def test_a_new_role_is_held_back(tmp_path):
     clock.now = own.deadline() or 0
     assert clock.now == HOLD_NS
     assert own.look(kilo_flannel("a1")).is_leader
+
+
+COUNTING = """ASKED = []
+
+
+def __getattr__(name):
+    ASKED.append(name)
+    raise AttributeError(name)
+"""
+
+
+def test_installed_packages_are_asked_once(tmp_path, monkeypatch):
+    """What one offers may be slow to load; and what cannot be used is said once."""
+    (tmp_path / "counting_kind.py").write_text(COUNTING, encoding="ascii")
+    offered = tmp_path / "counting_kind-1.0.dist-info"
+    offered.mkdir()
+    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: counting-kind\nVersion: 1.0\n", encoding="ascii")
+    entry = "[meshwatchd.profiles]\ncounting = counting_kind:LOOK\n"
+    (offered / "entry_points.txt").write_text(entry, encoding="ascii")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    refused = []
+
+    own = OwnView.open(Settings(daemon=DaemonSettings(node="a1")), lambda **fields: refused.append(fields))
+
+    (told,) = refused
+    assert told["source"].startswith("profile counting (counting_kind:LOOK of counting-kind 1.0 in ")
+    assert told["source"] in [each.source for each in own.look(kilo_flannel("a1")).why]
+    assert 1 == importlib.import_module("counting_kind").ASKED.count("LOOK")

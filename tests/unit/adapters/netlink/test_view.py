@@ -5,6 +5,7 @@ import pytest
 
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.view import MAX_ADDRESSES, MAX_TOLD
+from meshwatchd.adapters.wireguard import uapi
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Gateway, Neighbour
@@ -113,6 +114,18 @@ def test_what_is_on_the_meshs_devices_is_told():
     assert (neighbour,) == seen.neighbours
     assert (Forwarding(dev="flannel.1", lladdr="02:00:00:00:00:01", dst="192.168.50.11"),) == seen.forwarding
     assert not seen.is_bounded
+
+
+def test_wireguard_of_any_name_is_a_device_of_the_mesh(tmp_path, monkeypatch):
+    """The kernel's by its kind, a process's by its socket; OpenVPN's tun has none."""
+    monkeypatch.setattr(uapi, "SOCKET_DIRECTORY", tmp_path)
+    (tmp_path / "hex0.sock").touch()
+    source = kernel("eth0")
+    for index, (name, kind) in enumerate((("hex0", "tun"), ("vpn0", "tun"), ("hex1", "wireguard")), FLANNEL):
+        source.put_link(index, name, kind=kind)
+        source.put_route(FakeRoute(dst=f"10.42.{index}.0/24", index=index))
+
+    assert ["hex0", "hex1"] == [route.dev for route in snapshot(source).device_routes]
 
 
 def test_neighbours_of_the_lan_are_shown_to_those_that_ask():

@@ -2,7 +2,7 @@
 
 from importlib.metadata import EntryPoint
 
-from meshwatchd.adapters.sources.plugins import GROUP, load, problems
+from meshwatchd.adapters.sources.plugins import GROUP, load
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
@@ -39,7 +39,7 @@ NO_FUNCTION = 7
 
 def seen(*points):
     """The composed view with these."""
-    return look(Snapshot(), Sources(), MeshSettings(), NODE, looks=load(points))
+    return look(Snapshot(), Sources(), MeshSettings(), NODE, looks=load(points).looks)
 
 
 OLD = MeshKind(interface=INTERFACE - 1, look=good)
@@ -53,11 +53,11 @@ def plain(snapshot, sources, declared, node):
 
 def test_a_profile_of_a_third_party_takes_part():
     """Behind what runs over any CNI and before the CNIs; as a kind of this interface, or as a function."""
-    looks = load([point("liqo", "KIND")])
+    loaded = load([point("liqo", "KIND")])
 
-    assert ["kilo", "submariner", "liqo", "cilium", "flannel", "wireguard"] == list(looks)
+    assert ["kilo", "submariner", "liqo", "cilium", "flannel", "wireguard"] == list(loaded.looks)
     assert (("liqo",), "east") == (seen(point("liqo", "KIND")).profiles, seen(point("s", "good")).location)
-    assert () == problems([point("liqo", "KIND")])
+    assert {} == loaded.problems
 
 
 def test_the_device_of_a_third_party_is_no_plain_one():
@@ -65,7 +65,7 @@ def test_the_device_of_a_third_party_is_no_plain_one():
     links = tuple(
         Link(name=n, index=i, kind="wireguard", is_up=True, mtu_bytes=1420) for i, n in ((3, "a0"), (4, "hex0"))
     )
-    view = look(Snapshot(links=links), Sources(), MeshSettings(), NODE, looks=load([point("hexmesh", "plain")]))
+    view = look(Snapshot(links=links), Sources(), MeshSettings(), NODE, looks=load([point("hexmesh", "plain")]).looks)
 
     assert (("hexmesh",), "hex0", ("star",)) == (view.profiles, view.wireguard_device, view.traits)
     assert ("wireguard",) == look(Snapshot(links=links), Sources(), MeshSettings(), NODE).profiles
@@ -95,13 +95,15 @@ def test_one_that_cannot_be_used_says_why_and_harms_nobody():
         "profile value: is an object of type int; offer a meshwatchd.profiles.MeshKind, or a function",
     } == {text for text in told if "AttributeError" not in text}
     assert 2 == sum("AttributeError" in text for text in told)
-    assert ["absent", "kilo", "old", "twice", "twice", "value"] == [source.split()[1] for source, _ in problems(points)]
+    assert ["absent", "kilo", "old", "twice", "twice", "value"] == [
+        source.split()[1] for source in load(points).problems
+    ]
 
 
 def test_what_is_installed_is_asked():
     """Nothing here brings any."""
-    assert list(LOOKS) == list(load())
-    assert () == problems()
+    assert list(LOOKS) == list(load().looks)
+    assert {} == load().problems
 
 
 def test_a_package_that_cannot_be_read_ends_nothing(tmp_path, monkeypatch):
@@ -109,4 +111,4 @@ def test_a_package_that_cannot_be_read_ends_nothing(tmp_path, monkeypatch):
     (tmp_path / "broken-1.dist-info" / "entry_points.txt").mkdir(parents=True)
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    assert set(LOOKS) <= set(load())
+    assert set(LOOKS) <= set(load().looks)

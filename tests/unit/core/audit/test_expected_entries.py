@@ -101,12 +101,22 @@ def test_what_is_kept_as_good_is_what_stands_still():
     assert WireGuardPeer(public_key="p", endpoint="e:1") == kept.wireguard[0].peers[0]
 
 
-@pytest.mark.parametrize(("wireguard_ip", "is_flannels"), [("192.168.50.11", True), ("10.4.0.2", False), (None, False)])
-def test_under_kilos_profile_another_location_is_flannels_where_nodes_go_by_the_tunnels_address(
-    wireguard_ip, is_flannels
+@pytest.mark.parametrize(
+    ("told", "wireguard_ip", "is_flannels"),
+    [
+        ({"profile": "kilo"}, "192.168.50.11", True),
+        ({"profile": "kilo"}, "10.4.0.2", False),
+        ({"profile": "kilo"}, None, False),
+        ({"profile": "hexmesh", "traits": ("replaces-routes",)}, None, False),
+        ({"profile": "hexmesh", "traits": ("star", "of a later version")}, None, True),
+        ({"profile": "flannel"}, "10.4.0.2", True),
+    ],
+)
+def test_where_an_agent_replaces_routes_another_location_is_flannels_where_nodes_go_by_the_tunnels_address(
+    told, wireguard_ip, is_flannels
 ):
     """K3s over wg0, each node a location of its own; under Kilo the routes to other locations are Kilo's."""
-    declared = mesh(3, profile="kilo")
+    declared = mesh(3)
     nodes = tuple(
         msgspec.structs.replace(node, location=node.name, wireguard_ip=wireguard_ip if node.name == "n1" else None)
         for node in declared.node
@@ -114,7 +124,7 @@ def test_under_kilos_profile_another_location_is_flannels_where_nodes_go_by_the_
     peers = Expectations(
         device=DEVICE,
         present=changed(HELD, routes=()),
-        mesh=msgspec.structs.replace(declared, node=nodes),
+        mesh=msgspec.structs.replace(declared, node=nodes, **told),
         node=LOCAL,
         hellos={},
         good=None,

@@ -9,19 +9,15 @@ import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.gateway_routes import gateway_questions
-from meshwatchd.core.audit.peer_faults import believe, confess, explain
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import Entries
-from meshwatchd.model.discovery import ToldFault
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node
-from tests.support import hellos
-from tests.support.bench import ready
 
 NODES = tuple(
     Node(
@@ -129,26 +125,3 @@ def test_other_meshes_are_asked_as_before():
     other = msgspec.structs.replace(seen.mesh, profile="kilo")
 
     assert [] == found(View(snapshot=seen.snapshot, mesh=other, node="a3", hellos={}, good=None), RouteAnswer())
-
-
-def test_a_worker_tells_that_its_leg_to_the_gateway_is_dead():
-    """Nobody else goes that way: others see a node that is silent. In other meshes neighbours know better."""
-    fault = FaultCode.OVERLAY_BLACK_HOLE
-    mesh = {str(name): hello for name, hello in hellos.whole_mesh().items()}
-    bench = ready("b3")
-    status = bench.engine.status(bench.now, {})
-    named = msgspec.structs.replace(status.pairs[0], verdict=_verdict(fault, "b3"))
-    status = msgspec.structs.replace(status, pairs=(named,))
-    view = msgspec.structs.replace(mesh["b3"].view, profiles=("submariner",))
-    told = ToldFault(fault, NodeName("b3"))
-
-    assert () == confess(status, mesh)
-    assert (told,) == confess(status, mesh | {"b3": msgspec.structs.replace(mesh["b3"], view=view)})
-    word = believe(mesh | {"b1": msgspec.structs.replace(mesh["b1"], faults=(told,))}, "a2")
-    assert fault is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
-    assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
-
-
-def _verdict(fault, culprit):
-    entry = CATALOGUE[fault]
-    return Verdict(fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit)

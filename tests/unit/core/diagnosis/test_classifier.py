@@ -9,8 +9,9 @@ from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
 from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork, ServiceTrouble
+from meshwatchd.core.diagnosis.path_rules import is_alone
 from meshwatchd.core.diagnosis.predicates import own_overlay_lost
-from meshwatchd.core.diagnosis.rules import TABLE, is_alone
+from meshwatchd.core.diagnosis.rules import TABLE
 from meshwatchd.core.diagnosis.service_canaries import NAMELESS
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind

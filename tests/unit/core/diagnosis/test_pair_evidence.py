@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
-from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS, VIEW_SETTLE_NS, VOUCH_NS
+from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS
 from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, KEY_PROOF_NS, View, encode
-from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner, OtherKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -155,20 +154,6 @@ def test_a_silent_remote_leader_is_named_while_its_path_is_good():
     assert ("b1",) == _evidence(bench).silent_nodes
 
 
-def test_what_peers_say_counts_once_they_can_have_noticed():
-    """Good news of a peer is old news for a while after the suspicion; bad news counts at once."""
-    for leg_said, early, late in ((ALIVE, UNKNOWN, ALIVE), (DEAD, DEAD, DEAD)):
-        bench = ready("a3")
-        up, known = encode({(0, View.WIREGUARD): leg_said})
-        bench.banners["a1"] = Banner(view_up=up, view_known=known)
-        bench.silent = primary_is_silent
-        bench.run(150 * MS)
-        assert early is _evidence(bench).own_view_wireguard
-        bench.run(2 * VIEW_SETTLE_NS)
-
-        assert late is _evidence(bench).own_view_wireguard
-
-
 def test_a_leader_tells_of_tunnel_and_members_and_a_member_of_its_leader():
     """What each is the best witness of."""
     assert {View.RELAY_PATH, View.WIREGUARD, View.MEMBERS_OVERLAY} == {view for _, view in _legs(ready("a1"))}
@@ -211,7 +196,7 @@ def _legs(bench):
 
 
 def _evidence(bench):
-    return bench.conductor._evidence(bench.now)
+    return bench.conductor.diagnosis.evidence(bench.now)
 
 
 @pytest.mark.parametrize(("nats_of", "expected"), [(0, ALIVE), (1, DEAD), (3, DEAD)])
@@ -224,31 +209,6 @@ def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
         group.observe(session, Outcome.MISS, bench.now)
 
     assert expected is _legs(bench)[0, View.RELAY_PATH]
-
-
-@pytest.mark.parametrize(("gap_ms", "expected"), [(200, ALIVE), (2_000, DEAD)])
-def test_the_direction_is_told_by_the_rate_heard_before(gap_ms, expected):
-    """Three probes a second came before the suspicion; what comes since is measured by that, not by our own timers."""
-    bench = ready("a3")
-    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
-    for at in (*range(bench.now, since, 300 * MS), *range(since, since + 3 * SECOND, gap_ms * MS)):
-        watch.note_heard("a1", Layer.OVERLAY, NO_PATH, at)
-
-    assert expected is watch._inbound(since, since + 3 * SECOND)
-    assert UNKNOWN is watch._inbound(since, since + 500 * MS)
-
-
-@pytest.mark.parametrize(("told", "expected"), [(ALIVE, ALIVE), (DEAD, DEAD), (UNKNOWN, UNKNOWN)])
-def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, expected):
-    """n1 asks whether n2 lives: n3 tells what its own tunnel to n2 says, which is a pair that n1 is no part of."""
-    bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
-    bench.run(2 * SECOND)
-    watch = bench.engine.state.conductors[0].watch
-    assert ("n1", "n2", (("n3", 2),)) == (watch.own_leader, watch.remote_leader, watch._elsewhere)
-    up, known = encode({} if told is UNKNOWN else {(2, View.WIREGUARD): told})
-    bench.hear("n3", None, Banner(view_up=up, view_known=known))
-
-    assert expected is bench.engine.state.conductors[0]._evidence(bench.now).remote_view_leader
 
 
 @pytest.mark.parametrize(("path", "expected"), [(0, ALIVE), (1, UNKNOWN)])
@@ -274,84 +234,6 @@ def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
     assert not watch._refutes(behind, msgspec.structs.replace(one, destination="10.8.0.2"))
     assert watch._refutes(behind, msgspec.structs.replace(one, destination="10.42.2.7"))
     assert not watch._refutes(behind, msgspec.structs.replace(one, peer=NodeName("n3"), destination="10.42.3.7"))
-
-
-def _vouched(name, words, *, active=1):
-    """Whether the primary path may be taken back, by what this node's peers have just said of it."""
-    bench = ready(name)
-    for peer, said in words.items():
-        up, known = encode({} if said is UNKNOWN else {(0, View.RELAY_PATH): said})
-        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
-    watch, views = bench.conductor.watch, bench.engine.state.views
-    silent = {peer for peer in ("a1", "a2", "a3", "b1", "b2", "b3") if peer not in words and peer != name}
-    for peer in silent:
-        views._latest.pop(peer, None)
-    return watch.is_vouched_for(watch.paths[active], views, bench.now)
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "expected"),
-    [
-        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": ALIVE}, True),
-        ("b2", {"b3": ALIVE, "a2": ALIVE}, True),
-        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": UNKNOWN}, True),
-        ("b2", {"b3": ALIVE, "a2": ALIVE, "a3": DEAD}, False),
-        ("b2", {"b3": DEAD, "a2": ALIVE, "a3": ALIVE}, False),
-        ("b2", {"b3": ALIVE, "a2": UNKNOWN, "a3": UNKNOWN}, False),
-        ("b2", {"b3": ALIVE}, True),
-        ("b2", {"b3": UNKNOWN}, True),
-        ("b2", {"b3": ALIVE, "a1": DEAD, "b1": DEAD}, True),
-        ("a1", {"a2": ALIVE, "a3": ALIVE, "b3": ALIVE}, True),
-        ("a1", {"a2": UNKNOWN, "a3": UNKNOWN, "b3": ALIVE}, False),
-        ("a1", {"a2": ALIVE, "a3": DEAD, "b3": ALIVE}, False),
-        ("a1", {"b3": UNKNOWN}, False),
-        ("a1", {}, True),
-    ],
-    ids=[
-        "all say yes",
-        "a silent member has no say",
-        "who does not know has no say beside one who does",
-        "one beyond says no",
-        "a neighbour says no",
-        "nobody beyond knows",
-        "nobody beyond is heard",
-        "a relay that is no leader speaks for its own side",
-        "the leaders are not asked: their own probes cross no overlay",
-        "a leader asks its members",
-        "a leader does not speak for its members",
-        "one of a leader's members says no",
-        "a leader hears one far node, which does not know",
-        "nobody is heard at all",
-    ],
-)
-def test_the_primary_path_is_taken_back_on_the_word_of_nodes_behind_both_leaders(name, words, expected):
-    """Each side of which anybody is heard needs one node that says alive, and none that says dead."""
-    assert expected is _vouched(name, words)
-
-
-def test_a_word_for_the_primary_path_grows_old():
-    """Whoever fell silent is asked nothing: its word of a moment ago is neither for the path nor against it."""
-    bench = ready("b2")
-    bench.vouch()
-    bench.object("a3")
-    bench.run(3 * SECOND)
-    watch, views = bench.conductor.watch, bench.engine.state.views
-    assert not watch.is_vouched_for(watch.paths[1], views, bench.now)
-    bench.silent = lambda plan: plan.peer == "a3"
-    bench.run(VOUCH_NS + SECOND)
-
-    assert watch.is_vouched_for(watch.paths[1], views, bench.now)
-
-
-def test_a_node_s_own_word_counts_for_its_side():
-    """b2 itself finds the primary path dead while its neighbour praises it: it does not go back."""
-    bench = ready("b2")
-    bench.vouch()
-    bench.silent = primary_is_silent
-    bench.run(3 * SECOND)
-    watch = bench.conductor.watch
-
-    assert not watch.is_vouched_for(watch.paths[1], bench.engine.state.views, bench.now)
 
 
 @pytest.mark.parametrize(("is_active_bad", "expected"), [(False, DEAD), (True, UNKNOWN)])

@@ -14,17 +14,13 @@ from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
 from tests.unit.core.diagnosis.test_classifier import HEALTHY, LEGS
 
-DEAD, UNKNOWN = Leg.DEAD, Leg.UNKNOWN
-
 
 def test_the_table_is_total():
     """Its last line asks nothing, so there is a verdict whatever is known."""
-    unknown: dict[str, Any] = dict.fromkeys(LEGS, UNKNOWN)
+    unknown: dict[str, Any] = dict.fromkeys(LEGS, Leg.UNKNOWN)
     nothing = replace(HEALTHY, **unknown, is_anything_alive=False)
 
     assert FaultCode.NONE is TABLE[-1].fault is classify(nothing).fault
-    broken = replace(nothing, path=DEAD, is_anything_alive=True)
-    assert FaultCode.UNDETERMINED is classify(broken).fault
 
 
 def test_every_fault_that_probes_find_but_one_has_a_rule():

@@ -23,7 +23,8 @@ from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import FailoverProposed, SendProbe, SessionSuspected, SuspicionCleared
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile
+from meshwatchd.model.timers import TIMERS
 from tests.support.bench import primary_is_silent, ready
 
 

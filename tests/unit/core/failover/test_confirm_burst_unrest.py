@@ -10,7 +10,8 @@ from meshwatchd.core.mesh.engine_state import REPEAT_NS
 from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile
+from meshwatchd.model.timers import TIMERS
 from tests.support.bench import primary_is_silent, ready
 
 

@@ -105,17 +105,30 @@ def test_no_backups_are_made_where_none_are_wanted():
     assert [(), ()] == [location.standbys for location in mesh.location]
 
 
-def test_nobody_stands_by_in_a_mesh_of_gateways():
-    """Not even in mode enforce, and with keys: nothing of ours is safe beside Submariner's agents."""
-    told = {
-        name: msgspec.structs.replace(each, view=msgspec.structs.replace(each.view, profiles=("submariner",)))
-        for name, each in hellos.whole_mesh().items()
-    }
+@pytest.mark.parametrize(
+    "seen",
+    [{"profiles": ("submariner",)}, {"profiles": ("hexmesh",), "traits": ("of a later version", "without-standby")}],
+)
+def test_nobody_stands_by_in_a_mesh_of_gateways(seen):
+    """Not even in mode enforce, and with keys: nothing of ours is safe beside such an agent."""
+    told = {name: hellos.hello(name, seen=seen) for name in hellos.whole_mesh()}
     mesh = _assemble(told).mesh
     assert mesh is not None
 
     assert [(), ()] == [location.standbys for location in mesh.location]
     assert {(None, None)} == {(node.standby_public_key, node.standby_endpoint) for node in mesh.node}
+
+
+def test_a_kind_of_mesh_without_such_a_trait_has_standbys():
+    """A third party's, and one whose traits are those of a later version."""
+    seen = {"profiles": ("hexmesh",), "traits": ("of a later version", "star")}
+    mesh = _assemble({name: hellos.hello(name, seen=seen) for name in hellos.whole_mesh()}).mesh
+    assert mesh is not None
+
+    assert [("a2",), ("b2",)] == [location.standbys for location in mesh.location]
+    assert seen["traits"] == mesh.traits
+    declared = MeshSettings(traits=("replaces-routes",))
+    assert declared.traits == _assemble(_changed("a3", seen=seen), mesh=declared).mesh.traits
 
 
 def test_where_nobody_stands_by_nobody_needs_a_key():

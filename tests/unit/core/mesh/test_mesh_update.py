@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from meshwatchd.adapters.storage.journal.checkpoint import dump
-from meshwatchd.core.diagnosis.pair_evidence import HEARD_HISTORY
+from meshwatchd.core.diagnosis.arrivals import HEARD_HISTORY
 from meshwatchd.core.engine import Engine
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.session_plan import NO_PATH

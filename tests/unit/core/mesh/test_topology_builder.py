@@ -78,17 +78,18 @@ def test_devices_without_peers_are_told_by_their_kind():
     assert () == Surroundings.of(settings, snapshot_of("a3"), is_acting=True).external
 
 
-def test_answers_of_submariner_do_not_leave_by_the_clusters_own_network():
-    """Requests of another cluster come in there, and the way back is the gateway's device."""
+@pytest.mark.parametrize(
+    "kind", [{"profile": "submariner"}, {"profile": "hexmesh", "traits": ("of a later version", "pod-addressed")}]
+)
+def test_answers_of_submariner_do_not_leave_by_the_clusters_own_network(kind):
+    """Nor of a mesh like it. Requests of other clusters come in there; the way back is the gateway's device."""
     links = (
         Link(index=1, name="lo", kind="", is_up=True, mtu_bytes=65536, addresses=("127.0.0.1",)),
         Link(index=2, name="eth0", kind="", is_up=True, mtu_bytes=1500, addresses=("192.168.100.13",)),
         Link(index=3, name="vx-submariner", kind="vxlan", is_up=True, mtu_bytes=1450, addresses=("240.168.100.13",)),
     )
     settings = settings_for("a3")
-    gateways = msgspec.structs.replace(
-        settings.mesh, profile="submariner", wireguard_device="", overlay_device="vx-submariner"
-    )
+    gateways = msgspec.structs.replace(settings.mesh, wireguard_device="", overlay_device="vx-submariner", **kind)
     mesh = msgspec.structs.replace(settings, mesh=gateways)
 
     assert (2,) == Surroundings.of(mesh, Snapshot(links=links), is_acting=True).external

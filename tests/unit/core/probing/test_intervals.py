@@ -20,7 +20,8 @@ from meshwatchd.core.probing.intervals import (
     fit,
 )
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import MINUTE, MS, SECOND, TIMERS, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import MINUTE, MS, SECOND, ProbeProfile, ProbeSettings
+from meshwatchd.model.timers import TIMERS
 
 FRESH, KNOWN = FlowClass.FRESH, FlowClass.PINNED
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]

@@ -9,20 +9,16 @@ import random
 import msgspec
 import pytest
 
-from meshwatchd.core.probing.schedule import (
-    GRID_NS,
-    LATENESS_SHARE,
-    MAX_TRIES,
-    MAX_WIDENING_NS,
-    Schedule,
-)
+from meshwatchd.core.probing.grid import GRID_NS
+from meshwatchd.core.probing.schedule import MAX_TRIES, Schedule
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.timeouts import LATENESS_SHARE, MAX_WIDENING_NS
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
-from meshwatchd.model.port_map import known_flow_ports, reserved_ports
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, ProbeSettings, Settings
-from meshwatchd.model.source_ports import BURST_LEAD, split_ports
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.source_ports import BURST_LEAD
+from meshwatchd.model.timers import TIMERS
 from tests.support.lab_mesh import planner_of
 from tests.support.schedules import START, instants_of, schedule_of
 
@@ -132,28 +128,6 @@ def test_what_has_begun_is_watched_closely():
     assert {True} == {session.is_good for session in schedule.sessions}
 
 
-def test_slow_known_flows_keep_to_one_port_and_those_of_paths_use_all():
-    """A segment's flow is asked too seldom to be remembered eightfold; a path's are, and reach several hash buckets."""
-    schedule = schedule_of()
-    ports: dict[bool, dict[int, set[int]]] = {True: {}, False: {}}
-    now = START
-    while now < START + 10 * SECOND:
-        now = schedule.deadline() or now
-        for probe in schedule.advance(now, lambda *_: None):
-            session = schedule.sessions[probe.session]
-            if session.plan.flow is FlowClass.PINNED:
-                is_path = session.plan.layer is Layer.RELAY and (session.plan.path, session.plan.peer) == (0, "b3")
-                ports[is_path].setdefault(probe.session, set()).add(probe.source_port)
-            session.answered(probe.seq, MS, now)
-    known = set(known_flow_ports(ProbeSettings().port))
-    slow = {n: used for n, used in ports[False].items() if schedule.sessions[n].plan.peer == "b1"}
-
-    assert slow
-    assert [{min(known)}] * len(slow) == list(slow.values())
-    assert ports[True]
-    assert [known] * len(ports[True]) == list(ports[True].values())
-
-
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     """On standby the standby is what traffic depends on."""
     schedule = schedule_of()
@@ -239,46 +213,6 @@ def test_a_process_that_slept_sends_one_probe_a_session():
 
     assert len(schedule.sessions) == len(probes)
     assert schedule.deadline() > late
-
-
-def test_fresh_probes_use_fresh_ports_and_known_flows_their_own():
-    """No port of a fresh session comes twice, none lies in the daemon's own band; eight ports make known flows."""
-    schedule = schedule_of()
-    session, pinned = _used(schedule, FlowClass.FRESH)[0], _used(schedule)[0]
-    ports = [schedule.probe(session, START).source_port for _ in range(1_000)]
-    own = reserved_ports(Settings().probe.port)
-
-    assert 1_000 == len(set(ports))
-    assert not set(ports) & set(own)
-    assert set(known_flow_ports(Settings().probe.port)) == {schedule.probe(pinned, START).source_port for _ in range(8)}
-
-
-def test_all_sessions_of_a_node_leave_by_the_port_of_the_round():
-    """Once they have caught up with the clock; so few sockets serve them all."""
-    schedule = schedule_of()
-    instants_of(schedule, 10 * SECOND)
-    round_ns = split_ports(Settings().probe)[0].round_ns
-    now = -(-(START + 12 * SECOND) // round_ns) * round_ns
-    fresh = schedule.select(flow=FlowClass.FRESH)
-
-    assert 1 == len({schedule.probe(session, now + index).source_port for index, session in enumerate(fresh)})
-
-
-def test_a_restarted_node_goes_on_in_the_walk():
-    """The permutation is the node's, not the process's; chance has no part in it."""
-    one, other = (
-        [schedule.probe(_used(schedule, FlowClass.FRESH)[0], START).source_port for _ in range(5)]
-        for schedule in (schedule_of(seed=1), schedule_of(seed=2))
-    )
-    later = schedule_of(start=START + 50 * SECOND)
-
-    assert one == other
-    assert schedule_port(later, START + 50 * SECOND) not in one
-
-
-def schedule_port(schedule, now):
-    """The source port of the next fresh probe on the path in use."""
-    return schedule.probe(_used(schedule, FlowClass.FRESH)[0], now).source_port
 
 
 @pytest.mark.parametrize("flow", list(FlowClass))
@@ -423,3 +357,16 @@ def test_kinds_that_differ_in_their_share_alone_keep_their_rounds_in_the_next_me
     instants, _ = instants_of(schedule, 20 * SECOND)
 
     assert {plan.session for plan in plans} == set(instants)
+
+
+def test_a_round_whose_leg_becomes_more_crowded_goes_on_where_it_is():
+    """Another node in the mesh changes the share of all sessions; begun anew, their phases would be drawn by lot."""
+    schedule, planner = schedule_of(), planner_of("a3")
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+    rounds = {plan.session: schedule._turn_of[plan.session] for plan in plans}
+    crowded = {session: kind._replace(share=kind.share + 1) for session, kind in kinds.items()}
+    schedule.start(plans, START, crowded, kept=[plan.session for plan in plans])
+
+    assert all(rounds[session] is schedule._turn_of[session] for session in rounds)
+    assert crowded == {session: schedule._turn_of[session].kind for session in rounds}

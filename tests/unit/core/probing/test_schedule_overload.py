@@ -6,7 +6,8 @@ import pytest
 
 from meshwatchd.core.probing.schedule import MAX_PROBES
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile
+from meshwatchd.model.timers import TIMERS
 from tests.support.schedules import START, schedule_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]

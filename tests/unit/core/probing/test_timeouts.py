@@ -10,7 +10,8 @@ from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.settings import MS, SECOND, TIMERS, ProbeProfile, Settings
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile, Settings
+from meshwatchd.model.timers import TIMERS
 from tests.support.lab_mesh import planner_of
 
 TIMERS_DEFAULT = TIMERS[ProbeProfile.DEFAULT]

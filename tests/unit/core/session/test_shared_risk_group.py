@@ -13,7 +13,8 @@ from meshwatchd.core.session.shared_risk_group import ABSENT_NS, STREAK, Group
 from meshwatchd.core.session.source_ports import KnownPorts
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.settings import MS, TIMERS, ProbeProfile
+from meshwatchd.model.settings import MS, ProbeProfile
+from meshwatchd.model.timers import TIMERS
 
 AT_ONCE = msgspec.structs.replace(TIMERS[ProbeProfile.DEFAULT], silence_ns=0, selective_ns=0)
 """Timers without a hold-off, for what does not depend on it."""

@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from meshwatchd.core.probing.schedule import GRID_PROBES, Schedule
+from meshwatchd.core.probing.grid import GRID_PROBES
+from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.settings import MS, SECOND, ProbeSettings, Settings

@@ -1,0 +1,91 @@
+"""What the words of peers about their own legs prove of one pair of locations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshwatchd.core.diagnosis.evidence import Leg
+from meshwatchd.core.diagnosis.peer_views import PeerViews, View
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.topology import Path, Topology
+
+VIEW_SETTLE_NS = 350_000_000
+"""A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
+
+VOUCH_NS = 5_000_000_000
+"""How old a word for the primary path may be: in large meshes a node speaks of one window of pairs after the other."""
+
+
+class PeerWords:
+    """Those who have something to say of a pair.
+
+    Args:
+        topology: has them.
+        primary: the pair's primary path.
+
+    Attributes:
+        witnesses: nodes of the other location beside its leader.
+    """
+
+    def __init__(self, topology: Topology, primary: Path) -> None:
+        local = topology.local
+        remote = primary.other_location(local.location)
+        leaders = (primary.relay_in(local.location), primary.relay_in(remote))
+        self._pair = primary.pair
+        self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
+        self._here = tuple(name for name in self._neighbours if name not in leaders)
+        self.witnesses = tuple(node.name for node in topology.mesh.members(remote) if node.name not in leaders)
+        self._elsewhere = tuple(
+            (path.relay_in(path.other_location(remote)), path.pair)
+            for path in topology.mesh.paths_of(remote)
+            if path.is_primary and local.location not in path.locations
+        )
+
+    def said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
+        """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
+        said = {views.read(peer, self._pair, view, since=suspected) for peer in peers}
+        if Leg.DEAD in said:
+            return Leg.DEAD
+        return Leg.UNKNOWN if Leg.ALIVE not in said or _is_old_news(suspected, now) else Leg.ALIVE
+
+    def remote_lives(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
+        """Whether the remote leader is alive, by its neighbours' word.
+
+        One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
+        condemn it.
+        """
+        if self.witnesses:
+            return self.said(views, self.witnesses, View.LEADER_UNDERLAY, suspected=suspected, now=now)
+        words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
+        if Leg.ALIVE in words:
+            return Leg.UNKNOWN if _is_old_news(suspected, now) else Leg.ALIVE
+        return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
+
+    def members_ipip(self, views: PeerViews, since: int) -> Leg:
+        """What this leader's members agree on: one of them alone may have a fault of its own."""
+        said = {views.read(peer, self._pair, View.LEADER_IPIP, since=since) for peer in self._neighbours}
+        said.discard(Leg.UNKNOWN)
+        return said.pop() if len(said) == 1 else Leg.UNKNOWN
+
+    def vouch(self, views: PeerViews, own: Iterable[Leg], now: int) -> bool:
+        """Whether nodes behind both leaders say that the primary path works, and none says that it does not.
+
+        The leaders' own probes cross no overlay, and those of any other relay only its own. A location whose members
+        are all silent, or that has none, is asked nothing.
+
+        Args:
+            views: what peers have said.
+            own: the word of this node, unless it leads.
+            now: nanoseconds.
+        """
+        return self._is_fine(self._here, own, views, now) and self._is_fine(self.witnesses, (), views, now)
+
+    def _is_fine(self, members: Iterable[NodeName], said: Iterable[Leg], views: PeerViews, now: int) -> bool:
+        since = now - VOUCH_NS
+        heard = [name for name in members if views.was_heard(name, since=since)]
+        words = [*said, *(views.read(name, self._pair, View.RELAY_PATH, since=since) for name in heard)]
+        return not words or (Leg.ALIVE in words and Leg.DEAD not in words)
+
+
+def _is_old_news(suspected: int, now: int) -> bool:
+    return bool(suspected) and now - suspected < VIEW_SETTLE_NS

@@ -1,0 +1,66 @@
+"""When a fault is named: at once where a path was condemned, seldom in a burst, and not where nobody looks."""
+
+from __future__ import annotations
+
+from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, START_GRACE_NS
+from meshwatchd.model.events import PeerFault, PeersTold
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import FailoverProposed, VerdictChanged
+from meshwatchd.model.settings import MS, SECOND
+from tests.support.bench import Bench, primary_is_silent, ready
+
+
+def test_a_path_that_never_answered_is_no_health():
+    """Long after the start, `every layer answers` would be a lie; yet nobody is accused and nothing is moved."""
+    bench = Bench("a2")
+    bench.silent = primary_is_silent
+    bench.run(START_GRACE_NS + 2 * SECOND)
+
+    assert [FaultCode.UNDETERMINED] == [fact.verdict.fault for fact in bench.said(VerdictChanged)]
+    assert [] == bench.said(FailoverProposed)
+    assert not bench.conductor.is_ready
+
+
+def test_the_cause_of_what_was_said_may_be_told_while_nobody_looks():
+    """An audit takes half a minute to be sure; by then traffic has long moved, and the mesh rests."""
+    bench = ready("a3")
+    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.silent = primary_is_silent
+    bench.run(30 * SECOND)
+    assert (FaultCode.UNDETERMINED, False) == (
+        bench.conductor.verdicts.current.fault,
+        bench.conductor.attention.is_awake(bench.now),
+    )
+    word = PeerFault(fault=FaultCode.CONNTRACK_FULL, culprit=NodeName("b1"), source=NodeName("b1"))
+    bench.feed(PeersTold(faults=(word,)))
+    bench.run(2 * SECOND)
+
+    assert (FaultCode.CONNTRACK_FULL, "b1") == (
+        bench.conductor.verdicts.current.fault,
+        bench.conductor.verdicts.current.culprit,
+    )
+    assert not bench.conductor.attention.is_awake(bench.now)
+
+
+def test_what_is_put_off_is_looked_at_when_it_is_due():
+    """Two reviews of a burst, a millisecond apart: the second names nothing, and asks for a third."""
+    bench = ready("a3")
+    bench.run(SECOND)
+    diagnosis, began = bench.conductor.diagnosis, bench.now + SECOND
+    assert [] == list(diagnosis.review(began))
+    assert 0 == diagnosis.again_at
+    assert [] == list(diagnosis.review(began + MS))
+    assert began + DIAGNOSIS_GAP_NS == diagnosis.again_at
+    assert [] == list(diagnosis.review(began + DIAGNOSIS_GAP_NS))
+    assert 0 == diagnosis.again_at
+
+
+def test_a_standby_is_missing_once_links_have_had_time_to_shake_hands():
+    """Not a second earlier."""
+    bench = Bench("a3")
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(START_GRACE_NS - SECOND)
+    assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+    bench.run(6 * SECOND)
+    assert (("b2", "a1"),) == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
