@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
-
-import meshwatchd
 from meshwatchd.adapters.hello.port import Address, HelloPort
 from meshwatchd.adapters.hello.signatures import Signatures
 from meshwatchd.adapters.process import next_epoch
@@ -33,13 +30,13 @@ from meshwatchd.core.membership.mesh_builder import OUTSIDER, is_outsider
 from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.peer_exchange import Introductions
-from meshwatchd.core.membership.presence import CAPABILITY, Presence
+from meshwatchd.core.membership.presence import Presence
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
 from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView
-from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.errors import KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.node_status import NodeStatus
@@ -52,9 +49,10 @@ from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.mesh_knowledge import describe_knowledge
 from meshwatchd.runtime.mesh_memory import Moment, restore, to_keep
 from meshwatchd.runtime.node_reports import NodeReports
+from meshwatchd.runtime.own_hello import OwnHello
 from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
-from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
+from meshwatchd.runtime.reflexive import Reflexive
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
@@ -129,18 +127,20 @@ class Discovery:
         self._reflexive = Reflexive()
         self._own_networks = OwnNetworks()
         self._introductions, self._reports, self._presence = Introductions(), NodeReports(), Presence()
-        self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
-        self._key: str | None = None
         kept, problem = mesh_file.load(self._folder, self._node)
         if problem:
             log.warning("mesh.refused", error=problem)
+        former = kept.own if kept is not None else None
         self._roster = Roster(
             settings,
-            former=kept.own if kept is not None else None,
+            former=former,
             leaders=kept.leaders if kept is not None else None,
             watched=kept.watched if kept is not None else (),
         )
-        self._leads_since_ns = kept.own.leads_since_ns if kept is not None and kept.own is not None else 0
+        complain = functools.partial(self._remarks.complain, self._node)
+        self._own_hello = OwnHello(
+            settings, standby_key=standby_key, complain=complain, wall_ns=self._clocks.wall_ns, former=former
+        )
         self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=bind)
         if self._pairs.problem:
             self._remarks.complain(self._node, self._pairs.problem)
@@ -154,9 +154,7 @@ class Discovery:
         self._signatures = Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
-        self._writer = BackgroundWriter(
-            functools.partial(mesh_file.save, self._folder), functools.partial(self._remarks.complain, self._node)
-        )
+        self._writer = BackgroundWriter(functools.partial(mesh_file.save, self._folder), complain)
         self._saved_ns = self._clocks.monotonic_ns()
 
     # --- what others ask ---
@@ -282,7 +280,7 @@ class Discovery:
             self._is_heard_anew = True
         deadline_ns = self._roster.deadline()
         is_news = self._is_heard_anew or (deadline_ns is not None and deadline_ns <= now)
-        if is_news and self._view is not None and self._tell_of_itself(self._own_hello(self._view), now):
+        if is_news and self._view is not None and self._tell_of_itself(self._view, now):
             self._pace.hurry(now)
             self._is_unsaved = True
         if self._roster.review(now):
@@ -314,43 +312,16 @@ class Discovery:
 
     # --- what is told ---
 
-    def _tell_of_itself(self, hello: Hello, now: int) -> bool:
+    def _tell_of_itself(self, view: LocalView, now: int) -> bool:
         """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
+        faults = confess(self._status, self.hellos()) if self._status is not None else ()
+        endpoint = self._reflexive.endpoint()
+        hello = self._own_hello.make(view, self._snapshot.wireguard, endpoint=endpoint, faults=faults)
         wrong = complaint(hello)
         if wrong:
             self._remarks.complain(self._node, wrong)
             return False
         return self._roster.tell(hello, now)
-
-    def _own_hello(self, view: LocalView) -> Hello:
-        if not view.is_leader:
-            self._leads_since_ns = 0
-        elif not self._leads_since_ns:
-            self._leads_since_ns = self._clocks.wall_ns()
-        discovery = self._settings.discovery
-        tunnel = tunnel_of(self._snapshot.wireguard, view.wireguard_device)
-        return Hello(
-            view=msgspec.structs.replace(view, candidates=(), why=(), contradictions=()),
-            standby_public_key=self._standby_key(),
-            standby_endpoint=discovery.endpoint or view.public_endpoint or self._reflexive.endpoint(),
-            version=meshwatchd.__version__,
-            mode=self._settings.daemon.mode,
-            capabilities=(CAPABILITY,),
-            leads_since_ns=self._leads_since_ns,
-            tunnel_public_key=tunnel.public_key if tunnel is not None else "",
-            tunnel_port=tunnel.listen_port if tunnel is not None else 0,
-            faults=confess(self._status, self.hellos()) if self._status is not None else (),
-        )
-
-    def _standby_key(self) -> str:
-        """Made when it is first told; some milliseconds of arithmetic, once. Without a key this node relays nothing."""
-        if self._key is None:
-            try:
-                self._key = self._make_key()
-            except (ConfigError, KernelError) as error:
-                self._remarks.complain(self._node, str(error))
-                return ""
-        return self._key
 
     def _aim(self, now: int) -> None:
         """Known nodes at their own addresses, everybody else where somebody may be."""

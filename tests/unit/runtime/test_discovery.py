@@ -250,7 +250,7 @@ def test_a_node_whose_key_cannot_be_read_is_known_and_does_not_relay(stage):
     def refuse():
         raise ConfigError("/var/lib/standby.key", "standby.private_key_file", "is open to everybody", "chmod")
 
-    stage.nodes["a2"].discovery._make_key = refuse
+    stage.nodes["a2"].discovery._own_hello._make_key = refuse
     stage.play(20 * SECOND)
 
     assert stage.are_agreed()
