@@ -334,6 +334,7 @@ class Discovery:
             self._reflexive.direct(self._roster.hellos(), own) if self._settings.daemon.mode is Mode.ENFORCE else ()
         )
         places = (*self._settings.discovery.peers, *candidates, *self._introductions.addresses())
+        self._introductions.arrange(self._roster.hellos())
         peers = {name: heard.hello for name, heard in self._roster.peers.items()}
         plan = plan_greetings(own, peers, self._roster.crowds, places=places, direct=direct)
         self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, now=now)
@@ -359,7 +360,7 @@ class Discovery:
             seen=self._reflexive.sees(self._snapshot.wireguard, heard.hello) if heard is not None else "",
             came_from=came_from,
             # Answers are no larger than what they answer, so that nobody is flooded by way of us.
-            knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
+            knows=self._introductions.tell(peer) if peer is not None and answers is None else (),
             present=self._presence.tell(now) if is_neighbour and answers is None else {},
             holds=holds,
             signs_pair=signs_pair,
@@ -445,7 +446,7 @@ class Discovery:
 
     def _hear_of(self, greeting: Greeting, now: int) -> None:
         """Nodes of other locations that greet this one in turn live, if a neighbour has heard them."""
-        for name, age_ns in self._roster.find_present(greeting.hello, greeting.present).items():
+        for name, age_ns in self._roster.find_present(greeting.hello, greeting.present, self._addresses.get).items():
             self._known.hear_of(name, self._roster.peers[name].hello.view.node_ip, now - age_ns)
             for listener in (self._roster, self._pairs, self._reports):
                 listener.hear_of(name, now - age_ns)

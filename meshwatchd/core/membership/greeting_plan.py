@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from meshwatchd.core.membership.cadence import CLOSE
 from meshwatchd.core.membership.hello_schedule import Ring
-from meshwatchd.core.membership.presence import CAPABILITY, CLOSE, Crowds
+from meshwatchd.core.membership.presence import CAPABILITY, Crowds
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.ids import LocationName, NodeName
 

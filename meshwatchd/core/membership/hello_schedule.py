@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import KNOWN_NS
 from meshwatchd.model.settings import MS, SECOND
 
 FIRST_NS = 500 * MS
-KNOWN_NS, OTHER_NS = 30 * SECOND, 60 * SECOND
-"""A node that is silent for three of the former is taken for dead (membership.presence)."""
+OTHER_NS = 60 * SECOND
 
 JITTER = 0.2
 """Nodes that started together must not greet together for ever."""

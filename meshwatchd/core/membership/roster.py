@@ -9,14 +9,15 @@ that is silent stays in the mesh, since a dead node is a fault and no missing no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import CLOSE, Cadence
 from meshwatchd.core.membership.leader import LeaderKeeper, claimant
 from meshwatchd.core.membership.location import HomeKeeper, addresses, place
 from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is_whole
-from meshwatchd.core.membership.presence import CLOSE, Cadence, Crowds, find_present
+from meshwatchd.core.membership.presence import Crowds, find_present
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
@@ -176,10 +177,17 @@ class Roster:
         heard = self.peers[name]
         heard.at_ns = max(heard.at_ns, at_ns)
 
-    def find_present(self, neighbour: Hello, told: Mapping[str, int]) -> dict[NodeName, int]:
+    def find_present(
+        self, neighbour: Hello, told: Mapping[str, int], name_of: Callable[[str], NodeName | None]
+    ) -> dict[NodeName, int]:
         """Known nodes that a neighbour has heard: how many nanoseconds ago each (`membership.presence`)."""
-        known = {name: heard.hello for name, heard in self.peers.items()} if told else {}
-        return find_present(told, neighbour, self._own, known)
+
+        def find(address: str) -> Hello | None:
+            name = name_of(address)
+            heard = self.peers.get(name) if name is not None else None
+            return heard.hello if heard is not None else None
+
+        return find_present(told, neighbour, self._own, find)
 
     def cadence_of(self, name: NodeName) -> Cadence:
         """How a node that is known greets this one."""

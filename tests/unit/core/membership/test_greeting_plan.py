@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import KNOWN_NS
 from meshwatchd.core.membership.greeting_plan import plan_greetings
-from meshwatchd.core.membership.hello_schedule import KNOWN_NS
 from meshwatchd.core.membership.presence import CAPABILITY, Crowds
 from tests.support import hellos
 

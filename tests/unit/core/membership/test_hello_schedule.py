@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+from meshwatchd.core.membership.cadence import KNOWN_NS
 from meshwatchd.core.membership.hello_schedule import (
     ANSWER_GAP_NS,
     BURST,
-    KNOWN_NS,
     MAX_REMEMBERED,
     OTHER_NS,
     RATE,
