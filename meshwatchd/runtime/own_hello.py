@@ -8,14 +8,15 @@ from typing import Final
 import msgspec
 
 import meshwatchd
-from meshwatchd.core.membership.presence import CAPABILITY
+from meshwatchd.core.membership import presence
 from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.model.snapshot import WireGuardState
+from meshwatchd.runtime import short_hellos
 from meshwatchd.runtime.reflexive import tunnel_of
 
-CAPABILITIES: Final = (CAPABILITY,)
+CAPABILITIES: Final = (presence.CAPABILITY, short_hellos.CAPABILITY)
 """What peers may expect of this version."""
 
 
@@ -42,6 +43,7 @@ class OwnHello:
         self._settings, self._complain, self._wall_ns = settings, complain, wall_ns
         self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
+        self._capabilities = CAPABILITIES
         self._leads_since_ns = former.leads_since_ns if former is not None else 0
 
     def make(
@@ -66,7 +68,7 @@ class OwnHello:
             standby_endpoint=self._settings.discovery.endpoint or view.public_endpoint or endpoint,
             version=meshwatchd.__version__,
             mode=self._settings.daemon.mode,
-            capabilities=CAPABILITIES,
+            capabilities=self._capabilities,
             leads_since_ns=self._leads_since_ns,
             tunnel_public_key=tunnel.public_key if tunnel is not None else "",
             tunnel_port=tunnel.listen_port if tunnel is not None else 0,

@@ -1,4 +1,7 @@
-"""How often nodes of two locations greet each other, by numbers that all of them know alike."""
+"""How often nodes of two locations greet each other, by numbers that all of them know alike.
+
+The engine reckons with it what hellos cost (`probing.rest_limits`), so this file needs no other.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ PAIRS: Final = 100
 """Hellos between two locations in 30 s, each way: 10 and 10 nodes greet each other as often as any two do."""
 
 MAX_PRESENT: Final = 16
-"""Nodes named in one hello, some 15 bytes each."""
+"""Nodes named in one hello: 15 bytes each in a whole one, 5 in a short one."""
 
 PRESENT_NS: Final = 75 * SECOND
 """For so long a node is named: two hellos to each neighbour, of which one may be lost."""
@@ -24,6 +27,13 @@ SLACK_NS: Final = 5 * SECOND
 
 SILENT_NS: Final = LOST * KNOWN_NS + SLACK_NS
 """When a node that greets every 30 s is taken for dead."""
+
+
+DIRECT_NS: Final = 180 * SECOND
+"""Between two hellos of a relay to a leader of another location outside of the mesh, to ask where it is seen there."""
+
+CROWD: Final = 3
+"""All nodes that are no relays ask so together as often as so many relays: these hellos are whole, and answered."""
 
 
 class Cadence(NamedTuple):
@@ -50,6 +60,11 @@ class Cadence(NamedTuple):
 
 
 CLOSE: Final = Cadence(KNOWN_NS, is_in_turn=False)
+
+
+def direct_ns(nodes: int, *, is_relay: bool) -> int:
+    """Between two hellos of one node to one address outside of the mesh, in a location of so many nodes."""
+    return DIRECT_NS if is_relay else DIRECT_NS * max(1, nodes // CROWD)
 
 
 def cadence_between(senders: int, receivers: int, everybody: int) -> Cadence:

@@ -22,6 +22,10 @@ from meshwatchd.model.settings import SECOND
 NEAR, FAR = 12, 4
 """Addresses in one hello: some 250 bytes, and never more than fit."""
 
+SHORT_NEAR, SHORT_FAR = 3, 1
+"""The same in a short one between neighbours, 4 bytes each; between locations a far one alone. They keep known what
+whole hellos have told: who is new greets and is greeted by those."""
+
 MAX_TOLD: Final = NEAR + FAR
 MAX_KEPT: Final = 1024
 """As large as a mesh; who signs more has the mesh key and no use for them."""
@@ -71,20 +75,23 @@ class Introductions:
             self._receivers[name] = home, index
             self._homes[home] = range(self._homes.get(home, range(index, index)).start, index + 1)
 
-    def tell(self, receiver: NodeName) -> tuple[str, ...]:
+    def tell(self, receiver: NodeName, *, is_short: bool = False, is_own: bool = False) -> tuple[str, ...]:
         """What to tell a node of the others: another part at each call.
 
         Args:
             receiver: who is told; one that was not arranged hears nothing.
+            is_short: the hello is short.
+            is_own: the receiver is of this node's location.
         """
         self._turn += 1
         if receiver not in self._receivers:
             return ()
         home, place = self._receivers[receiver]
+        count_near, count_far = (NEAR, FAR) if not is_short else (SHORT_NEAR, SHORT_FAR) if is_own else (0, 1)
         segment = self._homes.get(home, range(0))
         without = range(place, place + 1) if place in segment else range(segment.stop, segment.stop)
-        near = self._part(segment.start, len(segment) - len(without), without, NEAR)
-        return (*near, *self._part(0, len(self._addresses) - len(segment), segment, FAR))
+        near = self._part(segment.start, len(segment) - len(without), without, count_near)
+        return (*near, *self._part(0, len(self._addresses) - len(segment), segment, count_far))
 
     def _part(self, start: int, size: int, without: range, count: int) -> list[str]:
         """The next few of so many addresses from a place on, round and round, without those in between."""

@@ -8,6 +8,8 @@ from meshwatchd.core.membership.peer_exchange import (
     MAX_KEPT,
     MAX_TOLD,
     NEAR,
+    SHORT_FAR,
+    SHORT_NEAR,
     Introductions,
 )
 from meshwatchd.model.ids import NodeName
@@ -36,12 +38,24 @@ def test_a_large_location_is_told_in_parts():
         for number in range(500)
     }
     introductions = _knowing(mesh)
-    parts = [introductions.tell(NodeName("n7")) for _ in range(2 * len(mesh) // NEAR)]
-
-    assert {NEAR} == {len(part) for part in parts}
-    everybody = {hello.view.node_ip for name, hello in mesh.items() if name != "n7"}
-    assert everybody == {address for part in parts for address in part}
+    for is_short, count in ((False, NEAR), (True, SHORT_NEAR)):
+        parts = [
+            introductions.tell(NodeName("n7"), is_short=is_short, is_own=True) for _ in range(2 * len(mesh) // count)
+        ]
+        assert {count} == {len(part) for part in parts}
+        everybody = {hello.view.node_ip for name, hello in mesh.items() if name != "n7"}
+        assert everybody == {address for part in parts for address in part}
     assert MAX_TOLD == NEAR + FAR
+
+
+def test_a_short_hello_tells_little_and_least_across_locations():
+    """Between neighbours as many as fit; all others hear the rest from their own."""
+    home = {NodeName(f"n{number}"): hellos.hello("b1", seen={"node_ip": f"10.9.0.{number}"}) for number in range(1, 99)}
+    introductions = _knowing({**hellos.whole_mesh(), **home})
+    across, beside = (introductions.tell(B2, is_short=True, is_own=is_own) for is_own in (False, True))
+
+    assert (1, SHORT_NEAR + SHORT_FAR) == (len(across), len(beside))
+    assert across[0].startswith("192.168.100.")
 
 
 def test_who_is_not_known_and_who_has_no_address_are_told_what_there_is():
