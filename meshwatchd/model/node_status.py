@@ -8,7 +8,7 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.units import SECOND
 
 FRESH_NS = 95 * SECOND
-"""A node with an older report has missed three hellos in a row: how it fares is not known (presence.SILENT_NS)."""
+"""A node with an older report has missed three hellos in a row: how it fares is not known (cadence.SILENT_NS)."""
 
 
 class ReportedFault(msgspec.Struct, frozen=True, kw_only=True):

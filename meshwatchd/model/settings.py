@@ -105,8 +105,8 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             probes and a quarter of this (core.allowance).
         wan_kbit: at rest all nodes of two locations together send no more than this over what connects them, each way;
             0 for no limit. Give it to all nodes alike. Where it is less than the profile would send, what matters
-            least becomes slower first; whatever is suspected is asked at full pace. `meshwatchd --check` reports the
-            detection that is left.
+            least becomes slower first; whatever is suspected is asked at full pace. Hellos count and keep their pace:
+            with ten and ten nodes and more they are 5 kbit/s. `meshwatchd --check` reports the detection that is left.
         lan_kbit: at rest this node and its neighbours ask and answer each other no more than this, each way; 0 for no
             limit. What goes on to other locations is not in it.
     """

@@ -78,8 +78,8 @@ class RestStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent while nothing is wrong, and which detection that is: by the schedule, not measured.
 
     Attributes:
-        wan_kbit: all nodes of two locations together, each way, on the wire.
-        lan_kbit: this node and its neighbours, each way.
+        wan_kbit: all nodes of two locations together, hellos included, each way, on the wire.
+        lan_kbit: this node and its neighbours, likewise.
         wan_limit_kbit, lan_limit_kbit: as configured; 0 for none.
         scouts_ns: between two probes of all scouts of a pair of locations over the path in use.
         turn_ns: between two of all other nodes; each has its turn in so many times the number of nodes.

@@ -52,9 +52,11 @@ from meshwatchd.runtime.own_hello import OwnHello
 from meshwatchd.runtime.pair_keys import OTHER_IDENTITY, PairKeys
 from meshwatchd.runtime.rate_limited_log import Remarks
 from meshwatchd.runtime.reflexive import Reflexive
+from meshwatchd.runtime.short_hellos import ShortHellos
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
 from meshwatchd.wire.hello import Greeting, HelloKeys, HelloRejection, Stamp, decode, encode
+from meshwatchd.wire.short_hello import is_short
 
 LEAST_WAIT_S: Final = 0.02
 WAIT_FACTOR: Final = 4
@@ -119,27 +121,24 @@ class Discovery:
         self._jumps = JumpWatch(self._clocks)
         self._pace = Pace(random.Random())
         self._port = port(hello_port(settings.probe.port), self._receive, self.counters)
-        self._reflexive = Reflexive()
-        self._own_networks = OwnNetworks()
+        self._reflexive, self._own_networks = Reflexive(), OwnNetworks()
         self._introductions, self._reports, self._presence = Introductions(), NodeReports(), Presence()
         kept, problem = mesh_file.load(self._folder, self._node)
         if problem:
             log.warning("mesh.refused", error=problem)
+        former = kept.own if kept is not None else None
         self._roster = Roster(
             settings,
-            former=kept.own if kept is not None else None,
+            former=former,
             leaders=kept.leaders if kept is not None else None,
             watched=kept.watched if kept is not None else (),
         )
+        complain = functools.partial(self._remarks.complain, self._node)
         self._own_hello = OwnHello(
-            settings,
-            standby_key=standby_key,
-            reflexive=self._reflexive,
-            clocks=self._clocks,
-            complain=functools.partial(self._remarks.complain, self._node),
-            leads_since_ns=kept.own.leads_since_ns if kept is not None and kept.own is not None else 0,
+            settings, standby_key=standby_key, complain=complain, wall_ns=self._clocks.wall_ns, former=former
         )
-        self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=bind)
+        self._short = ShortHellos(self._node, secrets, self._roster, counters=self.counters, bind=bind)
+        self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=self._short.bind)
         if self._pairs.problem:
             self._remarks.complain(self._node, self._pairs.problem)
         self._keeper = MeshKeeper(
@@ -149,7 +148,7 @@ class Discovery:
             known=self._known,
             pairs=self._pairs,
             clocks=self._clocks,
-            complain=functools.partial(self._remarks.complain, self._node),
+            complain=complain,
         )
         self._keeper.restore(kept)
         self._view: LocalView | None = None
@@ -157,8 +156,7 @@ class Discovery:
         self._snapshot = Snapshot()
         self._is_seen_anew = self._is_heard_anew = False
         self._woken = asyncio.Event()
-        self._answers = Answers()
-        self._signatures = Signatures(self.counters, self._clocks.monotonic_ns)
+        self._answers, self._signatures = Answers(), Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
         self._turn_s = 0.0
 
@@ -230,6 +228,7 @@ class Discovery:
             ValueError: they cannot be used together, and nothing has changed.
         """
         self._keys.replace(secrets)
+        self._short.use_secrets(secrets)
 
     def forget(self, name: str) -> bool:
         """Accept whatever identity a node of this name has next; whether one was remembered."""
@@ -283,7 +282,7 @@ class Discovery:
             self._pace.hurry(now)
             self._keeper.is_unsaved = True
         if self._roster.review(now):
-            self._keeper.is_unsaved = True
+            self._keeper.is_unsaved = self._is_heard_anew = True
             assert self.mesh is not None, "only a mesh is a change"
             self._remarks.found(self.mesh, self.knowledge().origin)
             self._changed()
@@ -316,26 +315,24 @@ class Discovery:
     def _tell_of_itself(self, view: LocalView, now: int) -> bool:
         """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
         faults = confess(self._status, self.hellos()) if self._status is not None else ()
-        hello = self._own_hello.make(view, self._snapshot.wireguard, faults)
-        wrong = complaint(hello)
-        if wrong:
+        endpoint = self._reflexive.endpoint()
+        hello = self._own_hello.make(view, self._snapshot.wireguard, endpoint=endpoint, faults=faults)
+        if wrong := complaint(hello):
             self._remarks.complain(self._node, wrong)
             return False
         return self._roster.tell(hello, now)
 
     def _aim(self, now: int) -> None:
         """Known nodes at their own addresses, everybody else where somebody may be."""
-        own = self._roster.own
-        self._addresses = {
-            heard.hello.view.node_ip: name for name, heard in self._roster.peers.items() if heard.hello.view.node_ip
-        }
-        candidates = (each.address for each in self._view.candidates) if self._view is not None else ()
-        direct = (
-            self._reflexive.direct(self._roster.hellos(), own) if self._settings.daemon.mode is Mode.ENFORCE else ()
-        )
-        places = (*self._settings.discovery.peers, *candidates, *self._introductions.addresses())
+        own, hellos = self._roster.own, self._roster.hellos()
         peers = {name: heard.hello for name, heard in self._roster.peers.items()}
-        plan = plan_greetings(own, peers, self._roster.crowds, places=places, direct=direct)
+        self._addresses = {hello.view.node_ip: name for name, hello in peers.items() if hello.view.node_ip}
+        candidates = (each.address for each in self._view.candidates) if self._view is not None else ()
+        direct = self._reflexive.direct(hellos, own) if self._settings.daemon.mode is Mode.ENFORCE else ()
+        places = (*self._settings.discovery.peers, *candidates, *self._introductions.addresses())
+        self._introductions.arrange(hellos)
+        crowds, is_relay = self._roster.crowds, self._roster.is_relay
+        plan = plan_greetings(own, peers, crowds, places=places, direct=direct, is_relay=is_relay)
         self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, now=now)
 
     def _greet(
@@ -345,39 +342,46 @@ class Discovery:
         if own is None:
             return
         now = self._clocks.monotonic_ns()
-        epoch, counter = self._known.next_stamp(now)
+        stamp = Stamp(*self._known.next_stamp(now))
         peer = self._addresses.get(address)
         heard = self._roster.peers.get(peer) if peer is not None else None
         is_neighbour = heard is not None and heard.hello.home == own.home
         holds, signs_pair = self._pairs.word_to(peer, now) if peer is not None else (b"", False)
+        # Answers are no larger than what they answer, so that nobody is flooded by way of us.
+        is_told = peer is not None and answers is None
+        is_short = self._short.is_enough(own, stamp, peer, now) and signs_pair and is_told and not asks
         greeting = Greeting(
             sender=self._node,
-            stamp=Stamp(epoch=epoch, counter=counter),
+            stamp=stamp,
             hello=own,
             answers=answers,
             asks=asks,
             seen=self._reflexive.sees(self._snapshot.wireguard, heard.hello) if heard is not None else "",
             came_from=came_from,
-            # Answers are no larger than what they answer, so that nobody is flooded by way of us.
-            knows=self._introductions.tell(peer, self._roster.hellos()) if peer is not None and answers is None else (),
-            present=self._presence.tell(now) if is_neighbour and answers is None else {},
+            knows=self._introductions.tell(peer, is_short=is_short, is_own=is_neighbour) if peer and is_told else (),
+            present=self._presence.tell(now) if is_neighbour and is_told else {},
             holds=holds,
             signs_pair=signs_pair,
-            report=self._reports.own() if peer is not None and answers is None else None,
+            report=self._reports.own() if is_told else None,
         )
+        signer = self._pairs.identity
         try:
-            datagram = encode(greeting, self._keys, self._pairs.identity)
+            datagram = self._short.write(greeting, peer) if is_short and peer else encode(greeting, self._keys, signer)
         except ValueError as error:
             self._remarks.complain(self._node, str(error))
             return
-        self._reflexive.sent(counter, address)
+        self._reflexive.sent(stamp.counter, address)
         self.counters["hello-sent"] += 1
+        self.counters["hello-sent-short"] += is_short
         source = source_towards(self._view, address)
         (functools.partial(self._port.send_from, source) if source else self._port.send)(datagram, address, port)
 
     # --- what is heard ---
 
     def _receive(self, datagram: bytes, source: Address) -> None:
+        if is_short(datagram):
+            self._receive_short(datagram, source)
+            return
         greeting = decode(datagram, self._keys, self._known.is_repeated, is_signed=self._signatures.of(source[0]))
         if isinstance(greeting, HelloRejection):
             self.counters[greeting] += 1
@@ -422,16 +426,32 @@ class Discovery:
                 came_from=source[0] if is_own_port else "",
             )
 
-    def _believe(self, greeting: Greeting, now: int) -> None:
-        wrong = complaint(greeting.hello)
-        if wrong:
+    def _receive_short(self, datagram: bytes, source: Address) -> None:
+        """A known node lives, and has changed nothing; what it has said since is asked for where it was not heard."""
+        now, short = self._clocks.monotonic_ns(), self._short.read(datagram, self._known.is_repeated)
+        if short is None:
+            return
+        name, stamp = NodeName(short.sender), short.stamp
+        self.counters["hello-received"] += 1
+        known = self._short.complete(short, self._pairs, now)
+        place = self._roster.peers[name].hello.view.node_ip if name in self._roster.peers else ""
+        judgement = self._known.judge(name, stamp, place=place, answers=None, now=now)
+        if known is not None and judgement is Judgement.NEWS:
+            self._believe(known.greeting, now, known.said)
+            return
+        self.counters["hello-short-unknown" if judgement is Judgement.NEWS else judgement] += 1
+        if self._answers.is_due((source[0], name, stamp.epoch), now):
+            self._greet(source[0], port=source[1], asks=True)
+
+    def _believe(self, greeting: Greeting, now: int, said: Stamp | None = None) -> None:
+        if wrong := complaint(greeting.hello):
             self.counters["hello-senseless"] += 1
             self._remarks.complain(greeting.sender, wrong)
             return
         self._pairs.hear(greeting, now)
         self._reports.hear(greeting.sender, greeting.report, now)
         is_first = greeting.hello.view.node not in self._roster.peers
-        if self._roster.hear(greeting.hello, now):
+        if self._roster.hear(greeting.hello, now, said or greeting.stamp):
             self._is_heard_anew = self._keeper.is_unsaved = True
             if is_first:
                 self._log.info("hello.heard", peer=greeting.sender, version=greeting.hello.version)
@@ -445,7 +465,7 @@ class Discovery:
 
     def _hear_of(self, greeting: Greeting, now: int) -> None:
         """Nodes of other locations that greet this one in turn live, if a neighbour has heard them."""
-        for name, age_ns in self._roster.find_present(greeting.hello, greeting.present).items():
+        for name, age_ns in self._roster.find_present(greeting.hello, greeting.present, self._addresses.get).items():
             self._known.hear_of(name, self._roster.peers[name].hello.view.node_ip, now - age_ns)
             for listener in (self._roster, self._pairs, self._reports):
                 listener.hear_of(name, now - age_ns)

@@ -1,31 +1,34 @@
-"""What this node tells the others of itself."""
+"""What this node tells of itself: its view, the operator's word, and what it remembers of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 import meshwatchd
-from meshwatchd.core.membership.presence import CAPABILITY
+from meshwatchd.core.membership import presence
 from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.model.snapshot import WireGuardState
-from meshwatchd.runtime.clocks import Clocks
-from meshwatchd.runtime.reflexive import Reflexive, tunnel_of
+from meshwatchd.runtime import short_hellos
+from meshwatchd.runtime.reflexive import tunnel_of
+
+CAPABILITIES: Final = (presence.CAPABILITY, short_hellos.CAPABILITY)
+"""What peers may expect of this version."""
 
 
 class OwnHello:
-    """Makes it of a view, with what no kernel shows.
+    """Makes this node's hello.
 
     Args:
         settings: the daemon's.
-        standby_key: this node's public key on standby links; asked for in enforce mode only, and until there is one.
-        reflexive: knows the address that others see.
-        clocks: of the machine.
-        complain: is told why there is no key.
-        leads_since_ns: of the process before this one, by the wall clock; 0 where it did not lead.
+        standby_key: this node's public key on standby links; asked for in enforce mode only.
+        complain: told why there is no such key.
+        wall_ns: nanoseconds since 1970.
+        former: what an earlier process has told last, if any.
     """
 
     def __init__(
@@ -33,37 +36,39 @@ class OwnHello:
         settings: Settings,
         *,
         standby_key: Callable[[], str],
-        reflexive: Reflexive,
-        clocks: Clocks,
-        complain: Callable[[str], object],
-        leads_since_ns: int = 0,
+        complain: Callable[[str], None],
+        wall_ns: Callable[[], int],
+        former: Hello | None = None,
     ) -> None:
-        self._mode, self._endpoint = settings.daemon.mode, settings.discovery.endpoint
-        self._make_key = standby_key if self._mode is Mode.ENFORCE else lambda: ""
+        self._settings, self._complain, self._wall_ns = settings, complain, wall_ns
+        self._make_key = standby_key if settings.daemon.mode is Mode.ENFORCE else lambda: ""
         self._key: str | None = None
-        self._reflexive, self._clocks, self._complain = reflexive, clocks, complain
-        self._leads_since_ns = leads_since_ns
+        self._capabilities = CAPABILITIES
+        self._leads_since_ns = former.leads_since_ns if former is not None else 0
 
-    def make(self, view: LocalView, wireguard: tuple[WireGuardState, ...], faults: tuple[ToldFault, ...]) -> Hello:
-        """The hello of this moment.
+    def make(
+        self, view: LocalView, tunnels: tuple[WireGuardState, ...], *, endpoint: str, faults: tuple[ToldFault, ...]
+    ) -> Hello:
+        """The hello of this moment; the roster adds the location.
 
         Args:
-            view: this node as it sees itself.
-            wireguard: its WireGuard devices.
-            faults: what is wrong here.
+            view: what the node sees of itself.
+            tunnels: its WireGuard devices.
+            endpoint: where others see it from outside; empty where nobody does.
+            faults: what it has found in its kernel.
         """
         if not view.is_leader:
             self._leads_since_ns = 0
         elif not self._leads_since_ns:
-            self._leads_since_ns = self._clocks.wall_ns()
-        tunnel = tunnel_of(wireguard, view.wireguard_device)
+            self._leads_since_ns = self._wall_ns()
+        tunnel = tunnel_of(tunnels, view.wireguard_device)
         return Hello(
             view=msgspec.structs.replace(view, candidates=(), why=(), contradictions=()),
             standby_public_key=self._standby_key(),
-            standby_endpoint=self._endpoint or view.public_endpoint or self._reflexive.endpoint(),
+            standby_endpoint=self._settings.discovery.endpoint or view.public_endpoint or endpoint,
             version=meshwatchd.__version__,
-            mode=self._mode,
-            capabilities=(CAPABILITY,),
+            mode=self._settings.daemon.mode,
+            capabilities=self._capabilities,
             leads_since_ns=self._leads_since_ns,
             tunnel_public_key=tunnel.public_key if tunnel is not None else "",
             tunnel_port=tunnel.listen_port if tunnel is not None else 0,

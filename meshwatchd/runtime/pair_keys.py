@@ -69,6 +69,11 @@ class PairKeys:
         if greeting.identity is not None:
             self._pins.hear(greeting.sender, greeting.identity, self._step(greeting), now)
 
+    def known(self, name: str, now: int) -> PublicIdentity | None:
+        """The identity that a name is remembered by."""
+        pin = self._pins.find(name, now)
+        return pin.identity if pin is not None else None
+
     def hear_of(self, name: str, at_ns: int) -> None:
         """A node lives, by the word of another."""
         self._pins.hear_of(name, at_ns)

@@ -38,6 +38,8 @@ class Reflexive:
         self._witnesses: dict[str, str] = {}
         self._direct: tuple[str, ...] = ()
         self._open: OrderedDict[int, str] = OrderedDict()
+        self._tunnels: tuple[WireGuardState, ...] = ()
+        self._endpoints: dict[str, list[str]] = {}
 
     def endpoint(self) -> str:
         """The address most of them see, of two the lower; empty while nobody sees one."""
@@ -84,11 +86,16 @@ class Reflexive:
         """Where we see a peer: its endpoint on our tunnel, if that has the port it listens on."""
         if not peer.tunnel_public_key:
             return ""
-        for tunnel in tunnels:
-            for each in tunnel.peers:
-                host, _, port = each.endpoint.rpartition(":")
-                if each.public_key == peer.tunnel_public_key and port == str(peer.tunnel_port):
-                    return host.strip("[]")
+        if tunnels is not self._tunnels:
+            # Each snapshot is looked through once, and not for each hello: beside Kilo's full granularity a device has
+            # a peer for each node.
+            self._tunnels, self._endpoints = tunnels, {}
+            for each in (each for tunnel in tunnels for each in tunnel.peers):
+                self._endpoints.setdefault(each.public_key, []).append(each.endpoint)
+        for endpoint in self._endpoints.get(peer.tunnel_public_key, ()):
+            host, _, port = endpoint.rpartition(":")
+            if port == str(peer.tunnel_port):
+                return host.strip("[]")
         return ""
 
 

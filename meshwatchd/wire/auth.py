@@ -114,6 +114,7 @@ class Purpose(StrEnum):
 
     PROBES = "stamp v1"
     TAPS = "tap v2"
+    HELLOS = "short hello v1"
 
 
 def derive_key(
@@ -175,6 +176,11 @@ class PairKey(msgspec.Struct, frozen=True, kw_only=True):
     peer_id: int
     send: MacKey
     receive: MacKey
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the two nodes alone can derive it, and not each node of the mesh."""
+        return self.key_id != self.secret_id
 
 
 class MeshKeys:

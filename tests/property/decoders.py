@@ -57,20 +57,20 @@ from meshwatchd.model.decoding import Door, decode_frame, decode_json
 from meshwatchd.model.errors import ConfigError, DecodeError, JournalError
 from meshwatchd.model.frames import AliveFrame, EventFrame, StateFrame, StatusFrame, ToAgent, ToEngine
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.node_report import AdvertisedSilence, AdvertisedVerdict, NodeReport
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MetricsSettings, Settings
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.runtime import boot
 from meshwatchd.runtime.metrics import Metrics
-from meshwatchd.wire import hello, peek, reflect, report_tlv, stamp, standard_probe, standard_reflect, standard_tlv
+from meshwatchd.wire import peek, reflect, report_tlv, stamp, standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.seal import sign
 from tests.property import service_samples as service
+from tests.property.hello_samples import HELLOS, SHORT_HELLOS, read_hello, read_short_hello
 from tests.property.wireguard_samples import UAPI, WIREGUARD
 from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
@@ -241,26 +241,8 @@ _ATTRIBUTE = message.encode_attribute
 
 # --- packets ---
 
-_HELLO_KEYS = hello.HelloKeys([SECRET])
 _TAPS_AT_A1, _TAPS_AT_B1 = (MeshKeys(node, [SECRET], Purpose.TAPS) for node in ("a1", "b1"))
 _TAPS_OF_B1, _TAPS_OF_A1 = _TAPS_AT_A1.add_peer("b1"), _TAPS_AT_B1.add_peer("a1")
-_STAMPED = hello.Stamp(epoch=1, counter=2)
-_GREETING = hello.Greeting(sender="a1", stamp=_STAMPED, hello=example_hello("a1"), asks=True)
-_REPORT = NodeReport(
-    severity="critical",
-    verdicts=(AdvertisedVerdict("cloud", "leader-dead", "b1"),),
-    silences=(AdvertisedSilence("b1", 4),),
-)
-_KNOWN = hello.Greeting(
-    report=_REPORT,
-    sender="a1",
-    stamp=hello.Stamp(epoch=1, counter=2),
-    hello=example_hello("b1"),
-    seen="1.2.3.4:5",
-    knows=("10.2.0.11",),
-)
-
-
 _TAP = tap.TapMessage(
     kind=tap.TapKind.BEGIN, nonce=7, content=tap.TapContent(sender=NodeName("a1"), target=NodeName("b1"), ssid=9)
 )
@@ -277,10 +259,6 @@ def _event(data: bytes) -> object:
     """As an agent that starts: what is decoded goes on to the tracker of incidents."""
     line = event_store._decode(data)
     return None if line is None else IncidentTracker().take(line)
-
-
-def _hello(data: bytes) -> object:
-    return hello.decode(data + _HELLO_KEYS.signing()[1].tag(data), _HELLO_KEYS)
 
 
 def _tap(data: bytes) -> object:
@@ -468,7 +446,8 @@ DECODERS: dict[str, Decoder] = {
         lambda data: (delivery.read_delivery(data), stamps.arrival_wall_ns(data, 5), stamps.arrival_ntp(data, 5)),
         (_CONTROL,),
     ),
-    "hello": Decoder(_hello, tuple(hello.encode(each, _HELLO_KEYS)[:-TAG_BYTES] for each in (_GREETING, _KNOWN))),
+    "hello": Decoder(read_hello, HELLOS),
+    "short hello": Decoder(read_short_hello, SHORT_HELLOS),
     "tap request": Decoder(_tap, (tap.encode(_TAP, _TAPS_OF_B1)[:-TAG_BYTES],)),
     "probe": Decoder(_probe, (request(), request(SPEC, sequence=7)), share=0.5),
     "STAMP": Decoder(

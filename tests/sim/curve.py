@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from meshwatchd.core.membership.presence import Crowds
+from meshwatchd.core.membership.cadence import cadence_between, direct_ns
 from meshwatchd.core.pmtu.rest_intervals import RestIntervals
 from meshwatchd.core.pmtu.session_plan import measured
 from meshwatchd.core.probing.intervals import Kind, Rates
@@ -23,13 +23,12 @@ from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.core.routes.planner import Planner
-from meshwatchd.model.ids import Layer, LocationName, NodeName, SessionId
+from meshwatchd.model.ids import Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.settings import SECOND, ProbeProfile, ProbeSettings
+from meshwatchd.model.settings import SECOND, DiscoverySettings, ProbeProfile, ProbeSettings
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
-from tests.support import hellos
 from tests.support.lab_mesh import settings_for, snapshot_of
 
 SIZES = (3, 10, 30, 100, 300, 1000)
@@ -40,8 +39,8 @@ SYN_BYTES, FULL_BYTES, TUNNEL_BYTES = 60, 1420, 60
 """A SYN (its refusal has 40), a full-size probe, and what WireGuard wraps around each."""
 
 
-HELLO_BYTES = 854
-"""The median of a mesh of six (726 to 847), what names neighbours, UDP and IP."""
+HELLO_BYTES, DIRECT_BYTES = 95, 850
+"""A short hello, and a whole one outside of the tunnels, with UDP and IP (`unit/wire/test_short_hello.py`)."""
 
 
 class Flow(NamedTuple):
@@ -123,16 +122,19 @@ def _name(plan: SessionPlan, used: frozenset[int], *, is_scout: bool) -> str:
     return f"{plan.layer.name.lower()}, {plan.flow}"
 
 
-def hellos_s(sizes: Sequence[int]) -> float:
-    """Hellos a second that the nodes of the first location send those of the second, each location of so many nodes."""
-    home = next(iter(hellos.whole_mesh().values()))
-    everybody = (
-        msgspec.structs.replace(home, home=LocationName(str(place)))
-        for place, size in enumerate(sizes)
-        for _ in range(size)
-    )
-    cadence = Crowds(everybody).cadence(LocationName("0"), LocationName("1"))
-    return sizes[0] * (1 if cadence.is_in_turn else sizes[1]) * SECOND / cadence.interval_ns
+def hello_flows(sizes: Sequence[int]) -> list[Flow]:
+    """Hellos of the nodes of the first location to those of the second, each location of so many nodes.
+
+    Outside of the tunnels relays ask where they are seen, the others as often as CROWD of them, and all are answered.
+    """
+    cadence = cadence_between(sizes[0], sizes[1], sum(sizes))
+    relays = min(sizes[0], 1 + DiscoverySettings().standbys)
+    asked = relays / direct_ns(sizes[0], is_relay=True)
+    asked += (sizes[0] - relays) / direct_ns(sizes[0], is_relay=False)
+    return [
+        Flow("hellos", cadence.hellos_s(sizes[0], sizes[1]), HELLO_BYTES),
+        Flow("hellos outside of the tunnels", 2 * asked * SECOND, DIRECT_BYTES),
+    ]
 
 
 def packets_s(flows: Sequence[Flow]) -> float:
@@ -147,15 +149,16 @@ def kbit_s(flows: Sequence[Flow], *, around: int = 0) -> float:
 
 def _row(label: str, shapes: Sequence[Shape], probe: ProbeSettings) -> dict[str, object]:
     flows = wan_flows(shapes, probe)
-    greetings = hellos_s([1 + shape.standbys + shape.members for shape in shapes])
+    greetings = hello_flows([1 + shape.standbys + shape.members for shape in shapes])
     return {
         "mesh": label,
         "profile": str(probe.profile),
         "packets_s": round(packets_s(flows), 1),
         "kbit_s": round(kbit_s(flows), 1),
         "on_the_wire_kbit_s": round(kbit_s(flows, around=TUNNEL_BYTES), 1),
-        "hellos_s": round(greetings, 2),
-        "hellos_kbit_s": round(kbit_s([Flow("hellos", greetings, HELLO_BYTES)]), 1),
+        "hellos_s": round(packets_s(greetings), 2),
+        "hellos_kbit_s": round(kbit_s(greetings), 2),
+        "all_kbit_s": round(kbit_s(flows) + kbit_s(greetings), 1),
         "packets_s_by_kind": {flow.name: round(flow.packets, 2) for flow in flows},
     }
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from meshwatchd.model.errors import KernelError
-from meshwatchd.wire.hello import MAGIC
+from meshwatchd.wire import hello, short_hello
 
 MOST_A_SECOND: Final = 20_000
 """A hundred times what a mesh of a thousand nodes sends while everything changes. To find that one is not signed costs
@@ -155,10 +155,12 @@ def _make_room(opened: socket.socket) -> None:
 
 def _attach_filter(opened: socket.socket) -> None:
     """Drop what does not begin with the magic; the filter of a UDP socket sees the UDP header first."""
+    whole, short = (int.from_bytes(magic, "big") for magic in (hello.MAGIC, short_hello.MAGIC))
     program = b"".join(
         (
             _INSTRUCTION.pack(_LOAD_WORD, 0, 0, _UDP_HEADER_BYTES),
-            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 1, int.from_bytes(MAGIC, "big")),
+            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 1, 0, whole),
+            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 1, short),
             _INSTRUCTION.pack(_RETURN, 0, 0, 0xFFFF),
             _INSTRUCTION.pack(_RETURN, 0, 0, 0),
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from meshwatchd.core.membership.hello_schedule import Ring
-from meshwatchd.core.membership.presence import CAPABILITY, CLOSE, Crowds
+from meshwatchd.core.membership.cadence import CLOSE, direct_ns
+from meshwatchd.core.membership.hello_schedule import OTHER_NS, Ring
+from meshwatchd.core.membership.presence import CAPABILITY, Crowds
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.ids import LocationName, NodeName
 
@@ -17,12 +18,12 @@ class GreetingPlan(NamedTuple):
     Attributes:
         known: by address of a known node the longest interval between two hellos to it.
         rings: of such addresses, one for each location whose nodes are greeted in turn.
-        others: addresses where somebody may be.
+        others: likewise, by addresses where somebody may be.
     """
 
     known: dict[str, int]
     rings: tuple[Ring, ...]
-    others: tuple[str, ...]
+    others: dict[str, int]
 
 
 def plan_greetings(
@@ -32,6 +33,7 @@ def plan_greetings(
     *,
     places: Iterable[str] = (),
     direct: Collection[str] = (),
+    is_relay: bool = True,
 ) -> GreetingPlan:
     """Known nodes at their own addresses, everybody else where somebody may be.
 
@@ -41,6 +43,7 @@ def plan_greetings(
         crowds: of all of them.
         places: addresses where others may be.
         direct: addresses at which nodes can be had outside of the mesh.
+        is_relay: this node has to know how it is seen there.
     """
     home = own.home if own is not None else LocationName("")
     known: dict[str, int] = {}
@@ -64,4 +67,6 @@ def plan_greetings(
     mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
     others = dict.fromkeys((*direct, *places))
     wanted = (each for each in others if each not in mine and (each in direct or each not in aliases))
-    return GreetingPlan(known, rings, tuple(wanted))
+    seldom_ns = direct_ns(crowds.sizes[home], is_relay=is_relay)
+    slow_ns = {each: seldom_ns if each in direct else OTHER_NS for each in wanted}
+    return GreetingPlan(known, rings, slow_ns)

@@ -2,7 +2,7 @@
 
 new address          at once, then after 0.5 s, 1 s, 2 s ... up to the slow interval
 something changed    every known address at once, and again after 0.5 s and 1 s, since a hello may be lost
-nothing changes      each known address every 30 s, each other one every minute, with jitter
+nothing changes      each known address every 30 s, each other one every minute or more seldom, with jitter
 in turn              of large locations one address after the other (`membership.presence`); after a change each as
                      above, twice as late each time until its turn comes as soon
 """
@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import KNOWN_NS
 from meshwatchd.model.settings import MS, SECOND
 
 FIRST_NS = 500 * MS
-KNOWN_NS, OTHER_NS = 30 * SECOND, 60 * SECOND
-"""A node that is silent for three of the former is taken for dead (membership.presence)."""
+OTHER_NS = 60 * SECOND
 
 JITTER = 0.2
 """Nodes that started together must not greet together for ever."""
@@ -91,18 +91,18 @@ class Pace:
         self._tokens = float(BURST)
         self._filled_ns = 0
 
-    def aim(self, *, known: Mapping[str, int], others: Iterable[str], rings: Iterable[Ring] = (), now: int) -> None:
+    def aim(self, *, known: Mapping[str, int], others: Mapping[str, int], rings: Iterable[Ring] = (), now: int) -> None:
         """Greet these addresses and no more.
 
         Args:
             known: of nodes that were heard, with the longest interval between two hellos to each.
-            others: where somebody may be.
+            others: where somebody may be, likewise.
             rings: of known addresses; who is in one is left to it in the end.
             now: monotonic nanoseconds.
         """
         self._aim_rings(rings, now)
         in_turn = {address for turn in self._turns.values() for address in turn.ring.addresses}
-        wanted = dict.fromkeys(others, OTHER_NS) | dict(known)
+        wanted = dict(others) | dict(known)
         for address in [address for address in self._targets if address not in wanted]:
             del self._targets[address]
         for address, slow_ns in wanted.items():

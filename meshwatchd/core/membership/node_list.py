@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from meshwatchd.core.membership.presence import SILENT_NS, Crowds
+from meshwatchd.core.membership.cadence import SILENT_NS
+from meshwatchd.core.membership.presence import Crowds
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault

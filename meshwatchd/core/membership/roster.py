@@ -9,14 +9,15 @@ that is silent stays in the mesh, since a dead node is a fault and no missing no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import CLOSE, Cadence
 from meshwatchd.core.membership.leader import LeaderKeeper, claimant
 from meshwatchd.core.membership.location import HomeKeeper, addresses, place
 from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is_whole
-from meshwatchd.core.membership.presence import CLOSE, Cadence, Crowds, find_present
+from meshwatchd.core.membership.presence import Crowds, find_present
 from meshwatchd.model.discovery import Hello, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, MeshSettings, Settings
@@ -61,11 +62,13 @@ class Heard(msgspec.Struct, kw_only=True):
         at_ns: when it came, or when a neighbour heard the node last, monotonic; before this process where it was kept
             from an earlier one.
         is_kept: nothing was heard from it since this process began.
+        said: boot epoch and counter of the whole hello that said it; zeros where it is not what the node has said last.
     """
 
     hello: Hello
     at_ns: int
     is_kept: bool = False
+    said: tuple[int, int] = (0, 0)
 
 
 class Roster:
@@ -126,6 +129,12 @@ class Roster:
         return self._assembly.problems
 
     @property
+    def is_relay(self) -> bool:
+        """Whether traffic of the mesh may go through this node; as long as there is no mesh, too."""
+        locations = self._settled.location if self._settled is not None else ()
+        return not locations or any(self._node in {each.leader, *each.standbys} for each in locations)
+
+    @property
     def own(self) -> Hello | None:
         """What this node tells; None before its first view."""
         return self._own
@@ -158,8 +167,14 @@ class Roster:
         self._own, self._former, self._is_stale = told, told, True
         return True
 
-    def hear(self, hello: Hello, now: int) -> bool:
-        """Take in a peer's hello, which was proven and makes sense; returns whether it says anything new."""
+    def hear(self, hello: Hello, now: int, said: tuple[int, int] = (0, 0)) -> bool:
+        """Take in a peer's hello, which was proven and makes sense; returns whether it says anything new.
+
+        Args:
+            hello: its word, or what `unchanged` has found.
+            now: monotonic nanoseconds.
+            said: epoch and counter of the hello by which the node has said this.
+        """
         name = hello.view.node
         if name == self._node or name in self._settings.discovery.forbid:
             return False
@@ -168,18 +183,45 @@ class Roster:
             return False
         is_news = known is None or known.hello != hello
         self._is_stale |= is_news or name not in self._alive
-        self.peers[name] = Heard(hello=hello, at_ns=now)
+        self.peers[name] = Heard(hello=hello, at_ns=now, said=said)
         return is_news
+
+    def unchanged(self, name: NodeName, epoch: int, since: int) -> Heard | None:
+        """What is known of a node that says: nothing has changed since my hello with that number.
+
+        Args:
+            name: of the node.
+            epoch: in which it says so.
+            since: counter of the first hello of this epoch with its present word.
+
+        Returns:
+            None where no hello with that word was heard, or a part of it counts no more: it has to be said again.
+        """
+        heard = self.peers.get(name)
+        if heard is None or heard.said[0] != epoch or heard.said[1] < since:
+            return None
+        return heard
+
+    def is_present(self, name: NodeName, now: int) -> bool:
+        """Whether a node was heard by this process, and lately."""
+        return name in self.peers and not self.peers[name].is_kept and self._is_alive(name, now)
 
     def hear_of(self, name: NodeName, at_ns: int) -> None:
         """A neighbour has heard a known node."""
         heard = self.peers[name]
         heard.at_ns = max(heard.at_ns, at_ns)
 
-    def find_present(self, neighbour: Hello, told: Mapping[str, int]) -> dict[NodeName, int]:
+    def find_present(
+        self, neighbour: Hello, told: Mapping[str, int], name_of: Callable[[str], NodeName | None]
+    ) -> dict[NodeName, int]:
         """Known nodes that a neighbour has heard: how many nanoseconds ago each (`membership.presence`)."""
-        known = {name: heard.hello for name, heard in self.peers.items()} if told else {}
-        return find_present(told, neighbour, self._own, known)
+
+        def find(address: str) -> Hello | None:
+            name = name_of(address)
+            heard = self.peers.get(name) if name is not None else None
+            return heard.hello if heard is not None else None
+
+        return find_present(told, neighbour, self._own, find)
 
     def cadence_of(self, name: NodeName) -> Cadence:
         """How a node that is known greets this one."""

@@ -8,6 +8,10 @@ WAN   All that the nodes of two locations send each other, each way. At rest tha
 LAN   What one node and its neighbours ask and answer each other, each way: half of it is asked by the node itself.
       What only crosses the location on its way to another one is part of the WAN's.
 
+Hellos of the agents are part of both. They keep their pace (`membership.cadence`), and probes have what they leave of
+a limit, half of it at least: where a low limit meets large locations more is sent, and `meshwatchctl status` says how
+much. Reckoned are short hellos; while versions are mixed, and after a change, hellos are whole ones of 850 bytes.
+
 Where a limit is too low for everything, what matters least becomes slower first, up to MOST_STRETCH, then what matters
 more: what explains a fault, standbys with full sizes, nodes in turn, scouts.
 """
@@ -15,8 +19,10 @@ more: what explains a fault, standbys with full sizes, nodes in turn, scouts.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import NamedTuple
 
+from meshwatchd.core.membership.cadence import CLOSE, CROWD, DIRECT_NS, cadence_between
 from meshwatchd.core.probing.intervals import (
     CONTROL_FACTOR,
     KNOWN_PART,
@@ -32,6 +38,7 @@ from meshwatchd.core.probing.intervals import (
     slowness,
 )
 from meshwatchd.core.probing.session_plan import watched
+from meshwatchd.model.ids import LocationName
 from meshwatchd.model.settings import SECOND, ProbeSettings
 from meshwatchd.model.status import RestStatus
 from meshwatchd.model.timers import TIMERS
@@ -43,6 +50,13 @@ locations in it, a SYN, a packet of full size."""
 
 LAN_BYTES, LAN_SYN_BYTES, LAN_FULL_BYTES = 290, 124, 1500
 """On the wire of a location, inside of VXLAN."""
+
+WAN_HELLO_BYTES, LAN_HELLO_BYTES, DIRECT_BYTES = 160, 200, 850
+"""On the wire: a short hello with WireGuard around it, one to a neighbour with 16 nodes that are present in it, and a
+whole one outside of the mesh (`wire.short_hello`)."""
+
+RELAYS = 3
+"""Of a location, each of which asks the other's leader where it is seen outside of the mesh."""
 
 STANDBYS, SPARES = 3, 1
 """Standby paths of a pair, and those between the two leaders: as many as there can be."""
@@ -73,11 +87,15 @@ class Shape(NamedTuple):
         families: 2 where nodes have IPv6 addresses beside.
         is_large: there are more than two locations, so packets name more paths.
         neighbours: that one node asks in its location.
+        hellos_s: that all nodes of one location send those of another in a second, where there are most.
+        greeted: neighbours that one node greets.
     """
 
     families: int = 1
     is_large: bool = False
     neighbours: int = LEAST_NEIGHBOURS
+    hellos_s: float = CLOSE.hellos_s(LEAST_NEIGHBOURS + 1, LEAST_NEIGHBOURS + 1)
+    greeted: int = LEAST_NEIGHBOURS
 
 
 def shape_of(topology: Topology) -> Shape:
@@ -87,7 +105,17 @@ def shape_of(topology: Topology) -> Shape:
         families=2 if any(node.node_ip6 for node in mesh.nodes) else 1,
         is_large=len(mesh.locations) > 2,
         neighbours=len(watched(mesh, local.name, local.location)),
+        hellos_s=_most_hellos_s(Counter(node.location for node in mesh.nodes)),
+        greeted=len(mesh.members(local.location)) - 1,
     )
+
+
+def _most_hellos_s(sizes: Counter[LocationName]) -> float:
+    """Of all pairs of locations; those of the same sizes are alike."""
+    everybody, alike = sizes.total(), Counter(sizes.values())
+    pairs = ((here, there) for here in alike for there in alike if here != there or alike[here] > 1)
+    rates = (cadence_between(here, there, everybody).hellos_s(here, there) for here, there in pairs)
+    return max(rates, default=0.0)
 
 
 def rest_stretch(probe: ProbeSettings, shape: Shape = Shape()) -> RestStretch:  # noqa: B008 - frozen
@@ -96,21 +124,23 @@ def rest_stretch(probe: ProbeSettings, shape: Shape = Shape()) -> RestStretch:  
         return RestStretch()
     by_rank = dict.fromkeys(range(EXPLAIN + 1), 1.0)
     if probe.wan_kbit:
-        by_rank = fit(_wan_loads(probe, shape), probe.wan_kbit)
-    segments = max(1.0, _lan_kbit(probe, shape) / probe.lan_kbit) if probe.lan_kbit else 1.0
+        by_rank = fit(_wan_loads(probe, shape), _left(probe.wan_kbit, _wan_hellos_kbit(shape)))
+    lan_kbit = _left(probe.lan_kbit, _lan_hellos_kbit(shape))
+    segments = max(1.0, _lan_kbit(probe, shape) / lan_kbit) if probe.lan_kbit else 1.0
     # Sums of the same numbers differ by their last bit.
     scouts, turns, standbys, explains = (round(by_rank[rank], 6) for rank in (SCOUTS, TURN, STANDBY, EXPLAIN))
     return RestStretch(scouts, turns, standbys, explains, segments)
 
 
 def least_wan_kbit(probe: ProbeSettings) -> int:
-    """Below this limit scouts too would be slower than MOST_STRETCH allows."""
-    return math.ceil(sum(load for _, load in _wan_loads(probe, Shape(is_large=True))) / MOST_STRETCH)
+    """Below this limit scouts too would be slower than MOST_STRETCH allows, with the hellos of three nodes a side."""
+    probes_kbit = sum(load for _, load in _wan_loads(probe, Shape(is_large=True)))
+    return math.ceil(probes_kbit / MOST_STRETCH + _wan_hellos_kbit(Shape()))
 
 
 def least_lan_kbit(probe: ProbeSettings) -> int:
     """The same of a location with three nodes."""
-    return math.ceil(_lan_kbit(probe, Shape()) / MOST_STRETCH)
+    return math.ceil(_lan_kbit(probe, Shape()) / MOST_STRETCH + _lan_hellos_kbit(Shape()))
 
 
 def describe_rest(probe: ProbeSettings, shape: Shape = Shape()) -> RestStatus:  # noqa: B008 - frozen
@@ -119,9 +149,11 @@ def describe_rest(probe: ProbeSettings, shape: Shape = Shape()) -> RestStatus:  
     stretch = rest_stretch(probe, shape)
     factors = {SCOUTS: stretch.scouts, TURN: stretch.turns, STANDBY: stretch.standbys, EXPLAIN: stretch.explains}
     return RestStatus(
-        wan_kbit=round(sum(load / factors[rank] for rank, load in _wan_loads(probe, shape)), 1),
+        wan_kbit=round(
+            sum(load / factors[rank] for rank, load in _wan_loads(probe, shape)) + _wan_hellos_kbit(shape), 1
+        ),
         wan_limit_kbit=probe.wan_kbit,
-        lan_kbit=round(_lan_kbit(probe, shape) / stretch.segments, 1),
+        lan_kbit=round(_lan_kbit(probe, shape) / stretch.segments + _lan_hellos_kbit(shape), 1),
         lan_limit_kbit=probe.lan_kbit,
         scouts_ns=math.ceil(timers.interval_ns * stretch.scouts),
         turn_ns=math.ceil(NODE_NS * slower * stretch.turns),
@@ -150,6 +182,22 @@ def _wan_loads(probe: ProbeSettings, shape: Shape) -> list[tuple[int, float]]:
         (STANDBY, _kbit(standbys, small) + _kbit(FULL_SIZES / seldom, WAN_FULL_BYTES)),
         (EXPLAIN, _kbit(TURNS * per_node + pods, small) + _kbit(syns, WAN_SYN_BYTES)),
     ]
+
+
+def _left(limit_kbit: int, hellos_kbit: float) -> float:
+    """What a limit leaves for probes."""
+    return max(limit_kbit - hellos_kbit, limit_kbit / 2)
+
+
+def _wan_hellos_kbit(shape: Shape) -> float:
+    """Each way: hellos inside of the mesh, those of relays and of a few others outside of it, and answers to these."""
+    outside = 2 * (RELAYS + CROWD) * SECOND / DIRECT_NS
+    return _kbit(shape.hellos_s, WAN_HELLO_BYTES) + _kbit(outside, DIRECT_BYTES)
+
+
+def _lan_hellos_kbit(shape: Shape) -> float:
+    """Each way: as many come from neighbours as go to them."""
+    return _kbit(CLOSE.hellos_s(1, shape.greeted), LAN_HELLO_BYTES)
 
 
 def _lan_kbit(probe: ProbeSettings, shape: Shape) -> float:

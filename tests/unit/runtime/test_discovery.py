@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.storage import mesh_file
-from meshwatchd.core.membership.presence import SILENT_NS
+from meshwatchd.core.membership.cadence import SILENT_NS
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.membership.presence import SILENT_NS
+from meshwatchd.core.membership.cadence import SILENT_NS
 from meshwatchd.model.settings import SECOND
 from tests.support.discovery_stage import Stage, view_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
@@ -42,6 +43,27 @@ def test_a_peer_is_told_where_it_is_seen(key, port, seen):
     """A port that a NAT has made up is a way out, and no way in."""
     peer = hellos.hello("b1", tunnel_public_key=key, tunnel_port=port)
     assert seen == Reflexive().sees((TUNNEL,), peer)
+
+
+def test_a_snapshot_is_looked_through_once():
+    """A device may have a peer for each node, and each hello asks; what another snapshot has counts at once."""
+
+    class Counted(tuple[WireGuardPeer, ...]):
+        """Counts how often it is gone through."""
+
+        __slots__ = ()
+
+        rounds = 0
+
+        def __iter__(self):
+            type(self).rounds += 1
+            return super().__iter__()
+
+    reflexive, peer = Reflexive(), hellos.hello("b1", tunnel_public_key="b1-key", tunnel_port=51820)
+    tunnels = (msgspec.structs.replace(TUNNEL, peers=Counted(TUNNEL.peers)),)
+    assert ["198.51.100.21"] * 9 == [reflexive.sees(tunnels, peer) for _ in range(9)]
+    assert 1 == Counted.rounds
+    assert "" == reflexive.sees((), peer)
 
 
 def test_what_most_see_is_believed():

@@ -13,7 +13,7 @@ from meshwatchd.runtime.rest_check import check_rest, rest_lines
     ("probe", "words"),
     [
         (ProbeSettings(wan_kbit=5), ("probe.wan_kbit", "5 kbit/s is too little", 'or take probe.profile = "wan"')),
-        (ProbeSettings(wan_kbit=1, profile=ProbeProfile.WAN), ("probe.wan_kbit", 'profile "wan"', "write 3 or more")),
+        (ProbeSettings(wan_kbit=1, profile=ProbeProfile.WAN), ("probe.wan_kbit", 'profile "wan"', "write 4 or more")),
         (ProbeSettings(lan_kbit=1), ("probe.lan_kbit", "write 2 or more, or 0 for no limit")),
     ],
 )

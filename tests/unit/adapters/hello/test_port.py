@@ -10,6 +10,7 @@ import pytest
 
 from meshwatchd.adapters.hello.port import MOST_A_SECOND, HelloPort
 from meshwatchd.model.errors import KernelError
+from meshwatchd.wire import short_hello
 from meshwatchd.wire.hello import MAGIC
 
 
@@ -71,13 +72,13 @@ def test_what_does_not_begin_like_a_hello_stays_in_the_kernel():
     async def scan():
         port = _opened(lambda data, _: heard.append(data))
         await port.open()
-        for datagram in (b"", b"MWH", b"GET / HTTP/1.1", MAGIC + b"2"):
+        for datagram in (b"", b"MWH", b"GET / HTTP/1.1", b"MWHX1", short_hello.MAGIC + b"1", MAGIC + b"2"):
             port.send(datagram, "127.0.0.1")
-        await _until(lambda: heard)
+        await _until(lambda: len(heard) > 1)
         port.close()
 
     asyncio.run(scan())
-    assert [MAGIC + b"2"] == heard
+    assert [short_hello.MAGIC + b"1", MAGIC + b"2"] == heard
 
 
 def test_more_than_can_be_looked_at_in_a_second_is_counted():

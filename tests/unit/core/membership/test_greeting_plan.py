@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import DIRECT_NS, KNOWN_NS
 from meshwatchd.core.membership.greeting_plan import plan_greetings
-from meshwatchd.core.membership.hello_schedule import KNOWN_NS
+from meshwatchd.core.membership.hello_schedule import OTHER_NS
 from meshwatchd.core.membership.presence import CAPABILITY, Crowds
 from tests.support import hellos
 
@@ -41,5 +42,18 @@ def test_somebody_may_be_where_no_known_node_is_under_another_address():
     places = (own.view.node_ip, peer.view.overlay_ip, "10.2.0.99")
     plan = plan_greetings(own, {peer.view.node: peer}, Crowds(), places=places, direct=("198.51.100.21",))
 
-    assert ("198.51.100.21", "10.2.0.99") == plan.others
+    assert {"198.51.100.21": DIRECT_NS, "10.2.0.99": OTHER_NS} == plan.others
     assert ((), {peer.view.node_ip: KNOWN_NS}) == (plan.rings, plan.known)
+
+
+def test_where_a_large_location_is_seen_from_is_asked_by_its_relays():
+    """All others together ask as often as three do, however many: these hellos are whole, and cross the WAN."""
+    own, peer = hellos.hello("a1"), hellos.hello("b1")
+    crowd = {each.view.node: each for each in map(_near, range(1, 100))}
+    crowds = Crowds((own, *crowd.values(), peer))
+
+    plans = [
+        plan_greetings(own, {peer.view.node: peer, **crowd}, crowds, direct=("198.51.100.21",), is_relay=is_relay)
+        for is_relay in (True, False)
+    ]
+    assert [DIRECT_NS, 33 * DIRECT_NS] == [plan.others["198.51.100.21"] for plan in plans]

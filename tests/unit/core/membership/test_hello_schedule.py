@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+from meshwatchd.core.membership.cadence import KNOWN_NS
 from meshwatchd.core.membership.hello_schedule import (
     ANSWER_GAP_NS,
     BURST,
-    KNOWN_NS,
     MAX_REMEMBERED,
     OTHER_NS,
     RATE,
@@ -36,7 +36,7 @@ def _gaps(sent, address):
 def test_a_new_address_is_greeted_at_once_and_ever_more_seldom():
     """Nobody may be there yet, or for ever."""
     pace = Pace(random.Random(1))
-    pace.aim(known={}, others=["10.2.0.11"], now=0)
+    pace.aim(known={}, others={"10.2.0.11": OTHER_NS}, now=0)
     sent = _run(pace, 600 * SECOND)
     gaps = _gaps(sent, "10.2.0.11")
 
@@ -49,7 +49,7 @@ def test_a_new_address_is_greeted_at_once_and_ever_more_seldom():
 def test_a_known_address_is_told_seldom_and_need_not_answer():
     """It tells us by itself."""
     pace = Pace(random.Random(1))
-    pace.aim(known={"10.2.0.11": KNOWN_NS}, others=(), now=0)
+    pace.aim(known={"10.2.0.11": KNOWN_NS}, others={}, now=0)
     sent = _run(pace, 600 * SECOND)
 
     assert 0.8 * KNOWN_NS <= _gaps(sent, "10.2.0.11")[-1] <= 1.2 * KNOWN_NS
@@ -60,7 +60,7 @@ def test_a_known_address_is_told_seldom_and_need_not_answer():
 def test_a_change_is_told_at_once_and_again():
     """A hello may be lost, and a new leader cannot wait for half a minute."""
     pace = Pace(random.Random(1))
-    pace.aim(known={"10.2.0.11": KNOWN_NS}, others=["10.2.0.12"], now=0)
+    pace.aim(known={"10.2.0.11": KNOWN_NS}, others={"10.2.0.12": OTHER_NS}, now=0)
     _run(pace, 300 * SECOND)
     pace.hurry(300 * SECOND)
     told = [at for at, each in _run(pace, 302 * SECOND, 300 * SECOND) if each.address == "10.2.0.11"]
@@ -72,9 +72,9 @@ def test_a_change_is_told_at_once_and_again():
 def test_addresses_that_are_not_aimed_at_any_more_are_left_alone():
     """A node that was forgotten is not greeted for ever."""
     pace = Pace(random.Random(1))
-    pace.aim(known={"10.2.0.11": KNOWN_NS}, others=(), now=0)
+    pace.aim(known={"10.2.0.11": KNOWN_NS}, others={}, now=0)
     pace.due(0)
-    pace.aim(known={}, others=(), now=1)
+    pace.aim(known={}, others={}, now=1)
 
     assert [] == _run(pace, 600 * SECOND)
 
@@ -82,7 +82,7 @@ def test_addresses_that_are_not_aimed_at_any_more_are_left_alone():
 def test_a_thousand_nodes_are_greeted_within_the_rate():
     """At the start all are due at one instant; in calm they are spread over half a minute."""
     pace = Pace(random.Random(1))
-    pace.aim(known={f"10.3.{n // 250}.{n % 250}": KNOWN_NS for n in range(1000)}, others=(), now=0)
+    pace.aim(known={f"10.3.{n // 250}.{n % 250}": KNOWN_NS for n in range(1000)}, others={}, now=0)
     sent = [at for at, _ in _run(pace, 400 * SECOND)]
 
     busiest = max(sum(start <= at < start + SECOND for at in sent) for start in range(0, 20 * SECOND, SECOND))
@@ -98,7 +98,7 @@ RING = tuple(f"10.2.0.{n:02}" for n in range(20))
 def _in_turn(step_ns=10 * SECOND):
     pace = Pace(random.Random(1))
     known = dict.fromkeys(RING, len(RING) * step_ns)
-    pace.aim(known=known, others=(), rings=[Ring(name="b", addresses=RING, step_ns=step_ns)], now=0)
+    pace.aim(known=known, others={}, rings=[Ring(name="b", addresses=RING, step_ns=step_ns)], now=0)
     return pace
 
 
@@ -142,7 +142,7 @@ def test_a_location_that_shrinks_is_greeted_as_a_small_one():
     pace = _in_turn()
     _run(pace, 1000 * SECOND)
     few = RING[:5]
-    pace.aim(known=dict.fromkeys(few, KNOWN_NS), others=(), now=1000 * SECOND)
+    pace.aim(known=dict.fromkeys(few, KNOWN_NS), others={}, now=1000 * SECOND)
     sent = _run(pace, 1100 * SECOND, 1000 * SECOND)
 
     assert set(few) == {each.address for at, each in sent if at <= 1000 * SECOND + KNOWN_NS}

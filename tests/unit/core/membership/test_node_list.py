@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.core.membership.cadence import SILENT_NS
 from meshwatchd.core.membership.node_list import add_reports, collect_faults, list_nodes, remark_versions
-from meshwatchd.core.membership.presence import SILENT_NS
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.node_report import AdvertisedVerdict, NodeReport

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from meshwatchd.core.membership.cadence import SILENT_NS
 from meshwatchd.core.membership.leader import SETTLE_NS
 from meshwatchd.core.membership.location import BIRTH_NS
-from meshwatchd.core.membership.presence import SILENT_NS
 from meshwatchd.core.membership.roster import (
     ESTABLISHED_NS,
     FIRST_LIMIT_NS,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from meshwatchd.core.probing.intervals import MOST_STRETCH, Kind, Rates, RestStretch
 from meshwatchd.core.probing.rest_limits import (
     Shape,
+    _most_hellos_s,
     describe_rest,
     least_lan_kbit,
     least_wan_kbit,
     rest_stretch,
     shape_of,
 )
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, LocationName
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings
 from tests.support.lab_mesh import NAMES, topology_of
 
@@ -121,3 +124,24 @@ def test_ipv6_and_many_locations_are_counted():
 
     assert 1.3 * plain < six < 1.6 * plain
     assert plain < large < 1.2 * plain
+
+
+def test_hellos_are_counted_and_keep_their_pace():
+    """Probes have what they leave of a limit, half of it at least, and the status says what is sent."""
+    shapes = [Shape(), Shape(hellos_s=3.34, greeted=99)]
+    free = [describe_rest(ProbeSettings(), shape) for shape in shapes]
+    limited, low = (describe_rest(ProbeSettings(wan_kbit=limit, lan_kbit=limit), shapes[1]) for limit in (80, 6))
+
+    assert 3 < free[1].wan_kbit - free[0].wan_kbit < 4.5
+    assert 4 < free[1].lan_kbit - free[0].lan_kbit < 6
+    assert 79 < limited.wan_kbit <= 80
+    assert 6 < low.wan_kbit < 9
+    assert low.scouts_ns < 2 * describe_rest(ProbeSettings(wan_kbit=6), shapes[0]).scouts_ns
+
+
+def test_the_most_hellos_of_any_two_locations_count():
+    """All nodes of the mesh reckon with the same, wherever they are."""
+    assert {0.3} == {round(shape_of(topology_of(name)).hellos_s, 3) for name in NAMES}
+    assert {2} == {shape_of(topology_of(name)).greeted for name in NAMES}
+    for sizes, most in (({"a": 10, "b": 10, "c": 2}, 3.33), ({"a": 10, "b": 2}, 0.67), ({"a": 10}, 0.0)):
+        assert most == round(_most_hellos_s(Counter({LocationName(name): size for name, size in sizes.items()})), 2)
