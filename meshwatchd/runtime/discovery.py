@@ -118,8 +118,7 @@ class Discovery:
         epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
         self.counters["hello-epochs-unrecorded"] += not is_recorded
         self._known = Acquaintances(epoch, lambda name: self._roster.cadence_of(NodeName(name)).patience_ns)
-        self._jumps = JumpWatch(self._clocks)
-        self._pace = Pace(random.Random())
+        self._jumps, self._pace = JumpWatch(self._clocks), Pace(random.Random())
         self._port = port(hello_port(settings.probe.port), self._receive, self.counters)
         self._reflexive, self._own_networks = Reflexive(), OwnNetworks()
         self._introductions, self._reports, self._presence = Introductions(), NodeReports(), Presence()
@@ -127,20 +126,15 @@ class Discovery:
         if problem:
             log.warning("mesh.refused", error=problem)
         former = kept.own if kept is not None else None
-        self._roster = Roster(
-            settings,
-            former=former,
-            leaders=kept.leaders if kept is not None else None,
-            watched=kept.watched if kept is not None else (),
-        )
+        leaders, watched = (kept.leaders, kept.watched) if kept is not None else (None, ())
+        self._roster = Roster(settings, former=former, leaders=leaders, watched=watched)
         complain = functools.partial(self._remarks.complain, self._node)
-        self._own_hello = OwnHello(
-            settings, standby_key=standby_key, complain=complain, wall_ns=self._clocks.wall_ns, former=former
-        )
+        wall_ns = self._clocks.wall_ns
+        self._own_hello = OwnHello(settings, standby_key=standby_key, complain=complain, wall_ns=wall_ns, former=former)
         self._short = ShortHellos(self._node, secrets, self._roster, counters=self.counters, bind=bind)
         self._pairs = PairKeys(self._node, self._folder, forget_ns=self._roster.forget_ns, tell=self._short.bind)
         if self._pairs.problem:
-            self._remarks.complain(self._node, self._pairs.problem)
+            complain(self._pairs.problem)
         self._keeper = MeshKeeper(
             self._folder,
             self._node,
@@ -155,10 +149,9 @@ class Discovery:
         self._status: Status | None = None
         self._snapshot = Snapshot()
         self._is_seen_anew = self._is_heard_anew = False
-        self._woken = asyncio.Event()
         self._answers, self._signatures = Answers(), Signatures(self.counters, self._clocks.monotonic_ns)
         self._addresses: dict[str, NodeName] = {}
-        self._turn_s = 0.0
+        self._woken, self._turn_s = asyncio.Event(), 0.0
 
     # --- what others ask ---
 
