@@ -215,7 +215,7 @@ class Effects:
         now_ns = monotonic_ns()
         if self._jumps.look():
             self._renew_epoch()
-        self._reflector.listen(self._ports.wanted(now_ns))
+        self._reflector.listeners.listen(self._ports.wanted(now_ns))
         self._glance.refresh(now_ns)
         if self._standard is not None:
             self._standard.retry()
@@ -228,7 +228,7 @@ class Effects:
             **standard,
             "probes-open": self._prober.open_probes,
             "source-ports-open": self._prober.open_ports,
-            "requests-filtered": self._reflector.filtered(),
+            "requests-filtered": self._reflector.listeners.filtered(),
             "key-id-signing": self._peers.signing_id,
         }
 
@@ -239,7 +239,7 @@ class Effects:
         self._learned.close()
         self._canaries.close()
         self._glance.close()
-        self._reflector.close()
+        self._reflector.listeners.close()
         if self._standard is not None:
             self._standard.close()
         self._switch.close()
@@ -262,7 +262,7 @@ class Effects:
         self._canaries.configure(plan for plan, canary in canaries if not canary.is_service)
         self._services.configure(plan for plan, canary in canaries if canary.is_service)
         self._ports.want({plan.port for plan in own} | {self._base_port, routed_port(self._base_port)}, now_ns)
-        self._reflector.listen(self._ports.wanted(now_ns))
+        self._reflector.listeners.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}
 

@@ -17,9 +17,9 @@ From the frame to the hot path:
     replay         which verified requests are too old to matter
     standard_*     the same for peers of other makers: signatures, sender's packets, reflector's answers
 
-Decoding never trusts: a length is checked before it is believed. The tools of `stamp` and the TLV classes
-raise DecodeError with a reason; the hot path raises nothing and returns a RejectReason that can be counted.
-Time, keys and randomness are arguments.
+Decoding never trusts: a length is checked before it is believed. The TLV classes raise DecodeError with a
+reason; the hot path raises nothing and returns a RejectReason that can be counted. Time, keys and randomness are
+arguments.
 """
 
 from meshwatchd.wire.answer import Arrival, Reflector

@@ -178,7 +178,7 @@ def _identity(config: RigConfig, name: str, port: int, poller: Poller) -> Reflec
         emit=_ignore,
         routed_port=0,
     )
-    reflector.listen((port,))
+    reflector.listeners.listen((port,))
     return reflector
 
 

@@ -48,7 +48,7 @@ def test_answer_takes_the_cable_its_port_demands(spaces, port, device):
     near, far = spaces
     poller = Poller()
     node = far.call(lambda: PacketNode("b1", poller, routed_port=ROUTED_PORT))
-    far.call(lambda: node.reflector.listen((PORT, ROUTED_PORT)))
+    far.call(lambda: node.reflector.listeners.listen((PORT, ROUTED_PORT)))
     probe = near.call(lambda: open_probe("10.9.9.1", 20_000))
     try:
         probe.sendto(request(sequence=0), ("10.9.9.2", port))
@@ -98,7 +98,7 @@ def test_answers_to_what_comes_in_by_an_overlay_without_peers_are_routed(overlai
     near, far = overlaid
     poller = Poller()
     node = far.call(lambda: PacketNode("b1", poller))
-    far.call(lambda: node.reflector.listen((PORT,)))
+    far.call(lambda: node.reflector.listeners.listen((PORT,)))
     index = int(far.ip("-j", "link", "show", "vx0").partition('"ifindex":')[2].partition(",")[0])
     probe = near.call(lambda: open_probe("10.9.9.1", 20_000))
     try:

@@ -63,7 +63,7 @@ from meshwatchd.model.settings import MetricsSettings, Settings
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.runtime import boot
 from meshwatchd.runtime.metrics import Metrics
-from meshwatchd.wire import peek, reflect, report_tlv, stamp, standard_probe, standard_reflect, standard_tlv
+from meshwatchd.wire import peek, reflect, report_tlv, standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
@@ -450,17 +450,6 @@ DECODERS: dict[str, Decoder] = {
     "short hello": Decoder(read_short_hello, SHORT_HELLOS),
     "tap request": Decoder(_tap, (tap.encode(_TAP, _TAPS_OF_B1)[:-TAG_BYTES],)),
     "probe": Decoder(_probe, (request(), request(SPEC, sequence=7)), share=0.5),
-    "STAMP": Decoder(
-        lambda data: (stamp.decode_sender(data, StampMode.OPEN), stamp.decode_reflector(data, StampMode.OPEN)),
-        (_STAMP,),
-    ),
-    "STAMP, authenticated": Decoder(
-        lambda data: (
-            stamp.decode_sender(data, StampMode.AUTHENTICATED),
-            stamp.decode_reflector(data, StampMode.AUTHENTICATED),
-        ),
-        (bytes(112),),
-    ),
     "STAMP request": Decoder(_standard, (_STAMP, _STAMP + tlvs.Tlv(type=2, value=bytes(4)).encode())),
     "STAMP answer": Decoder(lambda data: standard_probe.read_reply(data, _OPEN), (_STAMP + bytes(8),)),
     "STAMP TLVs": Decoder(

@@ -26,9 +26,10 @@ from meshwatchd.wire import (
 )
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.ntp import ErrorEstimate
-from meshwatchd.wire.stamp import SenderPacket, decode_sender, encode_sender
+from meshwatchd.wire.stamp import SenderPacket, encode_sender
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, Tlv
 from tests.support import stamp_peer
+from tests.support.stamp_codec import decode_sender
 from tests.support.wire_pair import B1_ADDRESS
 
 BOUNDED = settings(derandomize=True, max_examples=150, deadline=None)

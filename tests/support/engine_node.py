@@ -112,7 +112,7 @@ class EngineNode:
         self.slimmed: list[int] = []
         self.peer = PacketNode("b1", self.poller)
         port = free_port()
-        self.peer.reflector.listen((port,))
+        self.peer.reflector.listeners.listen((port,))
         self.core = FakeEngine(plans=(plan(port),))
         self.agent = AgentLink(
             spawn=spawn, poller=self.poller, counters=self.counters, inbox=self.inbox, patience=patience

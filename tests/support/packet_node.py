@@ -79,7 +79,7 @@ class PacketNode:
     def close(self) -> None:
         """Close all sockets."""
         self.prober.close()
-        self.reflector.close()
+        self.reflector.listeners.close()
 
 
 @contextmanager

@@ -8,8 +8,6 @@ destination (Cilium's VXLAN) nobody but the routing table, or the eBPF behind it
 
 from __future__ import annotations
 
-import errno
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -21,13 +19,12 @@ from meshwatchd import wire
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.delivery import ANSWER_CONTROL_BYTES, REQUEST_CONTROL_BYTES, Delivery, read_delivery
+from meshwatchd.adapters.packet.listeners import Listener, Listeners
 from meshwatchd.adapters.packet.mmsg import Datagram, ReceiveBatch, SendBatch
 from meshwatchd.adapters.packet.peers import Peer, Peers
 from meshwatchd.adapters.packet.sockets import (
     IP_HEADERS_BYTES,
     LONGEST_BYTES,
-    filtered_packets,
-    open_listener,
     set_fragmenting,
 )
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_ntp
@@ -61,17 +58,6 @@ MAX_FAMILIAR: Final = 8192
 """Requests that are remembered with their answers; some 800 bytes each, one or two for each session."""
 
 Emit = Callable[[RequestReceived | OtherKeySeen], None]
-
-
-class _Listener:
-    """One listening socket; `is_routed` as in `Reflector`."""
-
-    __slots__ = ("is_routed", "port", "socket")
-
-    def __init__(self, port: int, family: socket.AddressFamily, *, is_routed: bool) -> None:
-        self.port = port
-        self.is_routed = is_routed
-        self.socket = open_listener(port, family)
 
 
 class _Now(NamedTuple):
@@ -111,7 +97,11 @@ class _Familiar(msgspec.Struct, gc=False):
 
 
 class Reflector:
-    """The listening sockets and everything that happens on them."""
+    """Everything that happens on the listening sockets.
+
+    Attributes:
+        listeners: which they are.
+    """
 
     def __init__(
         self,
@@ -124,36 +114,19 @@ class Reflector:
         emit: Emit,
         routed_port: int,
     ) -> None:
-        self._poller, self._peers, self._dictionary = poller, peers, dictionary
+        self._peers, self._dictionary = peers, dictionary
         self._own, self._counters, self._emit = own, counters, emit
         self._voice: translate.Voice | None = None
-        self._routed_port = routed_port
+        self.listeners = Listeners(poller, self._on_readable, counters=counters, routed_port=routed_port)
         self._clock = NtpClock()
         self._incoming = ReceiveBatch(BATCH, LONGEST_BYTES, REQUEST_CONTROL_BYTES)
         self._outgoing = SendBatch(BATCH, LONGEST_BYTES, ANSWER_CONTROL_BYTES)
         # Answers that may be fragmented leave behind the others: DF is the socket's, not a packet's.
         self._in_fragments: list[tuple[bytes, bytes, bytes]] = []
-        self._listeners: dict[int, _Listener] = {}
-        self._open: dict[tuple[int, socket.AddressFamily], int] = {}
-        self._wanted: tuple[int, ...] = ()
         # By third and fifth piece (see `wire.Pieces`).
         self._familiar: dict[tuple[bytes, bytes], _Familiar] = {}
         self._rotations = 0
         self._external: frozenset[int] = frozenset()
-
-    def listen(self, ports: Iterable[int]) -> None:
-        """Listen on exactly these ports, for both families; one that is taken is left to `listen_again`."""
-        self._wanted = tuple(sorted(set(ports)))
-        for where in [where for where in self._open if where[0] not in self._wanted]:
-            self._close(where)
-        self.listen_again()
-
-    def listen_again(self) -> None:
-        """Open the wanted ports that could not be opened before; each that cannot be is counted."""
-        for port in self._wanted:
-            for family in (socket.AF_INET, socket.AF_INET6):
-                if (port, family) not in self._open:
-                    self._listen(port, family)
 
     def announce(self, own: OwnState, voice: translate.Voice | None = None) -> None:
         """Answers say this of the node from here on; in a mesh of many locations each says its part of it."""
@@ -166,35 +139,8 @@ class Reflector:
             self._external = external
             self._familiar.clear()
 
-    def close(self) -> None:
-        """Close all listening sockets."""
-        self._wanted = ()
-        for where in list(self._open):
-            self._close(where)
-
-    def filtered(self) -> int:
-        """Packets the kernel dropped at the listening sockets that are open."""
-        return sum(filtered_packets(listener.socket) for listener in self._listeners.values())
-
-    def _listen(self, port: int, family: socket.AddressFamily) -> None:
-        try:
-            listener = _Listener(port, family, is_routed=port == self._routed_port)
-        except OSError as error:
-            # A kernel without IPv6 has no IPv6 requests either.
-            self._counters["listen-failed"] += error.errno != errno.EAFNOSUPPORT
-            return
-        fd = listener.socket.fileno()
-        self._open[port, family] = fd
-        self._listeners[fd] = listener
-        self._poller.add(fd, self._on_readable)
-
-    def _close(self, where: tuple[int, socket.AddressFamily]) -> None:
-        fd = self._open.pop(where)
-        self._poller.forget(fd)
-        self._listeners.pop(fd).socket.close()
-
     def _on_readable(self, fd: int) -> None:
-        listener = self._listeners[fd]
+        listener = self.listeners.by_fd[fd]
         if self._rotations != self._peers.rotations:
             self._rotations = self._peers.rotations
             self._familiar.clear()
@@ -212,7 +158,7 @@ class Reflector:
             if len(requests) < BATCH:
                 return
 
-    def _hear(self, listener: _Listener, requests: list[Datagram], now: _Now) -> None:
+    def _hear(self, listener: Listener, requests: list[Datagram], now: _Now) -> None:
         """Answer requests and tell of them, or count why not."""
         familiar, own, voice, is_routed, tx_ntp = self._familiar, self._own, self._voice, listener.is_routed, now.tx_ntp
         for datagram in requests:
@@ -265,7 +211,7 @@ class Reflector:
         return ""
 
     def _hear_first(
-        self, listener: _Listener, datagram: Datagram, pieces: Pieces | None, now: _Now, *, tx_ntp: int
+        self, listener: Listener, datagram: Datagram, pieces: Pieces | None, now: _Now, *, tx_ntp: int
     ) -> str:
         """Take a request that may be anything; the reason why it gets no answer, empty if it does."""
         data, _name, control = datagram
@@ -318,7 +264,7 @@ class Reflector:
         if count > failed:
             self._counters["answers-sent"] += count - failed
 
-    def _send_in_fragments(self, listener: _Listener, fd: int) -> None:
+    def _send_in_fragments(self, listener: Listener, fd: int) -> None:
         set_fragmenting(listener.socket, may_fragment=True)
         for answer in self._in_fragments:
             self._outgoing.add(*answer)
@@ -364,7 +310,7 @@ class Reflector:
 
     def _answer(
         self,
-        listener: _Listener,
+        listener: Listener,
         datagram: Datagram,
         delivery: Delivery,
         now: _Now,

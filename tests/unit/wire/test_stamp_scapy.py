@@ -9,15 +9,9 @@ from scapy.contrib import stamp as oracle
 
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.ntp import ErrorEstimate
-from meshwatchd.wire.stamp import (
-    ReflectorPacket,
-    SenderPacket,
-    decode_reflector,
-    decode_sender,
-    encode_reflector,
-    encode_sender,
-)
+from meshwatchd.wire.stamp import SenderPacket, encode_sender
 from meshwatchd.wire.tlv import Tlv
+from tests.support.stamp_codec import ReflectorPacket, decode_reflector, decode_sender, encode_reflector
 
 ESTIMATE = ErrorEstimate(is_synchronized=True, scale=17, multiplier=200)
 OTHER_ESTIMATE = ErrorEstimate(scale=3, multiplier=4)

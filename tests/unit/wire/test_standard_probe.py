@@ -7,10 +7,10 @@ import pytest
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire import RejectReason, StandardProbe, StandardReply, read_reply
 from meshwatchd.wire.auth import MacKey
-from meshwatchd.wire.stamp import decode_sender
 from meshwatchd.wire.standard_tlv import DirectMeasurement
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, UNRECOGNIZED, Tlv
 from tests.support import stamp_peer
+from tests.support.stamp_codec import decode_sender
 
 KEY = b"shared with the other maker"
 COS = Tlv(type=4, value=bytes(4))

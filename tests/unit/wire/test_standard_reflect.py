@@ -17,10 +17,11 @@ from meshwatchd.wire import (
 )
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.ntp import ErrorEstimate
-from meshwatchd.wire.stamp import ReflectorPacket, SenderPacket, decode_reflector, encode_sender
+from meshwatchd.wire.stamp import SenderPacket, encode_sender
 from meshwatchd.wire.standard_reflect import is_answer_to_us
 from meshwatchd.wire.standard_tlv import DestinationNodeAddress, Location
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, MALFORMED, MAX_TLVS, UNRECOGNIZED, Tlv, decode_tlvs, encode_tlvs
+from tests.support.stamp_codec import ReflectorPacket, decode_reflector
 from tests.support.wire_pair import B1_ADDRESS, REFLECTOR, RX_NTP, TX_NTP
 
 ESTIMATE = ErrorEstimate(is_synchronized=True, scale=10, multiplier=3)

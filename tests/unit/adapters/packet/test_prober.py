@@ -72,7 +72,7 @@ def test_probe_is_answered(address):
     """A probe to a living reflector becomes ReplyReceived with a plausible round trip, over either family."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         sender.prober.configure((plan(port, address=address),))
         before_ns = monotonic_ns()
 
@@ -107,7 +107,7 @@ def test_one_port_serves_many_sessions():
     count = 2 * BATCH + 1
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port, listening = free_port(), [free_port() for _ in range(3)]
-        peer.reflector.listen(listening)
+        peer.reflector.listeners.listen(listening)
         sender.prober.configure(plan(listening[number % 3], session=number) for number in range(count))
 
         _send(sender, *(send(seq=7, source_port=port, session=number) for number in range(count)))
@@ -170,7 +170,7 @@ def test_unreachable_destination_costs_only_its_own_probe():
     """An address that no route leads to is an error of the send, not a silence; its neighbours in the batch leave."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         lost = msgspec.structs.replace(plan(port, session=1), destination="240.0.0.1")
         sender.prober.configure((plan(port), lost, plan(port, session=2)))
         shared = free_port()
@@ -207,7 +207,7 @@ def test_rotation_under_way_loses_no_answer(flow):
     both = [new, MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY)]
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         sender.prober.configure((plan(port, flow=flow),))
         _send(sender, send(seq=1))
         for node in (sender, peer):
@@ -229,7 +229,7 @@ def test_passing_to_a_key_of_the_pair_loses_no_answer():
     """What is under way is answered under the key it was signed with; at the end the mesh's key counts for nothing."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         sender.prober.configure((plan(port),))
 
         def bind(node, other, **state):
@@ -398,7 +398,7 @@ def test_known_flows_keep_their_ports():
     """Fresh ports close when their life is over; those of known flows stay, and their flows with them."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port, fresh, known = free_port(), free_port(), free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         sender.prober.configure((plan(port), plan(port, flow=FlowClass.PINNED, session=1)))
         for seq in range(3):
             _send(sender, send(seq=seq, source_port=fresh), send(seq=seq, source_port=known, session=1))

@@ -21,7 +21,7 @@ def test_a_device_that_is_made_anew_costs_no_probe(monkeypatch):
     """Its old index is none any more: the probe that finds out leaves by the new one."""
     with nodes("a1", "b1") as (poller, [sender, peer]):
         port = free_port()
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         with monkeypatch.context() as before:
             before.setattr("socket.if_nametoindex", lambda _: 999_999)
             sender.prober.configure((msgspec.structs.replace(plan(port), device="lo"),))

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from meshwatchd.adapters.packet import reflector
+from meshwatchd.adapters.packet import listeners
 from meshwatchd.adapters.packet.peers import Budgets
 from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import open_listener
@@ -27,7 +27,7 @@ EF = 46
 
 def _listening(node: PacketNode) -> tuple[str, int]:
     port = free_port()
-    node.reflector.listen((port,))
+    node.reflector.listeners.listen((port,))
     return "127.0.0.1", port
 
 
@@ -192,29 +192,8 @@ def test_garbage_is_dropped_before_it_wakes_us():
         plain.sendto(good, address)
         pump(poller, lambda: bool(node.events))
 
-        assert 4 == node.reflector.filtered()
+        assert 4 == node.reflector.listeners.filtered()
         assert {"answers-sent": 1} == node.counters
-
-
-def test_taken_port_is_tried_again():
-    """A port that frees itself is listened on at the next round."""
-    with nodes("b1") as (poller, [node]), udp() as plain:
-        port = free_port()
-        with udp(address="0.0.0.0", port=port):
-            node.reflector.listen((port,))
-            assert 1 == node.counters["listen-failed"]
-        node.reflector.listen_again()
-        plain.sendto(request(), ("127.0.0.1", port))
-        pump(poller, lambda: bool(node.events))
-
-
-def test_ports_that_are_not_wanted_are_closed():
-    """A new topology leaves no listener of the old one behind."""
-    with nodes("b1") as (_poller, [node]):
-        _host, port = _listening(node)
-        node.reflector.listen(())
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("", port))
 
 
 def test_layer_of_a_later_version_is_answered_and_not_told():
@@ -316,7 +295,7 @@ def test_kernel_without_ipv6_listens_to_ipv4(monkeypatch):
             raise OSError(errno.EAFNOSUPPORT, "no such family")
         return open_listener(port, family)
 
-    monkeypatch.setattr(reflector, "open_listener", without_ipv6)
+    monkeypatch.setattr(listeners, "open_listener", without_ipv6)
     with nodes("b1") as (poller, [node]), udp() as plain:
         plain.sendto(request(), _listening(node))
         pump(poller, lambda: bool(node.events))

@@ -35,7 +35,7 @@ def _measuring(**kwargs):
     """A node a1 that measures towards b1's reflector."""
     with nodes("a1", "b1") as (poller, (here, there)):
         port, learned = free_port(), LearnedMtu()
-        there.reflector.listen([port])
+        there.reflector.listeners.listen([port])
         sizer = Sizer(
             poller=poller,
             peers=here.peers,
