@@ -122,7 +122,8 @@ class Loop:
         self._agent, self._inbox, self._counters, self._notify = agent, inbox, counters, notify
         self._reload, self._settle_down, self._slim = reload, settle, slim
         self._journal, self._share = journal, share
-        self._is_asked = False
+        self._is_asked = self._is_due_known = False
+        self._due_ns: int | None = None
         self._lateness = Lateness()
         self._rest_ns = min(MAX_REST_NS, interval_ns // REST_SHARE)
         self._rested_ns = 0
@@ -198,7 +199,8 @@ class Loop:
         self._poller.dispatch(ready)
         self._settle()
         self._inbox.extend(self._agent.receive())
-        self._settle()
+        if self._inbox:
+            self._settle()
         if stalled_ns > STALL_NS:
             self._counters["loop-stalls"] += 1
             self._inbox.append(Stalled(late_ns=stalled_ns))
@@ -246,6 +248,7 @@ class Loop:
         inbox, engine, journal = self._inbox, self._engine, self._journal
         while True:
             self._handled += len(inbox)
+            self._is_due_known &= not inbox
             while inbox:
                 event, now_ns = inbox.popleft(), monotonic_ns()
                 outputs = engine.handle(event, now_ns)
@@ -310,8 +313,11 @@ class Loop:
                 self._agent.advance(now_ns, now_ns + HOUSEKEEPING_NS)
 
     def _deadline(self) -> int | None:
-        self._is_asked = True
-        return self._engine.deadline()
+        """As the core says; between two events it says the same."""
+        if not self._is_due_known:
+            self._is_asked = self._is_due_known = True
+            self._due_ns = self._engine.deadline()
+        return self._due_ns
 
     def _keep_journal(self, now_ns: int) -> None:
         if self._journal is not None:

@@ -15,7 +15,7 @@ The key is one of the pair of nodes for this purpose alone (`auth.Purpose.HELLOS
 sender as a signature would, in 16 bytes instead of 144, and that both hold each other's identity. A receiver that has
 no hello with that counter or a later one asks for one (`membership.roster`).
 
-A hello of 850 bytes says 750 of them each time; a short one has 60 to 170.
+A hello of 1 050 bytes says 850 of them each time; a short one has 60 to 170.
 """
 
 from __future__ import annotations

@@ -15,12 +15,14 @@ import meshwatchd
 from meshwatchd.wire.hello import HelloRejection
 from meshwatchd.wire.parse import RejectReason
 from netnslab import faults
+from netnslab.waiting import wait_until
 from tests.support.releases import last_version, unpack_last
 from tests.support.stage import QUICK, READY_S, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(480)]
 
 LEADERS, MEMBERS = ("a1", "b1"), ("a2", "b2", "a3", "b3")
+SHORT_S = 90
 STATE, JOURNAL = "/var/lib/meshwatchd", "/run/meshwatchd/journal"
 SETTINGS: Mapping[str, Mapping[str, object]] = {**QUICK, "daemon": {"journal_mib": 16}}
 NOW, LAST = meshwatchd.__version__, last_version()
@@ -139,6 +141,18 @@ def test_either_meshwatchctl_asks_the_daemon_of_the_other(mesh, last):
         assert f"written by meshwatchd {other}; replay it with that version" in " ".join(refused.stderr.split())
     same = mesh.daemons.control("a1", "replay", JOURNAL)
     assert (0, "the same") == (same.returncode, same.stdout.strip()[-8:]), same.stderr
+
+
+def test_nodes_of_this_version_say_little_to_each_other_alone(mesh):
+    """Once nobody has anything new to say their hellos are short; those of the last release get whole ones."""
+    began_ns = time.monotonic_ns()
+
+    def are_short():
+        told = [mesh.daemons.status(node)["counters"] for node in MEMBERS]
+        return all(each.get("hello-sent-short") for each in told)
+
+    wait_until(are_short, timeout_s=SHORT_S, what="hellos of members to be short")
+    assert_understood(mesh, began_ns)
 
 
 def test_leaders_of_the_last_release_and_members_of_this_one_heal_a_fault(mesh):

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.delivery import Ancillary
-from meshwatchd.adapters.packet.sockets import filtered_packets, open_probe
+from meshwatchd.adapters.packet.sockets import filtered_packets, guard, open_probe
 from meshwatchd.adapters.poller import Poller, Reader
 
 Waiting = TypeVar("Waiting")
@@ -23,6 +23,9 @@ Waiting = TypeVar("Waiting")
 class SourcePort(Generic[Waiting]):
     """One socket.
 
+    A passing port lives for a second or so, and a filter is two thirds of what its socket costs: it is attached when
+    something has come that is no answer.
+
     Attributes:
         fd: its descriptor.
         queue: what waits to be sent from it.
@@ -30,16 +33,22 @@ class SourcePort(Generic[Waiting]):
         used_ns: when it was used last; CLOCK_MONOTONIC.
     """
 
-    __slots__ = ("_dropped", "_socket", "address", "fd", "queue", "send_to", "used_ns")
+    __slots__ = ("_dropped", "_is_guarded", "_socket", "address", "fd", "queue", "send_to", "used_ns")
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
-        self._socket = open_probe(*address)
+    def __init__(self, address: tuple[str, int], *, is_guarded: bool) -> None:
+        self.address, self._is_guarded = address, is_guarded
+        self._socket = open_probe(*address, is_guarded=is_guarded)
         self._dropped = 0
         self.fd = self._socket.fileno()
         self.send_to: Callable[[bytes, tuple[str, int]], int] = self._socket.sendto
         self.queue: list[Waiting] = []
         self.used_ns = monotonic_ns()
+
+    def guard(self) -> None:
+        """Let the kernel drop what cannot be an answer, from here on."""
+        if not self._is_guarded:
+            self._is_guarded = True
+            guard(self._socket)
 
     def send_with(self, packet: bytes, control: Ancillary, address: tuple[str, int]) -> None:
         """Send a packet with ancillary data, or raise OSError."""
@@ -98,6 +107,7 @@ class SourcePorts(Generic[Waiting]):
                 return self._open(address, is_kept=is_kept)
             if is_kept:
                 self._kept[address] = self._passing.pop(address)
+                found.guard()
             else:
                 self._passing.move_to_end(address)
         return found
@@ -119,7 +129,7 @@ class SourcePorts(Generic[Waiting]):
     def _open(self, address: tuple[str, int], *, is_kept: bool) -> SourcePort[Waiting]:
         if len(self._by_fd) >= self._max_open:
             self._make_room()
-        opened: SourcePort[Waiting] = SourcePort(address)
+        opened: SourcePort[Waiting] = SourcePort(address, is_guarded=is_kept)
         self._by_fd[opened.fd] = opened
         (self._kept if is_kept else self._passing)[address] = opened
         self._poller.add(opened.fd, self._reader)

@@ -299,6 +299,8 @@ class Prober:
                 arrived_ns = arrival_wall_ns(control, wall_ns) - ahead_ns
                 taken += self._take(port, data, name, min(now_ns, arrived_ns))
             self._counters["replies-received"] += taken
+            if taken < len(packets):
+                port.guard()
             if len(packets) < BATCH:
                 break
             left -= BATCH
@@ -309,6 +311,10 @@ class Prober:
     def _take(self, port: SourcePort[_Queued], data: bytes, name: bytes, arrived_ns: int) -> bool:
         """Judge one packet, and whether it is an answer; what costs least is looked at first, the signature last."""
         counters = self._counters
+        if len(data) < _CLAIM.size:
+            # Of a port that is not guarded yet.
+            counters["replies-unexpected"] += 1
+            return False
         ssid, sequence, ntp = _CLAIM.unpack_from(data)
         key = ssid << _SSID_SHIFT | sequence
         probe = self._outstanding.get(key)

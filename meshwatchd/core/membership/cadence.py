@@ -29,7 +29,7 @@ SILENT_NS: Final = LOST * KNOWN_NS + SLACK_NS
 """When a node that greets every 30 s is taken for dead."""
 
 
-DIRECT_NS: Final = 180 * SECOND
+DIRECT_NS: Final = 240 * SECOND
 """Between two hellos of a relay to a leader of another location outside of the mesh, to ask where it is seen there."""
 
 CROWD: Final = 3

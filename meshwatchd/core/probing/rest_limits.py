@@ -10,7 +10,7 @@ LAN   What one node and its neighbours ask and answer each other, each way: half
 
 Hellos of the agents are part of both. They keep their pace (`membership.cadence`), and probes have what they leave of
 a limit, half of it at least: where a low limit meets large locations more is sent, and `meshwatchctl status` says how
-much. Reckoned are short hellos; while versions are mixed, and after a change, hellos are whole ones of 850 bytes.
+much. Reckoned are short hellos; while versions are mixed, and after a change, hellos are whole: some 1 050 bytes.
 
 Where a limit is too low for everything, what matters least becomes slower first, up to MOST_STRETCH, then what matters
 more: what explains a fault, standbys with full sizes, nodes in turn, scouts.
@@ -51,7 +51,7 @@ locations in it, a SYN, a packet of full size."""
 LAN_BYTES, LAN_SYN_BYTES, LAN_FULL_BYTES = 290, 124, 1500
 """On the wire of a location, inside of VXLAN."""
 
-WAN_HELLO_BYTES, LAN_HELLO_BYTES, DIRECT_BYTES = 160, 200, 850
+WAN_HELLO_BYTES, LAN_HELLO_BYTES, DIRECT_BYTES = 160, 200, 1050
 """On the wire: a short hello with WireGuard around it, one to a neighbour with 16 nodes that are present in it, and a
 whole one outside of the mesh (`wire.short_hello`)."""
 

@@ -356,3 +356,21 @@ def test_chores_are_done_a_little_early_by_who_is_awake():
 
         done = [now for now, event in node.core.events if isinstance(event, LoadMeasured)]
         assert all(gap < HOUSEKEEPING_NS for gap in (done[1] - done[0], done[2] - done[1]))
+
+
+def test_the_core_is_asked_once_between_two_events_when_it_is_due():
+    """It says the same, and at rest each question finds cold caches."""
+    with engine_node() as node:
+        asked = 0
+        deadline = node.core.deadline
+
+        def count() -> int | None:
+            nonlocal asked
+            asked += 1
+            return deadline()
+
+        node.core.deadline = count  # type: ignore[method-assign]
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(ReplyReceived)) >= 20)
+
+        assert asked <= len(node.core.events) + 1

@@ -64,7 +64,7 @@ def test_what_is_written_is_read(each):
 
 
 def test_it_is_short():
-    """With UDP and IP a node of a healthy mesh says in 105 bytes what takes 850; and however long names are."""
+    """With UDP and IP a node of a healthy mesh says in 105 bytes what takes 1 050; and however long names are."""
     long = encode(dataclasses.replace(CALM, sender="n" * 253, knows=FULL.knows), keys_of("n" * 253, "a1").sending("a1"))
 
     assert len(encode(dataclasses.replace(CALM, knows=FULL.knows), TO_A1)) == len(long) <= 105 - 28

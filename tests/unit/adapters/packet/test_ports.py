@@ -11,7 +11,7 @@ import pytest
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.ports import SourcePorts
-from meshwatchd.adapters.packet.sockets import open_probe
+from meshwatchd.adapters.packet.sockets import filtered_packets, open_probe
 from meshwatchd.adapters.poller import Poller
 from tests.support.packet_node import ADDRESS, free_port, request, udp
 from tests.support.pump import pump
@@ -74,6 +74,21 @@ def test_reader_is_told_of_what_comes(node):
         pump(node.poller, lambda: bool(node.heard))
 
     assert {port.fd} == set(node.heard)
+
+
+def test_noise_at_a_passing_port_is_dropped_in_the_kernel_once_it_has_come(node):
+    """One that lasts has the filter at once, and one that turns out to last has it from then on."""
+    passing, kept, later = (node.ports.use(ADDRESS, free_port(), is_kept=is_kept) for is_kept in (False, True, False))
+    node.ports.use(*later.address, is_kept=True)
+    for count in (1, 2):
+        with udp() as plain:
+            for port in (passing, kept, later):
+                plain.sendto(b"noise" * 60, port.address)
+        pump(node.poller, lambda: passing.fd in node.heard)
+        assert [count - 1, count, count] == [filtered_packets(port._socket) for port in (passing, kept, later)]
+        passing.guard()
+    passing.guard()
+    assert {passing.fd} == set(node.heard)
 
 
 def test_passing_port_closes_after_its_last_use(node):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meshwatchd.adapters.packet.sockets import filtered_packets, open_listener, open_probe
+from meshwatchd.adapters.packet.sockets import filtered_packets, guard, open_listener, open_probe
 from tests.support.packet_node import free_port, request, udp
 
 
@@ -46,6 +46,18 @@ def test_probe_sockets_are_filtered_too():
         plain.sendto(good, ("127.0.0.1", port))
 
         assert good == probe.recv(2048)
+        assert 1 == filtered_packets(probe)
+
+
+def test_a_socket_may_be_guarded_later():
+    """Until then whoever reads it has to look."""
+    port = free_port()
+    with open_probe("127.0.0.1", port, is_guarded=False) as probe, udp() as plain:
+        for _ in range(2):
+            plain.sendto(b"noise", ("127.0.0.1", port))
+            guard(probe)
+
+        assert b"noise" == probe.recv(2048)
         assert 1 == filtered_packets(probe)
 
 
