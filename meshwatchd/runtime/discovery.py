@@ -365,7 +365,7 @@ class Discovery:
         places = (*self._settings.discovery.peers, *candidates, *self._introductions.addresses())
         peers = {name: heard.hello for name, heard in self._roster.peers.items()}
         plan = plan_greetings(own, peers, self._roster.crowds, places=places, direct=direct)
-        self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, now=now)
+        self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, urgent=plan.urgent, now=now)
 
     def _greet(
         self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""
