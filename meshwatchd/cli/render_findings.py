@@ -72,7 +72,7 @@ def explain_code(code: FaultCode) -> str:
         f"  reported  {_told(fault)}",
     ]
     if fault.depends_on:
-        lines.append(f"  hidden by {', '.join(each.value for each in fault.depends_on)}")
+        lines += _paragraph("hidden by", ", ".join(each.value for each in fault.depends_on))
     lines += _paragraph("about", fault.about) if fault.about else []
     return "\n".join([*lines, *_paragraph("remedy", fault.remedy)]) + "\n"
 

@@ -98,6 +98,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
         wanted: what should be there, as far as it is known; empty where nothing can be put back.
         unwanted: what has to go for it: routes at which packets end, in the place of one that is wanted or before it.
         is_move: what was found was right until the peer took another address.
+        is_cut_off: nothing at all passes between this node and the peer, the address it is probed by included.
     """
 
     code: FaultCode
@@ -110,6 +111,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Entries = Entries()
     unwanted: Entries = Entries()
     is_move: bool = False
+    is_cut_off: bool = False
 
     @property
     def name(self) -> tuple[str, str, str]:

@@ -155,6 +155,19 @@ _OVERLAY_FAULTS = (
         " flannel's, and"
         " the peer drops what comes out of WireGuard unasked.",
     ),
+    Fault(
+        code=FaultCode.CLUSTER_ROUTE_MISSING,
+        layer=Layer.OVERLAY,
+        severity=Severity.CRITICAL,
+        title="the route into WireGuard to the pods of all other nodes is gone, or ends nowhere",
+        remedy="ip route add CLUSTER dev flannel-wg scope link proto boot, or [repair] route; or restart flannel (K3s:"
+        " its agent), which makes its device and the route anew",
+        depends_on=(*_DEVICE_GONE, FaultCode.WIREGUARD_DEVICE_MISSING),
+        confirm_ns=1 * _SECOND,
+        about="With flannel's wireguard backend (K3s wireguard-native) one route leads to the pods of all nodes."
+        " flannel writes it with its device and when a node's lease changes. Without it packets to every pod elsewhere"
+        " fail at once or follow the default route, and answers to the others are lost, while all peers shake hands.",
+    ),
 )
 
 _WIREGUARD_FAULTS = (
@@ -225,7 +238,7 @@ _WIREGUARD_FAULTS = (
         confirm_ns=5 * _SECOND,
         about="Kilo gives a peer the address and the pod prefix of each node behind it. Without the prefix WireGuard"
         " drops what is sent there (ENOKEY) and what comes from there, while the node's own address answers every"
-        " probe.",
+        " probe. With flannel's wireguard backend a peer has the prefix alone, and the whole node is cut off.",
     ),
     Fault(
         code=FaultCode.WIREGUARD_ENDPOINT_MOVED,
@@ -277,7 +290,10 @@ _HOST_FAULTS = (
         severity=Severity.CRITICAL,
         title="a policy rule or a route leads packets to a node's pods out of the mesh, or nowhere",
         remedy="ip route get PODS from POD iif DEV, and ip rule: delete the rule or the route that takes these packets",
-        depends_on=(*_NO_ENTRIES, FaultCode.POD_ROUTE_MISSING, FaultCode.POD_ROUTE_ESCAPED),
+        depends_on=(
+            *(*_NO_ENTRIES, FaultCode.POD_ROUTE_MISSING, FaultCode.POD_ROUTE_ESCAPED),
+            FaultCode.CLUSTER_ROUTE_MISSING,
+        ),
         confirm_ns=5 * _SECOND,
         about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table do"
         " not show what a policy rule above them does. Addresses of nodes are routed as before, and answer.",

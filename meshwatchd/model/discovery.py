@@ -118,6 +118,11 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     contradictions: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
 
+    @property
+    def is_native(self) -> bool:
+        """Whether pods are routed straight into the mesh's WireGuard device, as with flannel's wireguard backend."""
+        return self.overlay_device == self.wireguard_device != ""
+
 
 class ToldFault(msgspec.Struct, frozen=True, array_like=True):
     """A fault by its code, and the node that has it: what one node tells others of causes that only its kernel shows.

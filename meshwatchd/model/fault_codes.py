@@ -45,6 +45,7 @@ class FaultCode(StrEnum):
     NEIGHBOUR_WRONG_MAC = "neighbour-wrong-mac"
     POD_ROUTE_MISSING = "pod-route-missing"
     POD_ROUTE_ESCAPED = "pod-route-escaped"
+    CLUSTER_ROUTE_MISSING = "cluster-route-missing"
     WIREGUARD_DEVICE_MISSING = "wireguard-device-missing"
     WIREGUARD_PEER_MISSING = "wireguard-peer-missing"
     WIREGUARD_NO_HANDSHAKE = "wireguard-no-handshake"

@@ -26,6 +26,16 @@ SUBMARINER_RESTART = (
 """Has a node's route agent write its routes and rules again."""
 
 
+FLANNEL_WIREGUARD = "flannel-wg"
+"""The device of flannel's wireguard backend, and of K3s' `wireguard-native`."""
+FLANNEL_WORDS = (
+    "flannel writes its route and its peers when a node's lease comes or changes, and looks at them at no other time:"
+    " systemctl restart k3s (k3s-agent on an agent), or kubectl -n kube-flannel delete pod -l app=flannel"
+    " --field-selector spec.nodeName={}, makes them anew"
+)
+"""Of that device, about a node: flannel's pkg/backend/wireguard."""
+
+
 class Trait(StrEnum):
     """What the core and the agent have to know of a kind of mesh, whatever its name is."""
 

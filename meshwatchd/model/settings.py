@@ -251,12 +251,13 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which repairs of overlay devices may be made, in mode enforce; each is off until it is wanted.
 
     Whatever is off, and everything in the other modes, is told with the exact operations and commands instead. Only
-    devices that are understood (flannel's VXLAN) are ever touched.
+    devices that are understood (flannel's own) are ever touched.
 
     Attributes:
         neighbour: put back the permanent neighbour of one peer.
         fdb: put back the FDB entry of one peer.
-        route: put back the route to one peer's pods, with its exact attributes; never over anybody else's.
+        route: put back the route to one peer's pods, with its exact attributes; never over anybody else's. With
+            flannel's wireguard backend one route leads to the pods of all.
         move_fdb: send one peer's frames to another of its addresses, where the peer itself says that it has moved.
         reseed: put back all entries of all peers of a device that was emptied.
         bounce: take a device up again that somebody took down, and put back what went with it.

@@ -12,6 +12,7 @@ from ipaddress import ip_network
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import Sources
@@ -20,14 +21,12 @@ from meshwatchd.profiles import reading
 PREFIX = "flannel."
 """Followed by the VNI; IPv6 has flannel-v6. in front of it."""
 
-WIREGUARD = "flannel-wg"
-
 
 def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
     """What flannel's device, entries and files say of this node; see `profiles.compose`."""
     device = _device(snapshot, declared)
     if device is None:
-        text = f"there is neither {PREFIX}1 nor {WIREGUARD}: flannel does not run here"
+        text = f"there is neither {PREFIX}1 nor {FLANNEL_WIREGUARD}: flannel does not run here"
         return LocalView(profiles=(), node=node, why=(Finding(source="links", text=text),))
     is_tunnel = device.vxlan is None
     address = next(iter(device.addresses), "")
@@ -59,7 +58,7 @@ def _device(snapshot: Snapshot, declared: MeshSettings) -> Link | None:
 
 
 def _is_flannels(link: Link) -> bool:
-    if link.name == WIREGUARD:
+    if link.name == FLANNEL_WIREGUARD:
         return link.kind in reading.WIREGUARD_KINDS
     return link.name.startswith(PREFIX) and link.kind == "vxlan" and link.vxlan is not None
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import QuickFile, Sources
 from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner
 
-OTHERS = frozenset((kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, flannel.WIREGUARD, f"{flannel.WIREGUARD}-v6"))
+OTHERS = frozenset((kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, FLANNEL_WIREGUARD, f"{FLANNEL_WIREGUARD}-v6"))
 """Made by agents of other meshes."""
 
 STANDBY = re.compile(r"mw\d+")

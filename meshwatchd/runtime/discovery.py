@@ -326,7 +326,7 @@ class Discovery:
         self._introductions.arrange(hellos)
         crowds, is_relay = self._roster.crowds, self._roster.is_relay
         plan = plan_greetings(own, peers, crowds, places=places, direct=direct, is_relay=is_relay)
-        self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, now=now)
+        self._pace.aim(known=plan.known, rings=plan.rings, others=plan.others, urgent=plan.urgent, now=now)
 
     def _greet(
         self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""

@@ -76,9 +76,16 @@ class Lookout:
         self._tunnels.rest(state.device for state in self._states if state.device not in up)
         addresses = own_addresses(view.snapshot)
         yield from self._tunnels.look(
-            running, mesh=view.mesh, node=view.node, good=view.good, addresses=sorted(addresses)
+            running,
+            mesh=view.mesh,
+            node=view.node,
+            good=view.good,
+            addresses=sorted(addresses),
+            hellos=view.hellos,
         )
-        yield from look_for_losses(view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good)
+        yield from look_for_losses(
+            view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good, hellos=view.hellos
+        )
         # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.
         cni = view.mesh.overlay_device or view.mesh.wireguard_device
         yield from self._host.look(has_cni=cni in up)

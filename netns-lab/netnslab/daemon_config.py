@@ -15,6 +15,7 @@ import tomli_w
 
 from netnslab import submariner, wg_quick
 from netnslab.fabric import fabric_of
+from netnslab.native_wireguard import NativeWireGuard
 from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
 
@@ -111,7 +112,7 @@ def _members(topology: Topology, standby_keys: Mapping[str, KeyPair]) -> Table:
     if fabric_of(topology).carries_overlay:
         return {
             "location": [{"name": name, "leader": name} for name in topology.nodes],
-            "node": [_direct_table(node) for node in topology.nodes.values()],
+            "node": [_direct_table(topology, node) for node in topology.nodes.values()],
         }
     return {
         "location": [
@@ -122,11 +123,13 @@ def _members(topology: Topology, standby_keys: Mapping[str, KeyPair]) -> Table:
     }
 
 
-def _direct_table(node: Node) -> Table:
+def _direct_table(topology: Topology, node: Node) -> Table:
+    # Where pods are routed straight into WireGuard its address is one of theirs, and no node's own.
+    is_native = isinstance(fabric_of(topology), NativeWireGuard)
     return {
         "name": node.name,
         "location": node.name,
-        "node_ip": wg_quick.address(node),
+        "node_ip": node.node_ip if is_native else wg_quick.address(node),
         "pod_cidr": node.pod_cidr,
         "overlay_ip": node.overlay_ip,
         "wireguard_ip": wg_quick.address(node),

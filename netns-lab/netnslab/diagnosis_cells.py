@@ -14,11 +14,12 @@ from netnslab.faults import Fault
 from netnslab.filter_plans import APISERVER_PORT, KUBELET_PORT
 from netnslab.form_plans import FORM_PLANS
 from netnslab.lab import Lab
+from netnslab.native_plans import NATIVE_PLANS
 from netnslab.state_faults import StateFault
 from netnslab.topology import Node, Topology
 from netnslab.underlay_plans import UNDERLAY_PLANS
 
-TOPOLOGIES = ("flannel-wg", "kilo-flannel")
+TOPOLOGIES = ("flannel-wg", "kilo-flannel", "flannel-native")
 
 CLOSED_PORT = 9
 """A refusal is an answer: canaries need nobody who listens."""
@@ -37,6 +38,14 @@ QUICK: Settings = MappingProxyType(
 )
 
 
+OF_NATIVE = (
+    *NATIVE_PLANS,
+    *("allowed-ips-missing", "allowed-ips-stolen", "wireguard-peer-missing", "wireguard-key-mismatch"),
+    *("wireguard-endpoint-moved", "wireguard-no-handshake", "wireguard-no-data", "one-way-break"),
+    *("pod-route-diverted", "keepalive-missing", "forwarding-off"),
+)
+"""What is tried where pods are routed straight into WireGuard: all that has to do with the route and the peers."""
+
 # Kilo's device is not wg-quick's to take down.
 # Here is no NAT whose mapping could be lost, and the overlay's black hole is that of fault_plans; there is no standby,
 # and wg0's 1420 bytes with all that WireGuard adds fit into 1500: nothing of the mesh is ever cut in pieces there.
@@ -45,13 +54,15 @@ QUICK: Settings = MappingProxyType(
 # pods is a black hole of the overlay. Nodes that go by their tunnels' addresses advertise no MAC.
 _ELSEWHERE = MappingProxyType(
     {
-        "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing"},
+        "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing", *NATIVE_PLANS},
         "flannel-wg": {
             *("standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"),
             *("pod-network-broken", "pod-network-broken-output", "pod-network-broken-relay", "pod-network-broken-way"),
             *FORM_PLANS,
+            *NATIVE_PLANS,
             *(set(UNDERLAY_PLANS) - {"neighbour-wrong-gateway", "duplicate-address-router"}),
         },
+        "flannel-native": set(state_faults.CATALOGUE) - set(OF_NATIVE),
     }
 )
 
@@ -159,7 +170,7 @@ def companions_of(
         for node in nodes
         if (node == victim) == (who == "victim")
     }
-    if fault in (*SILENCES, MOVED) and peer:
+    if state_faults.FORMS.get(fault, fault) in (*SILENCES, MOVED) and peer:
         found |= {(victim, "wireguard-blocked", peer), (peer, "wireguard-blocked", victim)}
     if fault in SILENCES or state_faults.FORMS.get(fault) == "one-way-break":
         # At which end of the break packets still arrive depends on the form.
@@ -176,9 +187,9 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
     is_flat = fabric_of(topology).carries_overlay
     if fault == NOT_RELAYED:
         return frozenset((node, victim if node == peer else peer) for node in topology.nodes)
-    if fault == MOVED:
-        return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
     code = state_faults.FORMS.get(fault, fault)
+    if code == MOVED:
+        return frozenset((node, end) for node in topology.nodes for end in (victim, peer))
     if code not in ON_THE_WAY and (is_flat or code not in ON_THE_ONLY_WAY):
         return None
     if is_flat:

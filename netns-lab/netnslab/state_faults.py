@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from netnslab import conntrack, form_plans, ownership, underlay_plans
+from netnslab import conntrack, form_plans, native_plans, ownership, underlay_plans
 from netnslab.announce import announce
 from netnslab.build import load_nft
 from netnslab.errors import LabError
@@ -32,7 +32,13 @@ from netnslab.state_plans import STATE_PLANS, Change, Scene
 from netnslab.topology import Topology
 
 CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
-    {**STATE_PLANS, **FILTER_PLANS, **underlay_plans.UNDERLAY_PLANS, **form_plans.FORM_PLANS}
+    {
+        **STATE_PLANS,
+        **FILTER_PLANS,
+        **underlay_plans.UNDERLAY_PLANS,
+        **form_plans.FORM_PLANS,
+        **native_plans.NATIVE_PLANS,
+    }
 )
 """Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
 
@@ -43,6 +49,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
         **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "output", "relay", "way")},
         **underlay_plans.FORMS,
         **form_plans.FORMS,
+        **native_plans.FORMS,
     }
 )
 """The code that a further form of a fault deserves."""

@@ -18,6 +18,7 @@ from netnslab.fabric import fabric_of
 from netnslab.flannel import PORT, VNI, Flannel
 from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
+from netnslab.native_wireguard import NativeWireGuard
 from netnslab.overlays import overlay_of
 from netnslab.ownership import Step
 from netnslab.pods import BRIDGE
@@ -93,12 +94,12 @@ class Scene:
 
     def wireguard_peer(self) -> dict[str, str]:
         """The peer as `wg` on the victim knows it, found by the addresses it may send from."""
-        wanted = self.peer.wireguard_ip or self.lab.topology.location_of(self.peer.name).wireguard_ip
-        found = [
-            each for each in node_state.peers(self.here, self.tunnel).values() if f"{wanted}/32" in each["allowed"]
-        ]
+        wanted = f"{self.peer.wireguard_ip or self.lab.topology.location_of(self.peer.name).wireguard_ip}/32"
+        if isinstance(fabric_of(self.lab.topology), NativeWireGuard):
+            wanted = self.peer.pod_cidr
+        found = [each for each in node_state.peers(self.here, self.tunnel).values() if wanted in each["allowed"]]
         if not found:
-            raise LabError(f"{self.tunnel} of {self.victim.name} has no peer with {wanted}/32")
+            raise LabError(f"{self.tunnel} of {self.victim.name} has no peer with {wanted}")
         return found[0]
 
 
@@ -299,7 +300,10 @@ def allowed_ips_missing(scene: Scene) -> Change:
     if kept == peer["allowed"]:
         raise LabError(f"{scene.tunnel} of {scene.victim.name} carries no pods: its overlay stands on the tunnel")
     command = f"set {scene.tunnel} peer {peer['key']} allowed-ips"
-    return Change(do=(scene.step("wg", f"{command} {kept}"),), undo=(scene.step("wg", f"{command} {peer['allowed']}"),))
+    nothing = "''"
+    return Change(
+        do=(scene.step("wg", f"{command} {kept or nothing}"),), undo=(scene.step("wg", f"{command} {peer['allowed']}"),)
+    )
 
 
 def pod_route_diverted(scene: Scene) -> Change:
@@ -344,10 +348,15 @@ def wireguard_endpoint_moved(scene: Scene) -> Change:
     Meanwhile nothing crosses the wide area: a single packet between the two moves would tell its receiver the way.
     """
     other = Scene(lab=scene.lab, victim=scene.peer, peer=scene.victim)
+    return endpoints_moved(*((each, _nowhere(each.wireguard_peer())) for each in (scene, other)))
+
+
+def endpoints_moved(*ends: tuple[Scene, str]) -> Change:
+    """Each end is given another endpoint of its peer, while nothing is said between them."""
     do, undo = [], []
-    for each in (scene, other):
+    for each, endpoint in ends:
         peer = each.wireguard_peer()
-        do.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {_nowhere(peer)}"))
+        do.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {endpoint}"))
         if peer["endpoint"]:
             undo.append(each.step("wg", f"set {each.tunnel} peer {peer['key']} endpoint {peer['endpoint']}"))
     hush = "table ip fault_hush"

@@ -49,6 +49,7 @@ PROOFS = {
     FaultCode.NEIGHBOUR_WRONG_MAC: f"{_NEIGHBOURS}; ip link show OVERLAY on the peer",
     FaultCode.POD_ROUTE_MISSING: _ROUTES,
     FaultCode.POD_ROUTE_ESCAPED: _ROUTES,
+    FaultCode.CLUSTER_ROUTE_MISSING: "ip route show dev flannel-wg; ip route show type blackhole; ip route get POD",
     FaultCode.WIREGUARD_DEVICE_MISSING: "ip -d link show type wireguard",
     FaultCode.WIREGUARD_PEER_MISSING: "wg show WG peers",
     FaultCode.WIREGUARD_NO_HANDSHAKE: _WG,

@@ -15,6 +15,7 @@ from meshwatchd.model.underlay import ArpAnswers
 from netnslab import Inhabitant, Lab, conntrack, node_state, wg_quick
 from netnslab.fabric import fabric_of
 from netnslab.flannel import Flannel
+from netnslab.native_plans import NATIVE_PLANS
 from netnslab.overlays import overlay_of
 from netnslab.poison import NEXT_HOP_BYTES
 from netnslab.site import WAN
@@ -394,6 +395,8 @@ WITNESSES: Mapping[str, Witness] = {
     "overlay-mismatch-vni": victim_is_cut,
     "pod-route-missing": pair_is_cut,
     "pod-route-escaped": pair_is_cut,
+    **dict.fromkeys(NATIVE_PLANS, pair_is_cut),
+    **{kind: victim_is_cut for kind in NATIVE_PLANS if kind.startswith(("cluster-route", "overlay-device"))},
     "mtu-poisoned": a_smaller_path_is_believed,
     "mtu-misconfigured": big_packets_are_cut_in_pieces,
     "wireguard-device-missing": victim_is_cut,

@@ -326,13 +326,16 @@ class Mirror:
         if packed is None:
             return
         key, values = packed
+        before = self.routes.entries.get(key, ())
         self.routes.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, flags))
+        # Of a route that another one replaces the kernel says nothing.
+        replaced = () if is_gone else tuple(set(before) - set(self.routes.entries.get(key, ())))
         if is_gone and self.is_in_sync and self.stirs.empty() and any(is_kilos(key, value) for value in values):
             # An agent that ends takes all of them, one that follows another leader each before it sets it anew: one
             # word serves for all that are heard of together.
             what = "routes of the mesh's own agent were removed"
             self._tell(MeshStirred(what=what, is_rebuilding=False, is_seen_everywhere=True))
-        if self._view.concerns_route(key, values):
+        if self._view.concerns_route(key, (*values, *replaced)):
             self.is_dirty.set()
             if is_gone:
                 self._lose_routes(key, values)

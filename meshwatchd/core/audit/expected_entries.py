@@ -22,7 +22,7 @@ import msgspec
 
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT, Entries
 from meshwatchd.model.discovery import Hello
-from meshwatchd.model.mesh_profile import Trait, traits_of
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot, WireGuardState
 from meshwatchd.model.topology import Node
@@ -92,7 +92,8 @@ class Expected:
 
 def is_understood(link: Link | None, device: str) -> bool:
     """Whether the entries of a device are what this module says they are; nothing is judged or changed elsewhere."""
-    return device.startswith(UNDERSTOOD_PREFIX) and (link is None or link.kind == "vxlan")
+    is_flannels = device.startswith(UNDERSTOOD_PREFIX) and device != FLANNEL_WIREGUARD
+    return is_flannels and (link is None or link.kind == "vxlan")
 
 
 def home_of(node: str, mesh: MeshSettings) -> str:

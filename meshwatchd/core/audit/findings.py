@@ -207,16 +207,18 @@ class FindingBook:
         if finding.code in POD_CAUSES and verdict.fault in _PODS_LOST:
             # Where all others' pods are out of reach the probes name nobody, or this node.
             return verdict.culprit in ("", finding.peer, finding.culprit)
-        if finding.code is FaultCode.ALLOWED_IPS_MISSING:
+        if finding.code is FaultCode.ALLOWED_IPS_MISSING and not finding.is_cut_off:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
         if peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays):
             return True
         if verdict.fault not in _EXPLAINABLE:
             return False
-        if finding.code is FaultCode.WIREGUARD_PEER_MISSING:
+        is_of_tunnel = finding.code is FaultCode.WIREGUARD_PEER_MISSING or finding.is_cut_off
+        if is_of_tunnel or (finding.code is FaultCode.POD_ROUTE_DIVERTED and finding.peer):
             # Where it was the only one, or the last that answered, probes reach nobody and blame this node.
-            return verdict.culprit in ("", finding.peer) or (finding.peer in relays and verdict.culprit == self._node)
+            is_blamed = verdict.culprit == finding.peer or (is_of_tunnel and not verdict.culprit)
+            return is_blamed or (finding.peer in relays and verdict.culprit == self._node)
         if finding.code is FaultCode.WIREGUARD_ENDPOINT_MOVED:
             # By itself it only warns: whoever dials in may roam and fall silent. It has cut off whom probes miss.
             return (

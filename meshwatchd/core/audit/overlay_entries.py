@@ -19,6 +19,7 @@ import msgspec
 
 from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, entries_of, is_understood
+from meshwatchd.core.audit.native_route import audit_native
 from meshwatchd.core.audit.overlay_setup import audit_setup
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
@@ -33,7 +34,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     link = view.snapshot.link(device)
     setup = [*audit_setup(link, view.mesh, view.node, view.hellos)] if link is not None and link.is_up else []
     if not is_understood(link, device):
-        return tuple(setup)
+        return (*setup, *audit_native(view))
     present = entries_of(view.snapshot, device)
     expectations = Expectations(
         device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good

@@ -46,6 +46,8 @@ _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREAC
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
+_OF_PODS_AND_TUNNEL = _OF_PODS | {FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_DEVICE_MISSING}
+"""Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel."""
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
 EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
@@ -62,6 +64,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.CONNTRACK_FULL: _NOTHING_NEW,
         # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.
         FaultCode.CONNTRACK_INVALID: frozenset((FaultCode.OFFLOAD_FAULT,)),
+        FaultCode.CLUSTER_ROUTE_MISSING: _ALL_LOST,
         FaultCode.WIREGUARD_DEVICE_MISSING: _ALL_LOST,
         FaultCode.WIREGUARD_PEER_MISSING: _TUNNEL_LOST,
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
@@ -209,7 +212,9 @@ def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         if home and name != node and hello.home == home:
             yield from (told for told in of_itself if told.fault != FaultCode.VTEP_MAC_CHANGED)
         elif is_leader and hello.view.is_leader and name != node:
-            yield from (told for told in of_itself if told.fault in _CUT_OFF_BY)
+            # Where each node leads itself, who has lost its way to all others may reach one on its LAN alone.
+            is_native = hello.view.is_native
+            yield from (told for told in of_itself if is_native or told.fault in _CUT_OFF_BY)
 
 
 def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
@@ -224,6 +229,7 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
             is_own_leader=bool(home) and hello.home == home and hello.view.is_leader,
             # A leader does not reach a member: the member blames the leader, and the others the member.
             blamed=told.culprit if told.peer == node else told.peer,
+            is_native=_is_native(hellos.get(told.culprit)),
         )
         for name, hello in sorted(hellos.items())
         if name != node
@@ -231,6 +237,10 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
         if not told.peer or _may_clear(told, hello.home, hellos)
     )
+
+
+def _is_native(hello: Hello | None) -> bool:
+    return hello is not None and hello.view.is_native
 
 
 def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
@@ -320,7 +330,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return is_finder or (told.fault is FaultCode.NEIGHBOUR_WRONG and told.culprit in relays)
     if told.blamed:
         return verdict.culprit == told.blamed and verdict.fault in _OVERLAY_LOST
-    if verdict.fault not in _IS_BELIEVED[told.fault]:
+    if verdict.fault not in _explained_by(told):
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
@@ -328,6 +338,11 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods
+
+
+def _explained_by(told: PeerFault) -> frozenset[FaultCode]:
+    is_whole = told.is_native and told.fault in _OF_PODS_AND_TUNNEL
+    return _IS_BELIEVED[told.fault] | (_ALL_LOST if is_whole else frozenset())
 
 
 def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:

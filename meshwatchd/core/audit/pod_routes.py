@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from meshwatchd.core.audit.expected_entries import is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
+from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -228,8 +229,14 @@ def _devices(view: View, holder: Link, standby_prefix: str) -> frozenset[str]:
 
 
 def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
-    """The nodes that the mesh's routes name: whom its agent has dropped it routes nowhere, and rightly so."""
+    """The nodes that the mesh's routes name: whom its agent has dropped it routes nowhere, and rightly so.
+
+    Where one route leads to all pods, those that a WireGuard peer may carry.
+    """
     routes = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
+    if is_native(view.mesh):
+        states = (each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
+        routes |= {prefix for state in states for peer in state.peers for prefix in peer.allowed_ips}
     for node in view.mesh.node:
         if node.pod_cidr in routes or f"{node.node_ip}/32" in routes:
             yield node
@@ -270,6 +277,8 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
     if peer.name == view.node:
         (wanted,) = asked.devices
         as_routed = f"this node's own pods in {peer.pod_cidr} are behind {wanted}: look at its state and its address"
+    elif not wanted and is_native(mesh):
+        as_routed = f"a peer of {mesh.wireguard_device} may carry {peer.pod_cidr} of {peer.name}"
     elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
     return AuditFinding(

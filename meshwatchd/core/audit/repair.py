@@ -44,6 +44,8 @@ _ONE_PEER = {
     FaultCode.FDB_ENTRY_WRONG: RepairRung.FDB,
     FaultCode.POD_ROUTE_MISSING: RepairRung.ROUTE,
     FaultCode.POD_ROUTE_ESCAPED: RepairRung.ROUTE,
+    # One entry as well, though it leads to all peers.
+    FaultCode.CLUSTER_ROUTE_MISSING: RepairRung.ROUTE,
 }
 _WHOLE_DEVICE = {
     FaultCode.OVERLAY_EMPTIED: RepairRung.RESEED,

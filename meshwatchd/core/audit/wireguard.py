@@ -18,16 +18,18 @@ several silent at once have this node in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from types import MappingProxyType
 
 import msgspec
 
 from meshwatchd.core.audit.allowed_prefixes import is_peer_of, missing_prefixes
 from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.native_peers import Known, audit_native_peers, endpoint_evidence, is_hidden, is_private
 from meshwatchd.core.audit.wireguard_changes import STALE_NS
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
@@ -43,11 +45,6 @@ MOST_MESSAGES = 8
 
 FIRST_HANDSHAKE_NS = 15 * SECOND
 """Three attempts, five seconds apart. A tunnel that has rested shakes hands like a new one."""
-
-_PRIVATE = tuple(
-    ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-)
-"""RFC 1918, RFC 6598, RFC 4193."""
 
 _SILENCE = (FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA)
 
@@ -105,6 +102,7 @@ class TunnelAudit:
         node: str,
         good: GoodState | None,
         addresses: Iterable[str] = (),
+        hellos: Mapping[str, Hello] = MappingProxyType({}),
     ) -> tuple[AuditFinding, ...]:
         """What is wrong with the devices; those that are not the mesh's are nobody's business.
 
@@ -114,27 +112,29 @@ class TunnelAudit:
             node: this node.
             good: how they were while all was well, or None.
             addresses: all of this node.
+            hellos: what nodes say of themselves, by name.
         """
         found: list[AuditFinding] = []
         own = tuple(addresses)
-        is_hidden = bool(own) and all(_is_hidden(address) for address in own)
+        is_behind_nat = bool(own) and all(is_hidden(address) for address in own)
         for state in states:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
-                found += _placed([_about(each, state, mesh) for each in self._look_at(state, was, mesh, node)], state)
+                known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
+                found += _placed([_about(each, state, mesh) for each in self._look_at(known)], state)
                 found += missing_prefixes(state, mesh, node)
-                if is_hidden and was is not None:
+                found += audit_native_peers(known)
+                if is_behind_nat and was is not None:
                     found += _lost_keepalives(state, was, node)
         return tuple(found)
 
-    def _look_at(
-        self, state: WireGuardState, was: WireGuardState | None, mesh: MeshSettings, node: str
-    ) -> Iterator[AuditFinding]:
+    def _look_at(self, known: Known) -> Iterator[AuditFinding]:
+        state, was, mesh, node = known.state, known.was, known.mesh, known.node
         yield from self._own_key(state, was, node)
         yield from _stolen(state, was, node)
         local = next((each for each in mesh.node if each.name == node), None)
         for peer in state.peers:
-            yield from self._judge(state, peer, was, node)
+            yield from self._judge(peer, known)
             if local is not None and _needs_keepalive(local, peer):
                 yield _finding(
                     FaultCode.KEEPALIVE_MISSING,
@@ -165,21 +165,20 @@ class TunnelAudit:
             ),
         )
 
-    def _judge(
-        self, state: WireGuardState, peer: WireGuardPeer, was: WireGuardState | None, node: str
-    ) -> Iterator[AuditFinding]:
+    def _judge(self, peer: WireGuardPeer, known: Known) -> Iterator[AuditFinding]:
+        state, was, node = known.state, known.was, known.node
         track = self._tracks[state.device, peer.public_key]
         if not track.silent_since:
             return
         silence = state.at_ns - track.silent_since
         replaced = _replaced(peer, was)
-        before = next((each for each in was.peers if each.public_key == peer.public_key), None) if was else None
+        moved = endpoint_evidence(peer, known)
         if not peer.handshake_ns and replaced is not None and silence >= FIRST_HANDSHAKE_NS:
             because = (f"it took the place of {replaced.public_key}, which answered", "it has never shaken hands")
             yield _finding(FaultCode.WIREGUARD_KEY_MISMATCH, state, peer, node, because)
-        elif before is not None and before.endpoint and peer.endpoint and before.endpoint != peer.endpoint:
-            because = (f"its endpoint was {before.endpoint} while all was well and is {peer.endpoint}", _say(silence))
-            yield _finding(FaultCode.WIREGUARD_ENDPOINT_MOVED, state, peer, node, because)
+        elif moved:
+            evidence = (moved[0], _say(silence), *moved[1:])
+            yield _finding(FaultCode.WIREGUARD_ENDPOINT_MOVED, state, peer, node, evidence)
         elif not peer.handshake_ns and silence >= FIRST_HANDSHAKE_NS:
             yield _finding(
                 FaultCode.WIREGUARD_NO_HANDSHAKE, state, peer, node, ("it has never shaken hands", _say(silence))
@@ -257,7 +256,7 @@ def _needs_keepalive(local: Node, peer: WireGuardPeer) -> bool:
         return False
     host = peer.endpoint.rpartition(":")[0].strip("[]")
     try:
-        return _is_private(local.node_ip) and not _is_private(host)
+        return is_private(local.node_ip) and not is_private(host)
     except ValueError:
         return False
 
@@ -288,27 +287,12 @@ def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> I
     kept = {peer.public_key: peer.keepalive_s for peer in was.peers if peer.keepalive_s}
     for peer in state.peers:
         host = peer.endpoint.rpartition(":")[0].strip("[]")
-        if peer.public_key in kept and not peer.keepalive_s and host and not _is_hidden(host):
+        if peer.public_key in kept and not peer.keepalive_s and host and not is_hidden(host):
             because = (
                 f"it had a persistent keepalive of {kept[peer.public_key]} s while all was well, and has none",
                 "no address of this node is public: a NAT in between forgets it when it is silent",
             )
             yield _finding(FaultCode.KEEPALIVE_MISSING, state, peer, node, because)
-
-
-def _is_hidden(address: str) -> bool:
-    """Whether nobody on the Internet can call an address; what is no address is not known to be hidden."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    return _is_private(address) or found.is_loopback or found.is_link_local
-
-
-def _is_private(address: str) -> bool:
-    """Whether NAT is what makes an address reach the Internet; addresses for documentation count as public ones."""
-    found = ip_address(address)
-    return any(found.version == each.version and found in each for each in _PRIVATE)
 
 
 def _say(silence_ns: int) -> str:

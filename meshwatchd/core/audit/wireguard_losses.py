@@ -9,11 +9,14 @@ exchanged, or its prefixes were taken (core.audit.wireguard). Neither is one who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from meshwatchd.core.audit.allowed_prefixes import is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.native_peers import Known, advice
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
@@ -28,7 +31,13 @@ def has_lost_tunnel(snapshot: Snapshot, mesh: MeshSettings, good: GoodState | No
 
 
 def look_for_losses(
-    snapshot: Snapshot, running: Iterable[WireGuardState], *, mesh: MeshSettings, node: str, good: GoodState | None
+    snapshot: Snapshot,
+    running: Iterable[WireGuardState],
+    *,
+    mesh: MeshSettings,
+    node: str,
+    good: GoodState | None,
+    hellos: Mapping[str, Hello] = MappingProxyType({}),
 ) -> Iterator[AuditFinding]:
     """What is gone of the mesh's WireGuard device; nothing where it is not known how it was.
 
@@ -38,6 +47,7 @@ def look_for_losses(
         mesh: names the device and the nodes.
         node: this node.
         good: how all was while it was well, or None.
+        hellos: what nodes say of themselves, by name.
     """
     device = mesh.wireguard_device
     was = next((each for each in good.wireguard if each.device == device), None) if good is not None else None
@@ -55,29 +65,31 @@ def look_for_losses(
         )
     for state in running:
         if state.device == device:
-            yield from _lost_peers(state, was, mesh, node)
+            yield from _lost_peers(Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos), was)
 
 
 def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:
     return good.is_over_tunnel and snapshot.link(good.device) is None
 
 
-def _lost_peers(state: WireGuardState, was: WireGuardState, mesh: MeshSettings, node: str) -> Iterator[AuditFinding]:
+def _lost_peers(known: Known, was: WireGuardState) -> Iterator[AuditFinding]:
+    state, node = known.state, known.node
     present = {peer.public_key for peer in state.peers}
     taken = {prefix for peer in state.peers for prefix in peer.allowed_ips}
     for peer in was.peers:
         if peer.public_key in present or taken & set(peer.allowed_ips):
             continue
-        name = next((each.name for each in mesh.node if is_peer_of(each, peer)), None)
-        if name is not None and name != node:
+        lost = next((each for each in known.mesh.node if is_peer_of(each, peer)), None)
+        if lost is not None and lost.name != node:
             yield AuditFinding(
                 code=FaultCode.WIREGUARD_PEER_MISSING,
                 device=state.device,
                 subject=peer.public_key,
-                peer=name,
+                peer=lost.name,
                 culprit=node,
                 because=(
-                    f"{state.device} has no peer {peer.public_key}, which was {name} while all was well",
+                    f"{state.device} has no peer {peer.public_key}, which was {lost.name} while all was well",
                     f"no other peer has its prefixes: {', '.join(peer.allowed_ips[:MAX_TOLD])}",
+                    *advice(known, peer.public_key, lost),
                 ),
             )

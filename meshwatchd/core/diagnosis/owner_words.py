@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.faults import FaultCode, Verdict
-from meshwatchd.model.mesh_profile import SUBMARINER, SUBMARINER_RESTART
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS, SUBMARINER, SUBMARINER_RESTART
 from meshwatchd.model.topology import Topology
 
 _MOVE = (
@@ -32,15 +32,33 @@ _OF_GATEWAYS: Mapping[FaultCode, str] = MappingProxyType(
 _OF_WORKERS: Mapping[FaultCode, str] = MappingProxyType(
     dict.fromkeys((FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE), _LEG)
 )
+_OF_FLANNEL: Mapping[FaultCode, str] = MappingProxyType(
+    dict.fromkeys(
+        (
+            *(FaultCode.CLUSTER_ROUTE_MISSING, FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.WIREGUARD_DEVICE_MISSING),
+            *(FaultCode.WIREGUARD_PEER_MISSING, FaultCode.WIREGUARD_ENDPOINT_MOVED),
+            *(FaultCode.ALLOWED_IPS_MISSING, FaultCode.ALLOWED_IPS_STOLEN),
+        ),
+        FLANNEL_WORDS.format("{node}"),
+    )
+)
+"""Of its wireguard backend."""
 
 
 def advise(verdict: Verdict, topology: Topology) -> Verdict:
     """The verdict with the owner's words about it as its last sentence, where there are any for this kind of mesh."""
-    if topology.profile != SUBMARINER or not verdict.culprit:
+    if not verdict.culprit:
         return verdict
-    leaders = {location.leader for location in topology.mesh.locations}
-    words = (_OF_GATEWAYS if verdict.culprit in leaders else _OF_WORKERS).get(verdict.fault, "")
-    text = words.format(node=verdict.culprit)
+    text = _words(verdict, topology).format(node=verdict.culprit)
     if not text or text in verdict.because:
         return verdict
     return msgspec.structs.replace(verdict, because=(*verdict.because, text))
+
+
+def _words(verdict: Verdict, topology: Topology) -> str:
+    if topology.wireguard_device == topology.overlay_device == FLANNEL_WIREGUARD:
+        return _OF_FLANNEL.get(verdict.fault, "")
+    if topology.profile != SUBMARINER:
+        return ""
+    leaders = {location.leader for location in topology.mesh.locations}
+    return (_OF_GATEWAYS if verdict.culprit in leaders else _OF_WORKERS).get(verdict.fault, "")

@@ -19,11 +19,18 @@ class GreetingPlan(NamedTuple):
         known: by address of a known node the longest interval between two hellos to it.
         rings: of such addresses, one for each location whose nodes are greeted in turn.
         others: likewise, by addresses where somebody may be.
+        urgent: those of them where somebody is who has to hear of a change at once.
     """
 
     known: dict[str, int]
     rings: tuple[Ring, ...]
     others: dict[str, int]
+    urgent: frozenset[str] = frozenset()
+
+
+MAX_NATIVE = 32
+"""Nodes of a mesh whose pods are routed straight into WireGuard that are greeted through it as well; more are declared,
+at addresses where all reach each other."""
 
 
 def plan_greetings(
@@ -65,8 +72,20 @@ def plan_greetings(
         address for each in hellos for address in (each.view.overlay_ip, each.view.wireguard_ip, each.view.node_ip6)
     }
     mine = {own.view.node_ip, own.view.overlay_ip, own.view.wireguard_ip} if own is not None else set()
-    others = dict.fromkeys((*direct, *places))
-    wanted = (each for each in others if each not in mine and (each in direct or each not in aliases))
+    through = _through(own, peers)
+    others = dict.fromkeys((*direct, *through, *places))
+    certain = {*direct, *through}
+    wanted = (each for each in others if each not in mine and (each in certain or each not in aliases))
     seldom_ns = direct_ns(crowds.sizes[home], is_relay=is_relay)
     slow_ns = {each: seldom_ns if each in direct else OTHER_NS for each in wanted}
-    return GreetingPlan(known, rings, slow_ns)
+    return GreetingPlan(known, rings, slow_ns, frozenset(slow_ns) if through else frozenset())
+
+
+def _through(own: Hello | None, peers: Mapping[NodeName, Hello]) -> tuple[str, ...]:
+    """Addresses in the tunnel, where each node has one to each other and none needs to be reachable by its own address.
+
+    Behind NAT a node is had by nothing else; and what has become of a tunnel its end hears where the tunnel ends.
+    """
+    if own is None or not own.view.is_native or len(peers) > MAX_NATIVE:
+        return ()
+    return tuple(hello.view.overlay_ip for hello in peers.values() if hello.view.is_native and hello.view.overlay_ip)

@@ -1,7 +1,7 @@
 """Whom to greet next: soon while an address is new or something has changed, seldom otherwise, never too many at once.
 
 new address          at once, then after 0.5 s, 1 s, 2 s ... up to the slow interval
-something changed    every known address at once, and again after 0.5 s and 1 s, since a hello may be lost
+something changed    every known or urgent address at once, and again after 0.5 s and 1 s, since a hello may be lost
 nothing changes      each known address every 30 s, each other one every minute or more seldom, with jitter
 in turn              of large locations one address after the other (`membership.presence`); after a change each as
                      above, twice as late each time until its turn comes as soon
@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import heapq
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -88,18 +88,29 @@ class Pace:
         self._targets: dict[str, _Target] = {}
         self._queue: list[tuple[int, str]] = []
         self._turns: dict[str, _Turn] = {}
+        self._urgent: Collection[str] = ()
         self._tokens = float(BURST)
         self._filled_ns = 0
 
-    def aim(self, *, known: Mapping[str, int], others: Mapping[str, int], rings: Iterable[Ring] = (), now: int) -> None:
+    def aim(
+        self,
+        *,
+        known: Mapping[str, int],
+        others: Mapping[str, int],
+        rings: Iterable[Ring] = (),
+        urgent: Collection[str] = (),
+        now: int,
+    ) -> None:
         """Greet these addresses and no more.
 
         Args:
             known: of nodes that were heard, with the longest interval between two hellos to each.
             others: where somebody may be, likewise.
             rings: of known addresses; who is in one is left to it in the end.
+            urgent: those of the others that are told of a change as well.
             now: monotonic nanoseconds.
         """
+        self._urgent = urgent
         self._aim_rings(rings, now)
         in_turn = {address for turn in self._turns.values() for address in turn.ring.addresses}
         wanted = dict(others) | dict(known)
@@ -131,7 +142,7 @@ class Pace:
     def hurry(self, now: int) -> None:
         """Something has changed about this node: tell everybody that is known."""
         for address, target in self._targets.items():
-            if target.is_known:
+            if target.is_known or address in self._urgent:
                 self._hurry(address, target, now)
 
     def repeat(self, address: str, now: int) -> None:

@@ -71,3 +71,14 @@ def test_where_nobody_relays_each_node_is_a_location_of_its_own():
     assert "wg0" == mesh["wireguard_device"]
     assert [{"name": name, "leader": name} for name in ("c1", "c2", "d1", "e1")] == mesh["location"]
     assert "10.8.0.4" == mesh["node"][3]["node_ip"] == mesh["node"][3]["wireguard_ip"]
+
+
+def test_where_pods_are_routed_into_wireguard_a_node_goes_by_its_own_address():
+    """That in the tunnel is one of its pods', which the daemon refuses for a node."""
+    topology = load("flannel-native")
+    texts = daemon_config.files(
+        topology, topology.nodes["c1"], overlay_device="flannel-wg", standby_keys={}, mesh_key="c2VjcmV0"
+    )
+    node = tomllib.loads(texts[daemon_config.CONFIGURATION])["mesh"]["node"][0]
+
+    assert ("172.31.16.11", "10.42.0.0") == (node["node_ip"], node["wireguard_ip"])

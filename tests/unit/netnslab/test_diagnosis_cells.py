@@ -28,6 +28,17 @@ def test_there_are_forty_cells_and_more_and_each_only_once():
     assert ("flannel-wg", "fragments-dropped") not in cells, "nothing is cut in pieces under wg0"
 
 
+def test_where_pods_are_routed_into_wireguard_its_route_and_peers_are_tried():
+    """Nothing of VXLAN is there; and what is there alone is tried nowhere else."""
+    cells = {(trial.topology, trial.fault) for trial in trials()}
+    native = {fault for topology, fault in cells if topology == "flannel-native"}
+
+    assert {"cluster-route-missing", "allowed-ips-missing", "wireguard-endpoint-moved-swapped"} <= native
+    assert not {each for each in native if each.startswith(("fdb", "neighbour", "vtep"))}
+    assert ("flannel-wg", "cluster-route-missing") not in cells
+    assert ("kilo-flannel", "cluster-route-missing") not in cells
+
+
 def test_cells_of_one_topology_follow_each_other():
     """A mesh is built once for all of them."""
     order = [trial.topology for trial in trials()]
@@ -79,7 +90,7 @@ def test_what_a_node_says_of_itself_is_said_by_all(fault):
     assert not companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))
 
 
-@pytest.mark.parametrize("fault", ["wireguard-no-data", "wireguard-endpoint-moved"])
+@pytest.mark.parametrize("fault", ["wireguard-no-data", "wireguard-endpoint-moved", "wireguard-endpoint-moved-swapped"])
 def test_of_a_filter_on_the_way_each_end_names_the_other(fault):
     """It is at neither, or at both; and a third node that says so is wrong."""
     found = companions_of(fault, victim="c1", peer="d1", culprit="c1", nodes=("c1", "c2", "d1"))

@@ -321,6 +321,20 @@ def test_pods_and_their_routes_wake_nobody():
     assert not run(source, scenario)
 
 
+def test_a_route_of_the_mesh_that_is_replaced_is_gone():
+    """`ip route replace PODS dev eth0`: the kernel tells the new route alone, which is nobody's business."""
+    source = kernel("eth0", "flannel.1")
+    source.put_route(FakeRoute(dst="10.244.6.0/24", index=ETH0 + 1))
+
+    async def scenario(seen):
+        seen.hear()
+        source.put_route(FakeRoute(dst="10.244.6.0/24", index=ETH0), "replace")
+        is_new = seen.hear()
+        return is_new, (await seen.mirror.snapshot()).device_routes
+
+    assert (True, ()) == run(source, scenario)
+
+
 def test_after_a_removed_address_routes_are_read_again_once():
     """The kernel drops routes with that source without a word; to look a second time has to wait."""
     source = kernel("eth0")

@@ -413,6 +413,9 @@ def test_a_rule_that_diverts_pods_diverts_probes_of_the_overlay_too():
     diverted = AuditFinding(
         code=FaultCode.POD_ROUTE_DIVERTED, device="flannel.1", subject="10.244.4.0/24", peer="b1", culprit="b3"
     )
+    mine = _verdict(FaultCode.OVERLAY_BLACK_HOLE, "b3")
+    assert FaultCode.POD_ROUTE_DIVERTED == _book(diverted)[0].explain(mine, (NodeName("b1"),)).fault
+    assert mine == _book(diverted)[0].explain(mine, (NodeName("a1"),))
     for fault in (FaultCode.OVERLAY_BLACK_HOLE, FaultCode.POD_UNREACHABLE):
         assert FaultCode.POD_ROUTE_DIVERTED == _book(diverted)[0].explain(_verdict(fault, "b1")).fault
         assert fault == _book(diverted)[0].explain(_verdict(fault, "a1")).fault
@@ -437,6 +440,24 @@ def test_pods_that_no_peer_may_carry_explain_the_silence_of_pods_alone(fault, cu
         code=FaultCode.ALLOWED_IPS_MISSING, device="kilo0", subject="10.244.2.0/24", peer="a2", culprit="b3"
     )
     assert expected == _book(missing)[0].explain(_verdict(fault, culprit)).fault
+
+
+@pytest.mark.parametrize("code", [FaultCode.ALLOWED_IPS_MISSING, FaultCode.ALLOWED_IPS_STOLEN])
+@pytest.mark.parametrize(
+    ("fault", "culprit", "is_explained"),
+    [
+        (FaultCode.WIREGUARD_BLOCKED, "a2", True),
+        (FaultCode.NODE_UNREACHABLE, "a2", True),
+        (FaultCode.POD_UNREACHABLE, "a3", False),
+        (FaultCode.WIREGUARD_BLOCKED, "a3", False),
+    ],
+)
+def test_a_node_that_is_cut_off_with_its_pods_is_missed_by_every_probe(code, fault, culprit, is_explained):
+    """Where pods are routed straight into WireGuard a node's address is one of theirs; of others nothing follows."""
+    lost = AuditFinding(
+        code=code, device="flannel-wg", subject="10.244.2.0/24", peer="a2", culprit="b3", is_cut_off=True
+    )
+    assert (code if is_explained else fault) == _book(lost)[0].explain(_verdict(fault, culprit)).fault
 
 
 def test_an_agent_that_dies_while_a_word_lingers_leaves_nothing_to_wait_for():

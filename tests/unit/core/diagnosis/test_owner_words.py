@@ -1,4 +1,4 @@
-"""What Submariner's makers would say about a verdict."""
+"""What Submariner's and flannel's makers would say about a verdict."""
 
 from __future__ import annotations
 
@@ -67,3 +67,15 @@ def test_other_meshes_have_other_owners():
     found = verdict(FaultCode.OVERLAY_NEW_FLOWS, "a1")
 
     assert found is advise(found, msgspec.structs.replace(TOPOLOGY, profile="kilo"))
+
+
+@pytest.mark.parametrize(("device", "is_said"), [("flannel-wg", True), ("flannel.1", False)])
+def test_flannel_writes_its_route_and_peers_once(device, is_said):
+    """Of its wireguard backend every node says so, about the node that is named."""
+    native = msgspec.structs.replace(TOPOLOGY, profile="flannel", wireguard_device="flannel-wg", overlay_device=device)
+    told = advise(verdict(FaultCode.CLUSTER_ROUTE_MISSING, "b1"), native)
+
+    assert is_said is any("spec.nodeName=b1" in each for each in told.because)
+    assert told == advise(told, native), "it is told once"
+    found = verdict(FaultCode.LEADER_DEAD, "b1")
+    assert found is advise(found, native)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.membership.cadence import DIRECT_NS, KNOWN_NS
-from meshwatchd.core.membership.greeting_plan import plan_greetings
+from meshwatchd.core.membership.greeting_plan import MAX_NATIVE, plan_greetings
 from meshwatchd.core.membership.hello_schedule import OTHER_NS
 from meshwatchd.core.membership.presence import CAPABILITY, Crowds
+from meshwatchd.model.ids import NodeName
 from tests.support import hellos
 
 
@@ -57,3 +58,23 @@ def test_where_a_large_location_is_seen_from_is_asked_by_its_relays():
         for is_relay in (True, False)
     ]
     assert [DIRECT_NS, 33 * DIRECT_NS] == [plan.others["198.51.100.21"] for plan in plans]
+
+
+def _native(name):
+    return hellos.hello(name, seen={"overlay_device": "flannel-wg", "wireguard_device": "flannel-wg"})
+
+
+def test_nodes_whose_pods_are_routed_into_wireguard_are_greeted_through_it_as_well():
+    """Their own addresses need not be reachable, and behind NAT nothing else is: all hear of a change at once."""
+    own, others = _native("a1"), [_native(name) for name in ("b1", "b2")]
+    peers = {each.view.node: each for each in others}
+    plan = plan_greetings(own, peers, Crowds(), places=("203.0.113.4", own.view.overlay_ip))
+    through = tuple(each.view.overlay_ip for each in others)
+
+    assert (*through, "203.0.113.4") == tuple(plan.others)
+    assert frozenset(plan.others) == plan.urgent
+    assert {each.view.node_ip for each in others} == set(plan.known)
+    kilo = hellos.hello("a1")
+    assert frozenset() == plan_greetings(kilo, peers, Crowds(), places=("203.0.113.4",)).urgent
+    many = {NodeName(f"f{number}"): msgspec.structs.replace(others[0]) for number in range(MAX_NATIVE + 1)}
+    assert ["203.0.113.4"] == list(plan_greetings(own, many, Crowds(), places=("203.0.113.4",)).others)

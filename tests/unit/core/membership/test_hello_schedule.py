@@ -69,6 +69,18 @@ def test_a_change_is_told_at_once_and_again():
     assert 2 <= len(told)
 
 
+def test_a_change_is_told_to_urgent_addresses_as_well():
+    """Somebody is there who has to hear of it; to the others it is told in their turn."""
+    pace = Pace(random.Random(1))
+    pace.aim(known={}, others=dict.fromkeys(["10.42.2.0", "10.2.0.12"], OTHER_NS), urgent={"10.42.2.0"}, now=0)
+    _run(pace, 300 * SECOND)
+    pace.hurry(300 * SECOND)
+    told = [(at, each.address) for at, each in _run(pace, 302 * SECOND, 300 * SECOND)]
+
+    assert (300 * SECOND, "10.42.2.0") == told[0]
+    assert {"10.42.2.0"} == {address for _, address in told}
+
+
 def test_addresses_that_are_not_aimed_at_any_more_are_left_alone():
     """A node that was forgotten is not greeted for ever."""
     pace = Pace(random.Random(1))
