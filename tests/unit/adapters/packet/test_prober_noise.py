@@ -27,7 +27,7 @@ def test_noise_is_looked_at_once_and_the_answer_still_counts():
             pump(poller, lambda: sender.counters["replies-unexpected"] >= len(NOISE))
         assert len(NOISE) == sender.counters["replies-unexpected"] == filtered_packets(source._socket)
 
-        peer.reflector.listen((port,))
+        peer.reflector.listeners.listen((port,))
         sender.prober.send(send(seq=2, source_port=source.address[1]))
         sender.prober.flush()
         pump(poller, lambda: bool(sender.events))
