@@ -17,6 +17,8 @@ from netnslab.backends import BackendError, Needs, debian_uml, host, run_in_gues
 from netnslab.backends.guest import in_guest
 from netnslab.backends.user_mode import run_in_user_mode
 from netnslab.errors import LabError
+from tests.support import guest_machines
+from tests.support.systemd_machine import install
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tests/lab/stock_kernel"
@@ -53,8 +55,14 @@ def _require(problems: list[str]) -> None:
     pytest.fail(f"this kernel lacks WireGuard or IPIP, and for a guest is missing: {'; '.join(problems)}")
 
 
+@pytest.fixture(scope="module")
+def machine(base, package, tmp_path_factory):
+    """What the guest's machine with systemd is made of, as its environment: there is no network in it."""
+    return guest_machines.announce(install(package, base, tmp_path_factory.mktemp("root"), is_spare=True))
+
+
 @pytest.mark.timeout(LIMIT_S + 300)
-def test_suite_passes_under_a_stock_kernel(capsys):
+def test_suite_passes_under_a_stock_kernel(capsys, machine):
     """One boot, one pytest in the guest; its output is ours, and it passed only if tests passed."""
     _require(debian_uml.missing())
     with capsys.disabled():
@@ -66,6 +74,7 @@ def test_suite_passes_under_a_stock_kernel(capsys):
             ],
             timeout_s=LIMIT_S,
             cwd=ROOT,
+            environment=machine,
         )
         sys.stdout.write(f"guest: booted in {run.boot_s:.1f} s, {run.total_s:.1f} s in all\n")
 

@@ -10,6 +10,8 @@ overlay on tmpfs makes all of it writable without a trace on the host, and the g
 pivot_root and not chroot, because setns() into a mount namespace of the lab resets the root
 directory to that namespace's own, and that has to be this one.
 
+/var/tmp is a tmpfs of its own there: the upper part of another overlay, a container's for example, cannot be in one.
+
 The directory SHARED is a third 9p device, writable: the command goes in, its output and exit status
 come out. virtme-ng has channels of its own for that, but they need udev in the guest.
 """
@@ -46,6 +48,7 @@ enter() {{
     mount -t tmpfs -o mode=0755 run $area/root/run
     mkdir -p $area/root/run/former $area/root$shared $area/root/lib/modules
     mkdir -m 1777 $area/root/run/tmp $area/root/run/lock
+    mount -t tmpfs -o mode=1777 tmp $area/root/var/tmp
     mount --bind $shared $area/root$shared
     ln -sfn "$(cat $shared/modules)" "$area/root/lib/modules/$(uname -r)"
     cd $area/root

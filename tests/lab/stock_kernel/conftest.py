@@ -1,6 +1,7 @@
 """Tests that need a kernel with WireGuard and IPIP of its own: the running one, or that of a guest.
 
-Elsewhere they are not collected: tests/lab/test_stock_kernel.py boots a guest, and they run in there.
+Elsewhere they are not collected: tests/lab/test_stock_kernel.py boots a guest, and they run in there. The machine
+with systemd is for that guest alone: where the running kernel has WireGuard, tests/lab/test_systemd_mesh.py is on it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 
 from netnslab.backends import BackendError, Needs, host
+from tests.support import guest_machines
 
 EVERYTHING = Needs(vxlan_external=True, ipip=True)
 
@@ -22,3 +24,4 @@ def _has_everything() -> bool:
 
 # Without root nothing can be tried; then collecting is harmless, as `-m "not lab"` deselects.
 collect_ignore_glob = ["test_*.py"] if os.geteuid() == 0 and not _has_everything() else []
+collect_ignore: list[str] = [] if guest_machines.is_there() else ["test_systemd_unit.py"]
