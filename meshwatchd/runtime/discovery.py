@@ -34,7 +34,7 @@ from meshwatchd.core.membership.replay_protection import Acquaintances, Judgemen
 from meshwatchd.core.membership.roster import Roster
 from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.audit import AuditFinding
-from meshwatchd.model.discovery import Finding, Hello, LocalView
+from meshwatchd.model.discovery import Finding, Hello, LocalView, ToldFault
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
@@ -206,8 +206,15 @@ class Discovery:
         if self._reports.note(status, now):
             self._pace.hurry(now)
             self._woken.set()
-        if self._roster.own is not None and confess(status, self.hellos()) != self._roster.own.faults:
+        self._confess_anew()
+
+    def _confess_anew(self) -> None:
+        """What is wrong here, or what a neighbour says of itself, has changed: the own hello has to say so."""
+        if self._roster.own is not None and self._confessed() != self._roster.own.faults:
             self.look_again()
+
+    def _confessed(self) -> tuple[ToldFault, ...]:
+        return confess(self._status, self.hellos()) if self._status is not None else ()
 
     def look_again(self) -> None:
         """Some source says something else."""
@@ -285,8 +292,7 @@ class Discovery:
             self._is_heard_anew = False
             self._aim(now)
             self._heard(self.hellos())
-            if self._status is not None:
-                self.confess(self._status)  # a neighbour's word is passed on at once
+            self._confess_anew()
         for due in self._pace.due(now):
             self._greet(due.address, asks=due.asks)
         for name in self._pairs.advance(now):
@@ -307,9 +313,8 @@ class Discovery:
 
     def _tell_of_itself(self, view: LocalView, now: int) -> bool:
         """Whether peers have to be told; what they would refuse is not told, and the last good word stays."""
-        faults = confess(self._status, self.hellos()) if self._status is not None else ()
         endpoint = self._reflexive.endpoint()
-        hello = self._own_hello.make(view, self._snapshot.wireguard, endpoint=endpoint, faults=faults)
+        hello = self._own_hello.make(view, self._snapshot.wireguard, endpoint=endpoint, faults=self._confessed())
         if wrong := complaint(hello):
             self._remarks.complain(self._node, wrong)
             return False
