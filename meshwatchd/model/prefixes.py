@@ -79,6 +79,11 @@ def covers(one: str, other: str) -> bool:
     return first <= begin and end <= last
 
 
+def holds(prefix: str, address: str) -> bool:
+    """Whether an IPv4 prefix holds an address; neither a prefix nor an address of IPv6 is in question."""
+    return ":" not in prefix and ":" not in address and covers(prefix, address)
+
+
 def overlap(one: str, other: str) -> bool:
     """Whether two prefixes have an address in common: one of them holds the other."""
     (first, last), (begin, end) = span(one), span(other)

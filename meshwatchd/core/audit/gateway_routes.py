@@ -11,13 +11,13 @@ it to the agent, whose health check asks one address from gateway to gateway.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address, ip_network
 from itertools import cycle, islice
 
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import SUBMARINER, SUBMARINER_CLEAR_TEXT, SUBMARINER_RESTART
+from meshwatchd.model.prefixes import holds
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.topology import Node
 
@@ -91,15 +91,11 @@ def _remedy(view: View, peer: Node, device: str) -> str:
     agent = SUBMARINER_RESTART.format(view.node)
     table = MAIN_TABLE if device == view.mesh.overlay_device else TABLE
     there = [route for route in view.snapshot.device_routes if route.dev == device and route.table == table]
-    if any(_covers(route.dst, peer.node_ip) for route in there):
+    if any(holds(route.dst, peer.node_ip) for route in there):
         rule = f"ip rule add pref {TABLE} lookup {TABLE}, or " if table == TABLE else ""
         return f"the route of table {table} is there: {rule}{agent}"
     known = view.good.entries.routes if view.good is not None and view.good.device == device else ()
-    was = next((route for route in known if _covers(route.dst, peer.node_ip)), None)
+    was = next((route for route in known if holds(route.dst, peer.node_ip)), None)
     if was is not None and was.via:
         return f"ip route add {was.dst} via {was.via} dev {device} proto static, or {agent}"
     return agent
-
-
-def _covers(prefix: str, address: str) -> bool:
-    return ":" not in prefix and ip_address(address) in ip_network(prefix, strict=False)

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS
+from meshwatchd.model.prefixes import covers, holds
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
@@ -235,7 +236,7 @@ def _missing(known: Known, other: Node, holders: Mapping[str, WireGuardPeer]) ->
             *((f"{put_back(known, key, other)} puts it back",) if peer is not None else ()),
             *owner_words(device, known.node),
         ),
-        is_cut_off=not any(_holds(prefix, other.overlay_ip) for prefix in holders),
+        is_cut_off=not any(holds(prefix, other.overlay_ip) for prefix in holders),
     )
 
 
@@ -273,7 +274,7 @@ def _stolen(known: Known, other: Node, thief: WireGuardPeer, taken: tuple[str, .
             f"{back} takes it back",
             *owner_words(device, known.node),
         ),
-        is_cut_off=any(_holds(prefix, other.overlay_ip) for prefix in taken),
+        is_cut_off=any(holds(prefix, other.overlay_ip) for prefix in taken),
     )
 
 
@@ -286,8 +287,4 @@ def _is_part(narrow: str, wide: str) -> bool:
     """Whether a prefix is within another and not the same."""
     if ":" in narrow or ":" in wide or narrow == wide:
         return False
-    return IPv4Network(narrow, strict=False).subnet_of(IPv4Network(wide, strict=False))
-
-
-def _holds(prefix: str, address: str) -> bool:
-    return ":" not in prefix and ip_address(address) in ip_network(prefix, strict=False)
+    return covers(wide, narrow)

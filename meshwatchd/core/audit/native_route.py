@@ -11,7 +11,6 @@ flannel's, which fails to start where it meets its own route.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_network
 
 import msgspec
 
@@ -19,6 +18,7 @@ from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS
+from meshwatchd.model.prefixes import covers
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot
 
@@ -75,12 +75,8 @@ def _routes_into(routes: Iterable[DeviceRoute]) -> tuple[DeviceRoute, ...]:
 
 def _cluster_routes(routes: Iterable[DeviceRoute], pods: Iterable[str]) -> tuple[DeviceRoute, ...]:
     """Those that hold the pods of other nodes: what else is routed into the device is somebody else's."""
-    networks = [ip_network(each, strict=False) for each in pods if ":" not in each]
-    return tuple(
-        route
-        for route in routes
-        if any(each.subnet_of(ip_network(route.dst)) for each in networks)  # type: ignore[arg-type]  # IPv4 both
-    )
+    prefixes = [each for each in pods if ":" not in each]
+    return tuple(route for route in routes if any(covers(route.dst, each) for each in prefixes))
 
 
 def _in_the_way(snapshot: Snapshot, route: DeviceRoute) -> tuple[DeviceRoute, ...]:

@@ -215,7 +215,7 @@ def _local(view: View) -> Node | None:
 
 def _holder(view: View, local: Node | None) -> Link | None:
     """The device that has this node's address among its pods: flannel.1, cilium_host."""
-    if local is None or not _is_in(local.overlay_ip, local.pod_cidr):
+    if local is None or not _has_pod_address(local):
         return None
     return next((link for link in view.snapshot.links if local.overlay_ip in link.addresses and link.is_up), None)
 
@@ -260,13 +260,9 @@ def _pod_address(local: Node, bridge: Link) -> str:
 
 def _address(node: Node) -> str:
     """Of a node, the address among its pods that is the host's; else the first of them."""
-    if _is_in(node.overlay_ip, node.pod_cidr):
+    if _has_pod_address(node):
         return node.overlay_ip
     return str(ip_network(node.pod_cidr, strict=False)[1])
-
-
-def _is_in(address: str, prefix: str) -> bool:
-    return bool(address) and ":" not in prefix and ip_address(address) in ip_network(prefix, strict=False)
 
 
 def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:
@@ -303,3 +299,7 @@ def _say(question: RouteQuestion, answer: RouteAnswer) -> str:
     if answer.errno:
         end = f"go nowhere: {_NOWHERE[answer.errno]}"
     return f"packets from {question.source} to {question.destination}{entry} {end}"
+
+
+def _has_pod_address(node: Node) -> bool:
+    return ":" not in node.pod_cidr and node.has_pod_address()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshwatchd.model.prefixes import Claim, covers, judge, overlap
+from meshwatchd.model.prefixes import Claim, covers, holds, judge, overlap
 
 SIX = tuple(Claim(name, f"10.244.{number}.0/24") for number, name in enumerate(("a1", "a2", "a3", "b1", "b2", "b3"), 1))
 
@@ -102,3 +102,18 @@ def test_what_covers_overlaps_and_not_the_other_way_round():
     assert not covers("10.2.0.11/32", "10.0.0.0/8")
     assert overlap("10.2.0.11/32", "10.0.0.0/8")
     assert not overlap("10.2.0.0/24", "10.2.1.0/24")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "address", "expected"),
+    [
+        ("10.244.1.0/24", "10.244.1.255", True),
+        ("10.244.1.0/24", "10.244.2.0", False),
+        ("0.0.0.0/0", "203.0.113.1", True),
+        ("::/0", "10.244.1.1", False),
+        ("0.0.0.0/0", "2001:db8::1", False),
+    ],
+)
+def test_a_prefix_holds_its_addresses_of_ipv4_alone(prefix, address, expected):
+    """Audits ask it of whatever the kernel has."""
+    assert expected == holds(prefix, address)
