@@ -7,19 +7,12 @@ import pytest
 
 from meshwatchd.core.audit.peer_faults import believe, confess, explain
 from meshwatchd.model.discovery import ToldFault
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from tests.support import example_status, hellos
 
 BLOCKED = ToldFault(FaultCode.WIREGUARD_BLOCKED, NodeName("b1"))
 GONE = ToldFault(FaultCode.WIREGUARD_DEVICE_MISSING, NodeName("b1"))
-
-
-def _verdict(fault, culprit="b1"):
-    entry = CATALOGUE[fault]
-    return Verdict(
-        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit, because=("probes die",)
-    )
 
 
 def _mesh(*, is_flat=True, **told):
@@ -31,15 +24,12 @@ def _mesh(*, is_flat=True, **told):
     return mesh
 
 
-def _sees(fault):
-    pair = msgspec.structs.replace(example_status.HEALTHY.pairs[0], verdict=_verdict(fault))
-    return msgspec.structs.replace(example_status.HEALTHY, node=NodeName("a1"), pairs=(pair,))
-
-
 @pytest.mark.parametrize(("is_flat", "told"), [(True, (BLOCKED,)), (False, ())])
 def test_that_a_host_lives_behind_a_silent_tunnel_is_told_where_nobody_relays(is_flat, told):
     """Where somebody relays it is a matter of the two leaders."""
-    assert told == confess(_sees(FaultCode.WIREGUARD_BLOCKED), _mesh(is_flat=is_flat))
+    status = example_status.status(example_status.verdict(FaultCode.WIREGUARD_BLOCKED, culprit="b1"))
+
+    assert told == confess(status, _mesh(is_flat=is_flat))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +42,6 @@ def test_that_a_host_lives_behind_a_silent_tunnel_is_told_where_nobody_relays(is
 )
 def test_who_has_nothing_but_the_tunnel_believes_who_has_seen_the_host(told, verdict, expected):
     """A dead host and a dead tunnel look alike there; what the node itself has found goes before both."""
-    explained = explain(_verdict(verdict), believe(_mesh(**told), "a2"))
+    explained = explain(example_status.verdict(verdict, culprit="b1"), believe(_mesh(**told), "a2"))
 
     assert (expected, "b1") == (explained.fault, explained.culprit)
