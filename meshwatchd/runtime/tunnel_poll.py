@@ -1,7 +1,7 @@
 """WireGuard devices, asked again and again: they tell nobody of a peer that comes, goes or is made anew.
 
-All of them, every other second, more often while something is wrong. In doubt the engine looks at the mesh's own device
-itself (tunnel_glance.py): by the time this process is run on a busy node, it has decided.
+All of them, every other second, more often while something is wrong or has just been done to the mesh's own. In doubt
+the engine looks at that one itself (tunnel_glance.py): by the time this process is run on a busy node, it has decided.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from meshwatchd.runtime.debounce import pause_s
 
 POLL_S: Final = 2.0
 POLL_IN_DOUBT_S: Final = 1.0
+POLL_STIRRED_S: Final = 0.5
+STIRRED_S: Final = 3.0
+"""Kilo's agent takes all peers away and brings them back within some tenths of a second. A look in between would stand
+until the next one, for as long as it takes to call a peer missing (`confirm_ns` of the catalogue)."""
 POLL_LATEST_S: Final = 10.0
 POLL_PAUSE: Final = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
@@ -73,6 +77,7 @@ class TunnelPoll:
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
         self._own: tuple[WireGuardState, ...] = ()
+        self._stirred_until_s = 0.0
         self._is_wanted = asyncio.Event()
 
     def doubt(self) -> None:
@@ -90,21 +95,24 @@ class TunnelPoll:
             for device, problem in self._all.problems.items():
                 if before.get(device) != problem:
                     around.unread(device, problem)
-            self._note(tuple(state for state in self.states if state.device == around.device()))
+            self._note(tuple(state for state in self.states if state.device == around.device()), clock())
             around.observed(self.states)
             if changes_more_than_counters(self.told, told := of_the_mesh(self.states)):
                 self.told = told
                 around.changed()
             interval_s = self._until_next_s(POLL_S) if around.is_calm() else POLL_IN_DOUBT_S
+            if clock() < self._stirred_until_s:
+                interval_s = POLL_STIRRED_S
             rest_s = pause_s(clock() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
             await asyncio.sleep(min(rest_s, interval_s))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
-    def _note(self, own: tuple[WireGuardState, ...]) -> None:
+    def _note(self, own: tuple[WireGuardState, ...], now_s: float) -> None:
         """Take in the mesh's own device; whether something was done to it is told at once."""
         stirred = exchanged(self._own, own)
         self._own = own or self._own
         if stirred is not None:
             self._around.stirred(stirred)
+            self._stirred_until_s = now_s + STIRRED_S
             self._is_wanted.set()

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from typing import cast
+
+import pytest
 
 from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardPeer, WireGuardState
-from meshwatchd.runtime.tunnel_poll import POLL_IN_DOUBT_S, POLL_S, Surroundings, TunnelPoll
+from meshwatchd.runtime.tunnel_poll import (
+    POLL_IN_DOUBT_S,
+    POLL_S,
+    POLL_STIRRED_S,
+    STIRRED_S,
+    Surroundings,
+    TunnelPoll,
+)
 from tests.unit.runtime.test_debounce import VirtualLoop
 
 LINKS = tuple(
@@ -99,6 +109,15 @@ def test_another_peer_is_seen_without_doubt_as_well():
     """By the next look, and only once."""
     room = Room({"kilo0": [(0, "a"), (1, "b")]}).live(5)
     assert [(POLL_S, MeshStirred(what="kilo0 has other peers", is_rebuilding=True))] == room.stirs
+
+
+def test_peers_that_are_soon_back_are_not_missing_until_the_next_look_of_calm():
+    """What a look in between has seen is looked at again several times before it would be called a fault."""
+    looks = [at for at, _ in Room({"kilo0": [(0, "a"), (1.9, ""), (2.1, "a")]}).live(12).looks]
+    gaps = {at: then - at for at, then in itertools.pairwise(looks)}
+    stirred_until = POLL_S + POLL_STIRRED_S + STIRRED_S
+    assert max(gap for at, gap in gaps.items() if POLL_S <= at < stirred_until - 0.1) == pytest.approx(POLL_STIRRED_S)
+    assert {POLL_S} == {round(gap, 1) for at, gap in gaps.items() if at > stirred_until}
 
 
 def test_in_doubt_the_next_look_is_due_at_once():
