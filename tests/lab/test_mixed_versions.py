@@ -193,6 +193,8 @@ def test_members_of_the_last_release_over_the_state_of_this_one_heal_it_too(mesh
         assert mesh.connections_live_on()
 
     assert 0 == mesh.lost(strike.healed_ns, time.monotonic_ns())
+    # The last release may come back to the pace of rest, 14 s, with a suspicion that it takes ten answers to allay.
+    mesh.daemons.wait_ready(timeout_s=2 * READY_S)
     mesh.settle()
     assert_set_aside(mesh, relay)
     # Until the next hello of each, the relay does not know the keys that it had agreed on with others.
