@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, START_GRACE_NS
 from meshwatchd.model.events import PeerFault, PeersTold
+from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import FailoverProposed, VerdictChanged
+from meshwatchd.model.outputs import VerdictChanged
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import Bench, primary_is_silent, ready
 
@@ -64,3 +65,18 @@ def test_a_standby_is_missing_once_links_have_had_time_to_shake_hands():
     assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
     bench.run(6 * SECOND)
     assert (("b2", "a1"),) == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+
+
+def test_a_node_that_is_silent_over_every_standby_takes_none_of_them_down():
+    """Behind b2 there is nobody but b3 whom a path goes around to; over other standbys b2 answers, and b3 does not."""
+    bench = ready("a1")
+    behind_b2 = {path.number for path in bench.conductor.watch.paths if "b2" in path.relays}
+    bench.run(START_GRACE_NS)
+    bench.silent = lambda plan: plan.path > 0 and plan.peer == "b3"
+    bench.run(90 * SECOND)
+    assert {True} == {bench.conductor.watch.groups[number].is_missing for number in behind_b2}
+    assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+
+    bench.silent = lambda plan: plan.path in behind_b2
+    bench.run(90 * SECOND)
+    assert ["b2"] == sorted({relays[0] for relays in bench.conductor.diagnosis.evidence(bench.now).missing_standbys})
