@@ -196,9 +196,11 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
         return frozenset(((victim, peer), (peer, victim)))
     home = topology.nodes[victim].location
     elsewhere = next(each for each in topology.locations.values() if each.name != home)
-    # A standby link that ends at the victim begins at the other location's standby.
-    other = elsewhere.standbys[0] if fault == "standby-mtu-smaller" else elsewhere.leader
-    return frozenset((node.name, other if node.location == home else victim) for node in topology.nodes.values())
+    # Standby links that end at the victim begin at the other location's standby and at its leader: whichever is seen
+    # first is named.
+    others = (*elsewhere.standbys[:1], elsewhere.leader) if fault == "standby-mtu-smaller" else (elsewhere.leader,)
+    ends = ((node.name, others if node.location == home else (victim,)) for node in topology.nodes.values())
+    return frozenset((node, end) for node, named in ends for end in named)
 
 
 PATIENCE_S = 22.0
