@@ -14,7 +14,7 @@ from typing import Protocol
 
 from meshwatchd.adapters.netlink import provision
 from meshwatchd.adapters.netlink.decode import normalise_prefix
-from meshwatchd.adapters.netlink.mirror import Lost
+from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.adapters.netlink.ports import StandingKernel
 from meshwatchd.adapters.netlink.provision import Delta
 from meshwatchd.model.errors import MeshwatchError

@@ -23,24 +23,22 @@ import re
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final
 
 from meshwatchd.adapters.netlink import compact, message, objects, tables
 from meshwatchd.adapters.netlink.choice import is_kilos
-from meshwatchd.adapters.netlink.compact import Packed
 from meshwatchd.adapters.netlink.decode import RuleRecord
-from meshwatchd.adapters.netlink.kinds import RULES_V4, RULES_V6, Kind, describe_kinds
+from meshwatchd.adapters.netlink.kinds import Kind, describe_kinds
 from meshwatchd.adapters.netlink.message import Message
 from meshwatchd.adapters.netlink.monitor import Monitor, Overrun
+from meshwatchd.adapters.netlink.news import Lost, stirred
 from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
+from meshwatchd.adapters.netlink.rule_table import RuleTable
 from meshwatchd.adapters.netlink.rules import describe_rule
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.netlink.view import View
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.errors import KernelError, MeshwatchError
 from meshwatchd.model.events import MeshStirred
-from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import Link, Neighbour, Snapshot
 
@@ -54,16 +52,6 @@ MAX_ROUNDS = 5
 AUDIT_NS = 5 * MINUTE
 REREAD_PAUSE = 50
 """Reading again for a doubt's sake may take one part in so many of the time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
-    """An object with our mark was removed; `text` is how `ip` would say it."""
-
-    text: str
-    rule: Rule | None = None
-    route: Route | None = None
-    device: str | None = None
 
 
 class Mirror:
@@ -104,20 +92,14 @@ class Mirror:
         self.routes = Table(tables.apply_to_routes, join=tables.join_routes)
         self.neighbours = Table(tables.apply_to_neighbours, is_counted=True)
         self.fdb = Table(tables.apply_to_fdb, is_counted=True)
-        self.rules: tuple[bytes, ...] = ()
-        self._records: dict[bytes, RuleRecord] = {}
         self._names: dict[int, str] = {}
         self._view = View(self, settings, mesh, is_ours)
-        self._are_rules_stale = True
+        self._rules = RuleTable(source, self._view.describe_rule)
         self._is_unsure = False
         self._reread_at = 0
         self._audit_at = 0
         self._kinds = describe_kinds(
-            links=self.links,
-            addresses=self.addresses,
-            routes=self.routes,
-            neighbours=self.neighbours,
-            fdb=self.fdb,
+            links=self.links, addresses=self.addresses, routes=self.routes, neighbours=self.neighbours, fdb=self.fdb
         )
         self.is_in_sync = False
         self.is_dirty = asyncio.Event()
@@ -151,8 +133,8 @@ class Mirror:
                 await self._synchronise()
             elif self._is_reading_due():
                 await self._read_doubtful()
-            if self._are_rules_stale:
-                await self._read_rules()
+            if self._rules.is_stale:
+                await self._rules.read()
             return await self._view.snapshot()
 
     async def read_back(self) -> Snapshot:
@@ -191,7 +173,12 @@ class Mirror:
 
     def rule_records(self) -> list[RuleRecord]:
         """The IPv4 rules at our priorities, and those with our protocol."""
-        return list(self._records.values())
+        return self._rules.records()
+
+    @property
+    def rules(self) -> tuple[bytes, ...]:
+        """All rules, as message bodies."""
+        return self._rules.bodies
 
     def next_reading_in_ns(self) -> int:
         """How long until something is to be read again without word of a change, at most AUDIT_NS."""
@@ -208,7 +195,7 @@ class Mirror:
             try:
                 for kind in self._kinds:
                     await self._read(kind)
-                await self._read_rules()
+                await self._rules.read()
             except MeshwatchError:
                 self.is_in_sync = False
                 raise
@@ -255,23 +242,6 @@ class Mirror:
         if is_audit:
             self._audit_at = now + AUDIT_NS
 
-    async def _read_rules(self) -> None:
-        self._are_rules_stale = False
-
-        def body(data: bytes) -> Packed:
-            return data, ()
-
-        try:
-            found = await self._source.dump(message.RTM_GETRULE, RULES_V4, "rules", body)
-            found6 = await self._source.dump(message.RTM_GETRULE, RULES_V6, "rules", body)
-        except MeshwatchError:
-            self._are_rules_stale = True
-            raise
-        self.rules = tuple(data for data, _ in (*found, *found6))
-        self._records = {
-            data: known for data, _ in found if (known := self._records.get(data) or self._view.describe_rule(data))
-        }
-
     def _is_reading_due(self) -> bool:
         now = self._clock()
         return (self._is_unsure and now >= self._reread_at) or now >= self._audit_at
@@ -306,7 +276,7 @@ class Mirror:
             self.is_dirty.set()
             return
         kind, flags, _, body = notification
-        is_gone = kind in _DELETIONS
+        is_gone = kind in message.DELETIONS
         if kind in {message.RTM_NEWROUTE, message.RTM_DELROUTE}:
             self._take_route(body, flags, is_gone=is_gone)
         elif kind in {message.RTM_NEWNEIGH, message.RTM_DELNEIGH}:
@@ -316,7 +286,7 @@ class Mirror:
         elif kind in {message.RTM_NEWADDR, message.RTM_DELADDR}:
             self._take_address(body, is_gone=is_gone)
         elif kind in {message.RTM_NEWRULE, message.RTM_DELRULE}:
-            self._are_rules_stale = True
+            self._rules.is_stale = True
             self.is_dirty.set()
             if is_gone:
                 self._take_lost_rule(body)
@@ -364,24 +334,15 @@ class Mirror:
         after = None if is_gone else objects.unpack_link(key, values[0])
         if before is not None:
             self._leave(before, after)
-        if self.is_in_sync and self._mesh_device in {link.name for link in (before, after) if link is not None}:
-            self._stir(before, after)
+        if self.is_in_sync and (news := stirred(self._mesh_device, before, after)) is not None:
+            self._tell(news)
         self._name_devices()
         if self._view.shows(after or objects.unpack_link(key, values[0])):
             self.is_dirty.set()
 
-    def _stir(self, before: Link | None, after: Link | None) -> None:
-        """The mesh's WireGuard device came, went, or changed its flag; its MTU and the like are nobody's business."""
-        was_up, is_up = before is not None and before.is_up, after is not None and after.is_up
-        if was_up is is_up and before is not None and after is not None:
-            return
-        is_rebuilding = after is not None and (before is None or is_up)
-        word = "was made or brought up" if is_rebuilding else "went down or away"
-        self._tell(MeshStirred(what=f"{self._mesh_device} {word}", is_rebuilding=is_rebuilding))
-
-    def _tell(self, stirred: MeshStirred) -> None:
+    def _tell(self, news: MeshStirred) -> None:
         with contextlib.suppress(asyncio.QueueFull):
-            self.stirs.put_nowait(stirred)
+            self.stirs.put_nowait(news)
 
     def _leave(self, before: Link, after: Link | None) -> None:
         """What goes along with a device that is deleted, goes down or changes its name."""
@@ -436,8 +397,3 @@ class Mirror:
             self.losses.put_nowait(lost)
         except asyncio.QueueFull:
             self.is_dirty.set()  # the next snapshot tells what is missing all the same
-
-
-_DELETIONS: Final = frozenset(
-    (message.RTM_DELLINK, message.RTM_DELADDR, message.RTM_DELROUTE, message.RTM_DELNEIGH, message.RTM_DELRULE)
-)

@@ -47,7 +47,11 @@ class Tables(Protocol):
     """What of the mirror is used."""
 
     routes: Table
-    rules: tuple[bytes, ...]
+
+    @property
+    def rules(self) -> tuple[bytes, ...]:
+        """All rules, as message bodies."""
+        ...
 
     def devices(self) -> Mapping[int, str]:
         """Device names by interface index."""

@@ -66,8 +66,6 @@ DEEP: Final = 4 * BATCH
 the smallest buffer that a socket may have without privileges holds twice as many."""
 
 Emit = Callable[[ReplyReceived | SendFailed | AnswersDropped], None]
-
-
 _Queued = tuple[ProbeSession, SendProbe]
 
 

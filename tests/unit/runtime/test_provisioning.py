@@ -1,6 +1,6 @@
 import asyncio
 
-from meshwatchd.adapters.netlink.mirror import Lost
+from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
 from meshwatchd.model.settings import MINUTE, KernelSettings

@@ -3,8 +3,9 @@ import asyncio
 import pytest
 
 from meshwatchd.adapters.netlink import message
-from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Lost, Mirror
+from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Mirror
 from meshwatchd.adapters.netlink.monitor import OVERRUN, hand_over
+from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.plan import Route, Rule
