@@ -4,7 +4,7 @@ Only dispatch lives here. What an event means is decided by the part it belongs 
 
     SnapshotReceived -> takeover: profile -> topology -> planner, layout -> sessions, groups
     ReplyReceived, expiry -> session -> group -> conductor (verdict, decision, agreement, move)
-    RequestReceived -> what peers say of themselves, coordination
+    RequestReceived -> what peers say of themselves (banners), coordination
     OperatorRequested -> conductor
 """
 
@@ -14,12 +14,10 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from meshwatchd.core.diagnosis import peer_views
-from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.service_canaries import is_good
 from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, Conductor
 from meshwatchd.core.failover.persistence import MEMORABLE
-from meshwatchd.core.failover.topology_change_hold import ABOUT_NODE, HERE
+from meshwatchd.core.mesh.banners import Banners
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.mesh.mesh_update import Takeover
 from meshwatchd.core.mesh.topology_builder import Recogniser
@@ -34,7 +32,6 @@ from meshwatchd.model.load import AnswersDropped, LoadMeasured
 from meshwatchd.model.mesh_profile import Profile
 from meshwatchd.model.mtu import SizeAnswered, SizeUnsent
 from meshwatchd.model.outputs import (
-    AgentRestarted,
     KeyMismatched,
     ObjectReasserted,
     OrderEnded,
@@ -42,8 +39,8 @@ from meshwatchd.model.outputs import (
     Output,
     SaveState,
     SessionChanged,
-    SetBanner,
 )
+from meshwatchd.model.process_facts import AgentRestarted
 from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import MS, Settings
 from meshwatchd.model.status import Status
@@ -84,9 +81,7 @@ class Engine:
         self.takeover = Takeover(self.state, Recogniser(settings, node, profiles))
         self.late_ns = 0
         self.stalls = Stalls()
-        self._banner = ev.Banner()
-        # Whether a peer may be among the doubters of any pair: nearly every packet is without doubt, and none asks all.
-        self._is_doubted = False
+        self._banners = Banners(self.state)
 
     def deadline(self) -> int | None:
         """When `handle(Tick(), now)` is due; None while there is nothing to probe."""
@@ -131,7 +126,7 @@ class Engine:
             self.state.is_told = False
         if outputs and not self.state.is_told:
             self.state.is_told = True
-            outputs.extend(self._announce(now))
+            outputs.extend(self._banners.tell(now))
             if any(isinstance(output, MEMORABLE) for output in outputs):
                 outputs.append(SaveState(state=self.state.memory.gather(self.state.conductors.values(), now)))
         return outputs
@@ -265,7 +260,7 @@ class Engine:
             for revived in (session, *(() if path == NO_PATH else self.state.schedule.select(path=path))):
                 self.state.schedule.look_closely(revived, now)
         is_word = session.plan.layer is not Layer.SELF and session.plan.canary is None
-        outputs = self._learn(session.plan.peer, event.banner, now) if is_word else []
+        outputs = self._banners.hear(session.plan.peer, event.banner, now) if is_word else []
         if session.state is not before:
             outputs.append(_changed(session, now))
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
@@ -344,7 +339,7 @@ class Engine:
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for conductor in self.state.by_path.get(event.path, ()):
                 conductor.watch.note_heard(event.peer, event.layer, event.path, now)
-        outputs = self._learn(event.peer, event.banner, now)
+        outputs = self._banners.hear(event.peer, event.banner, now)
         message = event.coordination
         if message is None or message.target != self.state.node or message.pair not in self.state.conductors:
             return outputs
@@ -356,96 +351,6 @@ class Engine:
         """Told once a minute while it lasts; the verdict names the peer only if it is silent besides."""
         if self.state.views.note_other_key(event.peer, now, is_known=event.is_known):
             yield KeyMismatched(peer=event.peer, key_id=event.key_id)
-
-    def _learn(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
-        """Note what a peer says of itself; a relay's word about the path in use may be followed."""
-        # Nearly always a peer uses the same paths: its banner is compared once.
-        is_other = banner.active != self._banner.active
-        if is_other or banner.window:
-            readable = self._readable(peer, banner)
-            if readable is not banner:
-                banner, is_other = readable, readable.active != self._banner.active
-        self.state.views.note(peer, banner, now)
-        if banner.has_misfit is not (peer in self.state.findings.misfits):
-            self.state.findings.hear_of_misfit(
-                peer, now, has_misfit=banner.has_misfit, is_own_leader=self._is_own_leader(peer)
-            )
-        if banner.view_up & ABOUT_NODE and self.state.topology is not None:
-            mesh, home = self.state.topology.mesh, self.state.topology.local.location
-            where = next((node.location for node in mesh.nodes if node.name == peer), "")
-            if self.state.unrest.heard(peer, banner, now, location=where, home=home):
-                self.state.spread_banner(now)
-        elif self.state.unrest.has_hearsay:
-            self.state.unrest.unsaid(peer)
-        is_doubtful = bool(banner.view_known & ~banner.view_up & ~ABOUT_NODE)
-        if is_doubtful or self._is_doubted:
-            self._hear_doubts(peer, now, is_doubtful=is_doubtful)
-        return self._follow(peer, banner, now) if is_other else []
-
-    def _hear_doubts(self, peer: NodeName, now: int, *, is_doubtful: bool) -> None:
-        """Let every pair know of a peer's doubts, or that it spoke without any."""
-        is_doubted = False
-        for conductor in self.state.conductors.values():
-            if is_doubtful or conductor.suspicion.has_doubters:
-                conductor.suspicion.heard(peer, now)
-            if is_doubtful:
-                conductor.watch.hear_doubt(peer, self.state.views, now)
-            is_doubted = is_doubted or conductor.suspicion.has_doubters
-        self._is_doubted = is_doubted
-
-    def _is_own_leader(self, peer: NodeName) -> bool:
-        topology = self.state.topology
-        return topology is not None and topology.mesh.location(topology.local.location).leader == peer
-
-    def _follow(self, peer: NodeName, banner: ev.Banner, now: int) -> list[Output]:
-        outputs: list[Output] = []
-        for active in banner.active:
-            conductor = self.state.conductors.get(active.pair)
-            if conductor is not None:
-                if conductor.is_same_pair(active.relays):
-                    conductor.mover.hear(active.generation)
-                outputs += conductor.told(peer, active, now)
-        return outputs
-
-    def _readable(self, peer: NodeName, banner: ev.Banner) -> ev.Banner:
-        """A banner without the pairs that its sender knows with other relays: its bits and ranks are about others.
-
-        In a mesh of many locations nearly every banner is one, and a peer's packets repeat the same: each is read once.
-        """
-        kept = self.state.readings.get((peer, banner.window))
-        if kept is not None and kept[0] is banner:
-            return kept[1]
-        strange = [
-            active.pair
-            for active in banner.active
-            if active.pair in self.state.conductors
-            and not (
-                self.state.is_shared(peer, active.pair)
-                and self.state.conductors[active.pair].is_same_pair(active.relays)
-            )
-        ]
-        readable = peer_views.without(banner, strange) if strange else banner
-        self.state.readings[peer, banner.window] = banner, readable
-        return readable
-
-    def _announce(self, now: int) -> Iterator[Output]:
-        legs: dict[tuple[int, peer_views.View], Leg] = {}
-        for conductor in self.state.conductors.values():
-            legs.update(conductor.watch.legs(conductor.mover.active))
-        up, known = peer_views.encode(legs)
-        bits = self.state.unrest.bits(now)
-        up, known = up | bits, known | bits | (HERE if self.state.memory.orders.is_agent_away else 0)
-        active = tuple(conductor.active for conductor in self.state.conductors.values())
-        banner = ev.Banner(
-            view_up=up,
-            view_known=known,
-            active=active,
-            is_admin_down=self.state.memory.orders.is_draining,
-            has_misfit=any(conductor.blames_own_sizes for conductor in self.state.conductors.values()),
-        )
-        if banner != self._banner:
-            self._banner = banner
-            yield SetBanner(banner=banner)
 
     # -- kernel state ------------------------------------------------------------------------------------------
 

@@ -17,6 +17,20 @@ from meshwatchd.model.audit_facts import (
 from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.canary import Canary
 from meshwatchd.model.events import Banner, Coordination
+from meshwatchd.model.failover_facts import (
+    FailoverAdvised,
+    FailoverApplied,
+    FailoverDoubted,
+    FailoverHeld,
+    FailoverProposed,
+    FailoverRolledBack,
+    FailoverVerified,
+    OverrideAdopted,
+    OverrideRetired,
+    PathSuppressed,
+    PlanRefused,
+    ProposalAnswered,
+)
 from meshwatchd.model.faults import Direction, Verdict
 from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -24,6 +38,7 @@ from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed,
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
+from meshwatchd.model.process_facts import AgentRestarted, ClockStalled, ConfigRefused, ConfigReloaded
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.tunnel_facts import (
     AllowedIpsMoved,
@@ -184,15 +199,6 @@ class MeshUnsettled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact",
     what: str
 
 
-class OverrideRetired(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The path in use is no part of the mesh any more, and traffic has left it for one that is."""
-
-    pair: int
-    to_rank: int
-    operations: tuple[str, ...]
-    because: tuple[str, ...]
-
-
 class TopologyRejected(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """No profile could make a topology of what the kernel and the configuration say."""
 
@@ -240,108 +246,6 @@ class VerdictChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"
     previous: str
 
 
-class FailoverProposed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """This relay asks the other to move."""
-
-    pair: int
-    from_rank: int
-    to_rank: int
-    generation: int
-    reason: str
-
-
-class ProposalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """This relay granted or refused the other's proposal."""
-
-    pair: int
-    to_rank: int
-    peer: NodeName
-    is_granted: bool
-    reason: str
-
-
-class FailoverApplied(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """This node's traffic to the other location takes another path; rank 0 in `to_rank` is failback."""
-
-    pair: int
-    from_rank: int
-    to_rank: int
-    generation: int
-    relays: tuple[NodeName, NodeName]
-    operations: tuple[str, ...]
-    because: tuple[str, ...]
-
-
-class FailoverVerified(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """Probes that follow real traffic arrive over the new path.
-
-    Attributes:
-        small_only: peers that large packets do not reach.
-    """
-
-    pair: int
-    rank: int
-    received: int
-    sent: int
-    small_only: tuple[str, ...] = ()
-
-
-class FailoverDoubted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """Too few probes that follow real traffic arrive over the new path, and still more than over the one it replaced.
-
-    It stays: going back would be worse. From here on it is judged like any path in use.
-
-    Attributes:
-        received: of `sent` probes over the new path.
-        left_received: of `left_sent` probes over the path that was left, since the move.
-    """
-
-    pair: int
-    rank: int
-    received: int
-    sent: int
-    left_received: int
-    left_sent: int
-
-
-class FailoverRolledBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The new path was worse; the change has been undone."""
-
-    pair: int
-    rank: int
-    reason: str
-
-
-class FailoverHeld(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The path is broken and nothing is done; says why."""
-
-    pair: int
-    reason: str
-
-
-class FailoverAdvised(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """What would be done in enforce mode."""
-
-    pair: int
-    to_rank: int
-    operations: tuple[str, ...]
-    because: tuple[str, ...]
-
-
-class PlanRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The kernel or the policy refused a change."""
-
-    pair: int
-    reason: str
-
-
-class OverrideAdopted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """At start an override of ours was found in the kernel and is kept."""
-
-    pair: int
-    rank: int
-
-
 class OrderGiven(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """An operator's order stands from here on, or was found standing at start."""
 
@@ -355,14 +259,6 @@ class OrderEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", ta
     is_expired: bool
 
 
-class PathSuppressed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """A path has flapped so much that it is not come back to until its penalty has decayed."""
-
-    pair: int
-    rank: int
-    penalty: int
-
-
 class CollisionFound(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
     """Somebody else's object sits where ours would go; nothing is changed."""
 
@@ -373,39 +269,6 @@ class ObjectReasserted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
     """An object of ours was removed by somebody and put back."""
 
     what: str
-
-
-class ClockStalled(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """This process was not scheduled, `count` times since the last such fact; `late_ns` is the worst of them."""
-
-    late_ns: int
-    count: int = 1
-
-
-class AgentRestarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The agent process died, or was killed for its silence, and was started again; see AgentLost."""
-
-    exit_status: int
-    silent_ns: int = 0
-
-
-class ConfigReloaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The configuration was read again on SIGHUP: its keys are in use.
-
-    Attributes:
-        signing_key_id: of the secret that own probes are signed with; 0 where there is no mesh.
-        needs_restart: dotted keys of the settings that differ and are not in force.
-    """
-
-    signing_key_id: int
-    accepted_key_ids: tuple[int, ...]
-    needs_restart: tuple[str, ...]
-
-
-class ConfigRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The configuration was read again and cannot be used: what was in force stays."""
-
-    reason: str
 
 
 class KeyMismatched(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

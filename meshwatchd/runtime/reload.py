@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.outputs import ConfigRefused, ConfigReloaded, Fact
+from meshwatchd.model.outputs import Fact
+from meshwatchd.model.process_facts import ConfigRefused, ConfigReloaded
 from meshwatchd.runtime.boot import Boot, Refusal, changed_keys, decode
 from meshwatchd.wire import MeshSecret
 

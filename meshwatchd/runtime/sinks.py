@@ -30,21 +30,7 @@ from meshwatchd.model.audit_facts import (
     RepairUndone,
     RepairVerified,
 )
-from meshwatchd.model.faults import FaultCode, Severity, Verdict
-from meshwatchd.model.frames import FactFrame
-from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
-from meshwatchd.model.ids import Layer, LocationName
-from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
-from meshwatchd.model.mtu import SizeMeasured
-from meshwatchd.model.outputs import (
-    AgentRestarted,
-    ClockStalled,
-    CollisionFound,
-    ConfigRefused,
-    ConfigReloaded,
-    DaemonReady,
-    DaemonStarted,
-    Fact,
+from meshwatchd.model.failover_facts import (
     FailoverAdvised,
     FailoverApplied,
     FailoverDoubted,
@@ -52,17 +38,29 @@ from meshwatchd.model.outputs import (
     FailoverProposed,
     FailoverRolledBack,
     FailoverVerified,
+    OverrideAdopted,
+    OverrideRetired,
+    PathSuppressed,
+    PlanRefused,
+    ProposalAnswered,
+)
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.frames import FactFrame
+from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
+from meshwatchd.model.ids import Layer, LocationName
+from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
+from meshwatchd.model.mtu import SizeMeasured
+from meshwatchd.model.outputs import (
+    CollisionFound,
+    DaemonReady,
+    DaemonStarted,
+    Fact,
     KeyMismatched,
     MeshUnsettled,
     ObjectReasserted,
     OrderEnded,
     OrderGiven,
-    OverrideAdopted,
-    OverrideRetired,
     PathBisected,
-    PathSuppressed,
-    PlanRefused,
-    ProposalAnswered,
     SessionChanged,
     SessionSuspected,
     SuspicionCleared,
@@ -71,6 +69,7 @@ from meshwatchd.model.outputs import (
     VerdictChanged,
 )
 from meshwatchd.model.policy_state import Order
+from meshwatchd.model.process_facts import AgentRestarted, ClockStalled, ConfigRefused, ConfigReloaded
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.topology import RANKS_PER_PAIR, pair_number

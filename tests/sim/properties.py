@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from meshwatchd.core.failover.state_machine import MoveState
-from meshwatchd.model import outputs as out
 from meshwatchd.model.events import Reason
+from meshwatchd.model.failover_facts import FailoverApplied, OverrideAdopted, PlanRefused, ProposalAnswered
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MINUTE, SECOND
 from tests.sim.parts import Switched
@@ -92,8 +92,8 @@ def check_moves(world: World) -> None:
     _check_inverses(world)
     for name in world.names:
         limit = world.settings[name].policy.actions_per_minute
-        applied = [(t, t.fact) for t in world.facts(out.FailoverApplied, node=name)]
-        pairs = [(told, fact.pair) for told, fact in applied if isinstance(fact, out.FailoverApplied)]
+        applied = [(t, t.fact) for t in world.facts(FailoverApplied, node=name)]
+        pairs = [(told, fact.pair) for told, fact in applied if isinstance(fact, FailoverApplied)]
         for pair in {each for _, each in pairs}:
             check_budget([told.at for told, each in pairs if each == pair], limit, f"{name} of pair {pair}")
 
@@ -137,18 +137,18 @@ def _check_inverses(world: World) -> None:
 def happened(world: World) -> Counter[str]:
     """What a world had: 1 for each thing that came to pass in it."""
     seen: Counter[str] = Counter()
-    applied = [told.fact for told in world.facts(out.FailoverApplied)]
-    ranks = [fact.to_rank for fact in applied if isinstance(fact, out.FailoverApplied)]
-    answers = [told.fact for told in world.facts(out.ProposalAnswered)]
-    refused = [fact for fact in answers if isinstance(fact, out.ProposalAnswered) and not fact.is_granted]
+    applied = [told.fact for told in world.facts(FailoverApplied)]
+    ranks = [fact.to_rank for fact in applied if isinstance(fact, FailoverApplied)]
+    answers = [told.fact for told in world.facts(ProposalAnswered)]
+    refused = [fact for fact in answers if isinstance(fact, ProposalAnswered) and not fact.is_granted]
     reasons = {switch.reason for switch in world.switches if switch.add}
     seen["a word of any daemon"] = bool(world.told)
     seen["a move"] = any(ranks)
     seen["a move for a fault"] = Reason.BROKEN in reasons
     seen["a failback"] = any(ranks) and 0 in ranks
-    seen["a refusal"] = bool(refused or world.facts(out.PlanRefused))
-    seen["a refusal by a kernel"] = bool(world.facts(out.PlanRefused))
-    seen["an override adopted"] = bool(world.facts(out.OverrideAdopted))
+    seen["a refusal"] = bool(refused or world.facts(PlanRefused))
+    seen["a refusal by a kernel"] = bool(world.facts(PlanRefused))
+    seen["an override adopted"] = bool(world.facts(OverrideAdopted))
     seen["a verdict"] = bool(world.accusations())
     return seen
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim import faults
 from tests.sim.detection import Times, after, trusted_world, with_flow_table
@@ -74,5 +74,5 @@ def test_everyday_loss_between_the_sites_moves_nothing(loss):
     world.run(20 * SECOND)
 
     assert [] == world.switches
-    assert [] == world.facts(out.FailoverProposed)
+    assert [] == world.facts(FailoverProposed)
     assert set() == world.accusations(since=since), world.story(since=since)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
@@ -73,7 +73,7 @@ def test_a_fault_is_named_healed_and_gone_back_from(fault, leader):
     world.run(SECOND)
     assert before == world.rules()
     assert {"none"} == set(world.verdicts().values()), world.story(since=healed)
-    assert [] == world.facts(out.FailoverRolledBack), world.story(since=began)
+    assert [] == world.facts(FailoverRolledBack), world.story(since=began)
 
 
 def _stands_on_a_standby(world: World, isolated: str) -> bool:
@@ -138,7 +138,7 @@ def test_remembered_flows_pass_throughout(leader):
 
     def looks() -> bool:
         lost.extend(pair for pair in _crossings(leader) if not world.carries(*pair, flow=FlowClass.PINNED))
-        return bool(world.facts(out.FailoverApplied)) and world.are_on(0)
+        return bool(world.facts(FailoverApplied)) and world.are_on(0)
 
     world.faults.append(faults.overlay_new_flows(leader))
     world.run_until(looks, limit_ns=500 * MS)
@@ -147,7 +147,7 @@ def test_remembered_flows_pass_throughout(leader):
     # A node that has doubted the path for longer than it was broken acquits it later.
     assert world.run_until(looks, limit_ns=8 * SECOND)
     assert [] == lost
-    assert len(world.facts(out.FailoverApplied)) >= 8
+    assert len(world.facts(FailoverApplied)) >= 8
 
 
 def test_a_fault_that_was_over_before_it_was_proven_moves_nothing():

@@ -7,7 +7,7 @@ import os
 import msgspec
 import pytest
 
-from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverHeld
 from meshwatchd.model.settings import MINUTE, MS, SECOND, PolicySettings, ProbeProfile, Settings
 from tests.sim import faults
 from tests.sim.properties import is_home, is_ready
@@ -32,7 +32,7 @@ def _world(*, seed: int, policy: PolicySettings, is_wan: bool = False) -> World:
 
 
 def _moves(world: World, node: str, *, since: int) -> list[int]:
-    return [told.at for told in world.facts(out.FailoverApplied, node=node, since=since)]
+    return [told.at for told in world.facts(FailoverApplied, node=node, since=since)]
 
 
 @pytest.mark.timeout(300)
@@ -92,5 +92,5 @@ def test_a_spent_budget_of_a_day_ends_all_moving():
         assert len(_moves(world, node, since=began)) <= 4, world.story(since=began)
     world.faults.append(fault)
     world.run(8 * SECOND)
-    held = {told.fact.reason for told in world.facts(out.FailoverHeld, since=began)}  # type: ignore[union-attr]
+    held = {told.fact.reason for told in world.facts(FailoverHeld, since=began)}  # type: ignore[union-attr]
     assert "too many moves in the last day; routes stay as they are" in held, held

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model import outputs as out
 from meshwatchd.model.canary import Canary
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import SECOND, PolicySettings, Settings
 from tests.sim import faults
@@ -89,7 +89,7 @@ def test_a_node_that_hears_nothing_accuses_itself(name):
     world.run(3 * SECOND)
 
     assert {("local-fault", name)} == world.accusations(since=began, node=name), world.story(since=began)
-    assert [] == [told for told in world.facts(out.FailoverApplied, node=name) if told.at > began], world.story()
+    assert [] == [told for told in world.facts(FailoverApplied, node=name) if told.at > began], world.story()
 
 
 def test_random_loss_accuses_nobody_with_every_layer_watched():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverHeld
 from meshwatchd.model.ids import LocationName
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
@@ -103,8 +104,8 @@ def test_without_any_standby_nothing_moves_and_redundancy_is_none():
     world.run(3 * SECOND)
     assert [] == world.switches
     assert world.facts(out.VerdictChanged), world.story()
-    facts = [told.fact for told in world.facts(out.FailoverHeld, node="a1")]
-    held = [fact.reason for fact in facts if isinstance(fact, out.FailoverHeld)]
+    facts = [told.fact for told in world.facts(FailoverHeld, node="a1")]
+    held = [fact.reason for fact in facts if isinstance(fact, FailoverHeld)]
     assert ["the path in use is broken and no other path answers"] == held
 
 

@@ -22,6 +22,7 @@ import pytest
 
 from meshwatchd.core.failover.pair_controller import Conductor
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, FailoverVerified
 from meshwatchd.model.load import ProbesHeld
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, MtuSettings, PolicySettings, Settings
@@ -192,9 +193,9 @@ def _is_around(world: World, pairs: Sequence[tuple[str, str]]) -> bool:
     return is_left and all(world.carries(one, other) and world.carries(other, one) for one, other in pairs)
 
 
-def _applied(world: World, *, since: int = 0) -> list[tuple[str, out.FailoverApplied]]:
-    told = [(each.node, each.fact) for each in world.facts(out.FailoverApplied, since=since)]
-    return [(name, fact) for name, fact in told if isinstance(fact, out.FailoverApplied)]
+def _applied(world: World, *, since: int = 0) -> list[tuple[str, FailoverApplied]]:
+    told = [(each.node, each.fact) for each in world.facts(FailoverApplied, since=since)]
+    return [(name, fact) for name, fact in told if isinstance(fact, FailoverApplied)]
 
 
 def _tell(setting: Setting) -> str:
@@ -259,9 +260,9 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
     assert _run_until(is_around, world, limit_ns=SECOND), world.story(since=began)
     world.run(SECOND)
 
-    verified = [told.fact for told in world.facts(out.FailoverVerified, node="a2", since=began)]
+    verified = [told.fact for told in world.facts(FailoverVerified, node="a2", since=began)]
     assert 3 == len(verified), world.story(since=began)
-    assert [] == world.facts(out.FailoverRolledBack, since=began)
+    assert [] == world.facts(FailoverRolledBack, since=began)
     world.assert_bounded(FEW_PER_SECOND)
     assert ["a2"] == [told.node for told in world.facts(ProbesHeld)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.failover_facts import FailoverApplied, OverrideAdopted, PlanRefused
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
@@ -47,7 +47,7 @@ def test_a_restart_during_a_failover_touches_nothing(names):
     assert before == world.rules()
     assert changes == sum(node.changes for node in world.nodes.values())
     holders = {name for name in names if before[name]}
-    assert holders == {told.node for told in world.facts(out.OverrideAdopted, since=since)}
+    assert holders == {told.node for told in world.facts(OverrideAdopted, since=since)}
     assert {1} == set(world.active_ranks().values()), world.story(since=since)
     _heals(world)
 
@@ -133,8 +133,8 @@ def test_a_relay_whose_kernel_refuses_leaves_no_half_switched_mesh(name, has_oth
     world.run(4 * SECOND)
 
     assert set() == world.nodes[name].rules
-    assert world.facts(out.PlanRefused, node=name)
-    assert len(world.facts(out.PlanRefused, node=name)) <= 12, world.story()
+    assert world.facts(PlanRefused, node=name)
+    assert len(world.facts(PlanRefused, node=name)) <= 12, world.story()
     for node in world.nodes.values():
         assert set(node.conductor.context.planner.override(node.conductor.mover.active)) == node.rules, world.story()
     assert has_other_way == world.carries("a3", "b3"), world.story()
@@ -171,7 +171,7 @@ def test_a_dead_relay_on_standby_is_left():
     world.faults.append(faults.dead("b2"))
     world.run(2 * SECOND)
 
-    assert [] == world.facts(out.FailoverApplied, since=since), world.story(since=since)
+    assert [] == world.facts(FailoverApplied, since=since), world.story(since=since)
     assert "all-paths-down@b1" == world.verdict("a1")
     _heals(world)
 
@@ -259,10 +259,10 @@ def test_a_flapping_leader_is_trusted_less_each_time():
         world.faults.clear()
         world.run(2 * SECOND)
 
-    moves = [told.at for told in world.facts(out.FailoverApplied, node="b2", since=began)]
+    moves = [told.at for told in world.facts(FailoverApplied, node="b2", since=began)]
     assert len(moves) <= 6, world.story(since=began)
-    applied = [(told.at, told.fact) for told in world.facts(out.FailoverApplied, node="b2")]
-    homecomings = [at for at, fact in applied if isinstance(fact, out.FailoverApplied) and fact.to_rank == 0]
+    applied = [(told.at, told.fact) for told in world.facts(FailoverApplied, node="b2")]
+    homecomings = [at for at, fact in applied if isinstance(fact, FailoverApplied) and fact.to_rank == 0]
     assert len(homecomings) < 4
     _heals(world)
 

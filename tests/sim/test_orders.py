@@ -7,6 +7,7 @@ import pytest
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.failover_facts import FailoverHeld
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MINUTE, MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
@@ -86,7 +87,7 @@ def test_while_paused_nothing_moves_and_afterwards_it_does():
     world.run(3 * SECOND)
     assert [] == world.switches, world.story()
     assert ("overlay-black-hole", "b1") in world.accusations()
-    held = world.facts(out.FailoverHeld, node="a1")
+    held = world.facts(FailoverHeld, node="a1")
     assert ["paused by ann: no reason given"] == [told.fact.reason for told in held]  # type: ignore[union-attr]
 
     assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=8 * SECOND), world.story()

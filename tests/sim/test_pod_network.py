@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.settings import SECOND, PolicySettings
 from tests.sim import faults
 from tests.sim.clones import made_once
@@ -91,4 +91,4 @@ def test_loss_accuses_no_pods():
     world.run(120 * SECOND)
 
     assert set() == world.accusations(since=began), world.story(since=began)
-    assert [] == world.facts(out.FailoverApplied)
+    assert [] == world.facts(FailoverApplied)

@@ -6,6 +6,8 @@ import pytest
 
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import LatenessMeasured
+from meshwatchd.model.failover_facts import FailoverAdvised, FailoverHeld, FailoverProposed, ProposalAnswered
+from meshwatchd.model.process_facts import ClockStalled
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
@@ -41,7 +43,7 @@ def test_with_primary_and_standby_broken_nothing_is_changed():
     said = {world.verdict(name) for name in ("a1", "a2", "a3", "b3")}
     assert {"all-paths-down", "all-paths-down@b1"} >= said, world.story()
     assert "local-fault@b2" == world.verdict("b2")
-    assert world.facts(out.FailoverHeld, node="a1")
+    assert world.facts(FailoverHeld, node="a1")
 
 
 @pytest.mark.parametrize("seed", [2, 6, 9])
@@ -57,7 +59,7 @@ def test_paths_that_come_back_together_move_nothing(seed):
     world.run(3 * SECOND)
 
     assert [] == world.switches
-    assert [] == world.facts(out.FailoverProposed, since=since)
+    assert [] == world.facts(FailoverProposed, since=since)
 
 
 def test_when_no_tunnel_works_nobody_is_blamed():
@@ -137,7 +139,7 @@ def test_a_stalled_engine_accuses_nobody(name):
     world.run(5 * SECOND)
 
     assert [] == world.switches
-    assert [name] == [told.node for told in world.facts(out.ClockStalled)]
+    assert [name] == [told.node for told in world.facts(ClockStalled)]
     assert set() == world.accusations(node=name), world.story()
     assert {("node-unreachable", name)} >= world.accusations(), world.story()
     assert {"none"} == set(world.verdicts().values())
@@ -163,7 +165,7 @@ def test_without_leave_to_act_nothing_is_changed(mode):
 
     assert [] == world.switches
     assert {("overlay-black-hole", "b1")} == world.accusations(), world.story()
-    advice = [(t.node, t.fact.operations) for t in world.facts(out.FailoverAdvised)]  # type: ignore[union-attr]
+    advice = [(t.node, t.fact.operations) for t in world.facts(FailoverAdvised)]  # type: ignore[union-attr]
     if mode is Mode.OBSERVE:
         assert [] == advice
         return
@@ -180,7 +182,7 @@ def test_nobody_moves_alone(observer):
 
     assert set() == world.nodes[observer].rules
     assert {rank for rank in world.active_ranks().values() if rank} <= _ranks_without(observer), world.story()
-    answers = world.facts(out.ProposalAnswered, node=observer)
+    answers = world.facts(ProposalAnswered, node=observer)
     assert len(answers) <= 4, f"{len(answers)} answers; {world.story()[:3000]}"
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from meshwatchd.adapters.control.explain import explain
 from meshwatchd.core.pmtu.rest_intervals import SEGMENT_NS
-from meshwatchd.model import outputs as out
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.failover_facts import FailoverRolledBack, FailoverVerified
 from meshwatchd.model.settings import SECOND, PolicySettings, Settings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
@@ -89,8 +89,8 @@ def test_a_broken_path_is_left_for_a_small_standby_where_there_is_no_other():
     assert world.run_until(lambda: world.are_on(1), limit_ns=2 * SECOND), world.story()
     world.run(2 * SECOND)
     assert world.are_on(1), world.story()
-    verified = [told.fact for told in world.facts(out.FailoverVerified)]
-    assert any(isinstance(fact, out.FailoverVerified) and fact.small_only for fact in verified)
+    verified = [told.fact for told in world.facts(FailoverVerified)]
+    assert any(isinstance(fact, FailoverVerified) and fact.small_only for fact in verified)
 
 
 def test_an_operators_move_into_a_black_hole_is_undone():
@@ -102,8 +102,8 @@ def test_an_operators_move_into_a_black_hole_is_undone():
     assert reply.is_accepted, reply.text
     world.run(3 * SECOND)
 
-    rolled = [told.fact for told in world.facts(out.FailoverRolledBack)]
-    reasons = [fact.reason for fact in rolled if isinstance(fact, out.FailoverRolledBack)]
+    rolled = [told.fact for told in world.facts(FailoverRolledBack)]
+    reasons = [fact.reason for fact in rolled if isinstance(fact, FailoverRolledBack)]
     assert any("full size" in reason for reason in reasons), world.story()
     assert world.are_on(0), world.story()
 

@@ -8,6 +8,7 @@ import pytest
 
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverProposed, OverrideRetired
 from meshwatchd.model.faults import FaultCode, Verdict
 from meshwatchd.model.settings import MS, SECOND
 from tests.sim import faults
@@ -47,7 +48,7 @@ def test_a_leader_change_is_followed_and_is_no_fault(seed):
     assert world.run_until(lambda: _is_settled(world), limit_ns=2 * SECOND), world.story(since=began)
     world.run(5 * SECOND)
     assert set() == world.accusations(since=began), world.story(since=began)
-    assert [] == world.facts(out.FailoverProposed, since=began)
+    assert [] == world.facts(FailoverProposed, since=began)
     assert {"leader"} == {world.nodes[name].engine.status(world.now, {}).role for name in ("a1", "b2")}
     assert "standby" == world.nodes["b1"].engine.status(world.now, {}).role
     assert [] == world.loses(world.crossings("cloud", "onprem"))
@@ -91,7 +92,7 @@ def test_the_standby_that_carries_traffic_becomes_leader(seed):
     assert {("b2", "a1")} == {node.conductor.mover.active.relays for node in world.nodes.values()}
     assert {1} == {node.conductor.mover.active.rank for node in world.nodes.values()}, world.story(since=began)
     assert 1 == len(world.nodes["b1"].rules), "it leads no more, and its pods go the way of the others"
-    assert [] == world.facts(out.OverrideRetired, since=began)
+    assert [] == world.facts(OverrideRetired, since=began)
 
     healthy, lost = [name for name in world.nodes if name != "b1"], []
     while any(world.nodes[name].rules for name in healthy) and world.now < began + 60 * SECOND:
@@ -114,7 +115,7 @@ def test_a_path_that_the_mesh_still_has_is_kept_when_a_member_comes():
     assert [] == _run_watching(world, 3 * SECOND, [("a3", "b3"), ("a2", "b3")]), world.story(since=began)
     assert ranks == {name: world.nodes[name].conductor.active for name in ranks}
     assert verdict == world.verdict("a3")
-    assert [] == world.facts(out.OverrideRetired, since=began)
+    assert [] == world.facts(OverrideRetired, since=began)
     assert [] == world.loses([("a3", "b4")]), world.story(since=began)
 
 
@@ -166,7 +167,7 @@ def test_a_pair_whose_paths_stay_is_not_disturbed(seed):
     here = [told for told in world.facts(out.VerdictChanged, since=began) if told.node[0] in "ab"]
     about = [verdict for verdict in _verdicts(here) if verdict.pair == index and verdict.fault is not FaultCode.NONE]
     assert [] == about, world.story(since=began)
-    assert [] == world.facts(out.FailoverProposed, since=began), world.story(since=began)
+    assert [] == world.facts(FailoverProposed, since=began), world.story(since=began)
 
 
 def test_a_daemon_without_a_mesh_waits_for_it():
@@ -227,7 +228,7 @@ def test_kilo_that_starts_again_is_no_fault(seed, told):
     world.run(3 * SECOND)
 
     accusations = world.accusations(since=began)
-    is_taken_for_a_fault = bool(accusations or world.facts(out.FailoverApplied, since=began))
+    is_taken_for_a_fault = bool(accusations or world.facts(FailoverApplied, since=began))
     assert not accusations if told else is_taken_for_a_fault, world.story(since=began)
     assert [] == world.loses(world.crossings("cloud", "onprem")), world.story(since=began)
     assert world.run_until(lambda: _is_at_home(world), limit_ns=90 * SECOND), world.story(since=began)
@@ -276,7 +277,7 @@ def test_a_tunnel_that_stays_dead_behind_a_restart_is_left_at_once_and_named_whe
     _break_tunnel(world, 60 * SECOND)
     world.stir("b1", is_rebuilding=False)
 
-    moved = world.run_until(lambda: bool(world.facts(out.FailoverApplied, since=began)), limit_ns=SECOND)
+    moved = world.run_until(lambda: bool(world.facts(FailoverApplied, since=began)), limit_ns=SECOND)
     assert moved, world.story(since=began)
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)
     assert world.run_until(lambda: bool(world.accusations(since=began)), limit_ns=SECOND), world.story(since=began)

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from meshwatchd.model import outputs as out
 from meshwatchd.model.events import Reason
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim import faults
@@ -93,7 +93,7 @@ STRAY = Rule(priority=9, table=9)
         (NO_LOOP, lambda world: world.loops.append("a1 to b1")),
         (INVERSE, lambda world: _spoil(world, add=(*world.switches[0].add, STRAY))),
         (INVERSE, lambda world: world.nodes["a1"].rules.add(STRAY)),
-        (BOUNDED, lambda world: world.told.extend(world.facts(out.FailoverApplied, node="a1") * 20)),
+        (BOUNDED, lambda world: world.told.extend(world.facts(FailoverApplied, node="a1") * 20)),
     ],
 )
 def test_a_move_that_is_not_is_found(name, spoil):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.model.failover_facts import FailoverAdvised, FailoverHeld
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.outputs import FailoverAdvised, FailoverHeld, Output
+from meshwatchd.model.outputs import Output
 from meshwatchd.model.settings import SECOND, Mode
 
 ADVICE_DELAY_NS = 1 * SECOND

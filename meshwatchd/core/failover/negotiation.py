@@ -12,6 +12,7 @@ from meshwatchd.core.failover.state_machine import PATIENCE_NS, REPEAT_NS, Inten
 from meshwatchd.core.failover.switchover import Execution
 from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
+from meshwatchd.model.failover_facts import FailoverHeld, FailoverProposed, ProposalAnswered
 from meshwatchd.model.generation import (
     GenerationAccepted,
     GenerationRefused,
@@ -20,7 +21,7 @@ from meshwatchd.model.generation import (
     preceding,
 )
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import FailoverHeld, FailoverProposed, Output, ProposalAnswered
+from meshwatchd.model.outputs import Output
 from meshwatchd.model.policy_state import OrderKind
 from meshwatchd.model.settings import MINUTE, SECOND
 from meshwatchd.model.topology import Path

@@ -20,14 +20,10 @@ from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import Legacy
 from meshwatchd.core.session.session import Outcome, Session
 from meshwatchd.model.events import ActivePath, Coordination, Reason
+from meshwatchd.model.failover_facts import FailoverHeld, PathSuppressed
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import (
-    DaemonReady,
-    FailoverHeld,
-    Output,
-    PathSuppressed,
-)
+from meshwatchd.model.outputs import DaemonReady, Output
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND

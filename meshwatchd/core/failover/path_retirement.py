@@ -22,7 +22,8 @@ from collections.abc import Iterator
 
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.routes.policy_rules import Legacy
-from meshwatchd.model.outputs import ApplySwitch, FailoverHeld, Output, OverrideRetired, PlanRefused
+from meshwatchd.model.failover_facts import FailoverHeld, OverrideRetired, PlanRefused
+from meshwatchd.model.outputs import ApplySwitch, Output
 from meshwatchd.model.plan import Switch
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.topology import Path, PathKey

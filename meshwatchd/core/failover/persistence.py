@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from meshwatchd.core.failover.operator_holds import Orders
 from meshwatchd.core.failover.pair_controller import Conductor
-from meshwatchd.model.outputs import FailoverApplied, OrderEnded, OrderGiven, OverrideRetired, PathSuppressed
+from meshwatchd.model.failover_facts import FailoverApplied, OverrideRetired, PathSuppressed
+from meshwatchd.model.outputs import OrderEnded, OrderGiven
 from meshwatchd.model.policy_state import PairRecord, PolicyState
 
 MEMORABLE = (FailoverApplied, OrderGiven, OrderEnded, OverrideRetired, PathSuppressed)

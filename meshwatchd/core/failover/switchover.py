@@ -13,19 +13,17 @@ from meshwatchd.core.failover.state_machine import NOTICE_GAP_NS, NOTICE_REPEATS
 from meshwatchd.core.probing.packet_budget import Use
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import CoordinationKind, Reason
-from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.generation import following
-from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import (
-    ApplySwitch,
+from meshwatchd.model.failover_facts import (
     FailoverApplied,
     FailoverDoubted,
     FailoverRolledBack,
     FailoverVerified,
-    ObjectReasserted,
-    Output,
     PlanRefused,
 )
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.generation import following
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.outputs import ApplySwitch, ObjectReasserted, Output
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from meshwatchd.model.topology import Path

@@ -27,6 +27,7 @@ from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
 from meshwatchd.model.events import MeshStirred, Provisioned, SwitchApplied, SwitchFailed
+from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -35,8 +36,6 @@ from meshwatchd.model.outputs import (
     DaemonStarted,
     EnsureProvision,
     Output,
-    OverrideAdopted,
-    PlanRefused,
     SessionPlan,
     TopologyChanged,
     TopologyRejected,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshwatchd.model.load import EngineOverloaded, EngineRelieved, LoadMeasured
-from meshwatchd.model.outputs import ClockStalled
+from meshwatchd.model.process_facts import ClockStalled
 from meshwatchd.model.settings import MINUTE
 
 BUSY_PERCENT = 90

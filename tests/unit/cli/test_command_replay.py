@@ -11,7 +11,7 @@ import pytest
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.cli.main import main as cli_main
 from meshwatchd.model.events import Tick
-from meshwatchd.model.outputs import FailoverHeld
+from meshwatchd.model.failover_facts import FailoverHeld
 from meshwatchd.model.settings import SECOND
 from tests.support.bench import primary_is_silent, ready
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from meshwatchd.core.engine import EADDRINUSE, Engine
@@ -17,10 +16,12 @@ from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS
 from meshwatchd.core.session.session import SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped, EngineOverloaded, EngineRelieved, LoadMeasured
 from meshwatchd.model.mtu import ConfigureSizes
 from meshwatchd.model.plan import Rule
+from meshwatchd.model.process_facts import AgentRestarted, ClockStalled
 from meshwatchd.model.settings import MS, SECOND, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
@@ -57,7 +58,7 @@ def test_nothing_happens_before_the_first_dump():
     early = [ev.Tick(), ev.Stalled(late_ns=5), reply, ev.SendFailed(session=SessionId(3), seq=1, errno=1)]
 
     said = [output for event in early for output in engine.handle(event, NOW)]
-    assert {out.ClockStalled, out.SetBanner} >= set(_kinds(said))
+    assert {ClockStalled, out.SetBanner} >= set(_kinds(said))
 
 
 def test_the_first_dump_starts_everything_in_order():
@@ -142,7 +143,7 @@ def test_the_same_dump_again_changes_nothing():
 def test_a_new_agent_is_told_what_has_to_stand():
     """It knows nothing of what its predecessor did."""
     bench = ready("a2")
-    (restarted,) = [o for o in bench.feed(ev.AgentLost(exit_status=9)) if isinstance(o, out.AgentRestarted)]
+    (restarted,) = [o for o in bench.feed(ev.AgentLost(exit_status=9)) if isinstance(o, AgentRestarted)]
     outputs = bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a2")))
 
     assert 9 == restarted.exit_status
@@ -164,7 +165,7 @@ def test_an_override_found_at_start_is_adopted():
     bench = Bench("b3", rules=(RULE,))
     bench.run(2 * SECOND)
 
-    assert [(0, 1)] == [(fact.pair, fact.rank) for fact in bench.said(out.OverrideAdopted)]
+    assert [(0, 1)] == [(fact.pair, fact.rank) for fact in bench.said(OverrideAdopted)]
     assert [] == bench.said(out.ApplySwitch)
     assert 1 == bench.conductor.active.rank
 
@@ -173,7 +174,7 @@ def test_a_rule_that_is_not_an_override_of_ours_is_not_adopted():
     """Somebody's own rule at another priority."""
     bench = Bench("b3", rules=(Rule(priority=5000, table=7701),))
 
-    assert [] == bench.said(out.OverrideAdopted)
+    assert [] == bench.said(OverrideAdopted)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_a_stall_forgets_what_is_outstanding():
     bench.silent = lambda _plan: False
     bench.run(SECOND)
 
-    assert [3 * SECOND] == [fact.late_ns for fact in bench.said(out.ClockStalled)]
+    assert [3 * SECOND] == [fact.late_ns for fact in bench.said(ClockStalled)]
     assert [] == bench.said(out.SessionChanged, since=since)
     assert [] == bench.said(out.VerdictChanged)
 
@@ -396,29 +397,6 @@ def test_what_an_unproven_process_says_is_not_acted_on():
     assert ("b2", Layer.RELAY) not in bench.conductor.watch.arrivals.heard
 
 
-def test_words_about_an_unknown_pair_are_ignored():
-    """A peer with a bigger mesh in its configuration."""
-    bench = ready("b3")
-    banner = ev.Banner(active=(ev.ActivePath(pair=5, rank=1, generation=1),))
-    notice = msgspec.structs.replace(message(ev.CoordinationKind.NOTICE, rank=1, target="b3"), pair=5)
-    bench.feed(_request("b2", is_fresh_epoch=True, coordination=notice, banner=banner))
-
-    assert [] == bench.said(out.ApplySwitch)
-
-
-def test_the_banner_is_set_only_when_it_changes():
-    """It is encoded into every prepared packet."""
-    bench = ready("a3")
-    bench.run(2 * SECOND)
-    count = len(bench.said(out.SetBanner))
-    bench.run(5 * SECOND)
-    assert count == len(bench.said(out.SetBanner))
-    bench.silent = primary_is_silent
-    bench.run(SECOND)
-
-    assert count < len(bench.said(out.SetBanner))
-
-
 # -- the agent's news -------------------------------------------------------------------------------------------
 
 
@@ -427,7 +405,7 @@ def test_what_could_not_be_provisioned_is_told():
     bench = ready("a2")
     outputs = bench.feed(ev.Provisioned(is_complete=False, errors=("mw1: no module", "mw2: no module")))
 
-    assert ["mw1: no module", "mw2: no module"] == [o.reason for o in outputs if isinstance(o, out.PlanRefused)]
+    assert ["mw1: no module", "mw2: no module"] == [o.reason for o in outputs if isinstance(o, PlanRefused)]
     assert [] == bench.feed(ev.Provisioned(is_complete=True))
 
 

@@ -22,7 +22,6 @@ from meshwatchd.model.events import (
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import (
     ApplySwitch,
-    ConfigRefused,
     ConfigureSessions,
     DaemonReady,
     EnsureProvision,
@@ -31,6 +30,7 @@ from meshwatchd.model.outputs import (
     SetBanner,
 )
 from meshwatchd.model.plan import Provision, Rule, Switch
+from meshwatchd.model.process_facts import ConfigRefused
 from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.stamp import StampMode, StampSettings

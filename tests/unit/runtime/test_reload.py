@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.model.outputs import ConfigRefused, ConfigReloaded, Fact
+from meshwatchd.model.outputs import Fact
+from meshwatchd.model.process_facts import ConfigRefused, ConfigReloaded
 from meshwatchd.model.settings import AuthSettings, ProbeSettings, Settings
 from meshwatchd.runtime.boot import Boot, Refusal, encode
 from meshwatchd.runtime.reload import READER_FD, Reloader, spawn_reader

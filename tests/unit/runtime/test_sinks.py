@@ -9,17 +9,12 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.storage.event_store import EventStore
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.faults import Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName, SessionId
-from meshwatchd.model.outputs import (
-    ClockStalled,
-    Fact,
-    FailoverApplied,
-    SessionChanged,
-    TopologyRejected,
-    VerdictChanged,
-)
+from meshwatchd.model.outputs import Fact, SessionChanged, TopologyRejected, VerdictChanged
+from meshwatchd.model.process_facts import ClockStalled
 from meshwatchd.model.settings import DaemonSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
 from meshwatchd.runtime.sinks import EVENTS, Sinks, classify, flatten

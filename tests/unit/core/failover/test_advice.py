@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from meshwatchd.core.failover.advice import ADVICE_PAUSE_NS
+from meshwatchd.model.failover_facts import FailoverAdvised, FailoverHeld
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.outputs import ApplySwitch, FailoverAdvised, FailoverHeld, VerdictChanged
+from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
 from meshwatchd.model.settings import SECOND, Mode
 from tests.support.bench import primary_is_silent, ready
 from tests.support.lab_mesh import settings_for

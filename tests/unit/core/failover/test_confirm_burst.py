@@ -21,8 +21,9 @@ from meshwatchd.core.failover.confirm_burst import (
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner
+from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.outputs import FailoverProposed, SendProbe, SessionSuspected, SuspicionCleared
+from meshwatchd.model.outputs import SendProbe, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile
 from meshwatchd.model.timers import TIMERS
 from tests.support.bench import primary_is_silent, ready

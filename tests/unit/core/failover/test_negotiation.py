@@ -12,15 +12,9 @@ from meshwatchd.core.diagnosis.peer_views import LOST_NS, View, encode
 from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, MoveState
 from meshwatchd.model.events import ActivePath, Banner, CoordinationKind, MeshStirred, Reason
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverHeld, FailoverProposed, ProposalAnswered
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.outputs import (
-    ApplySwitch,
-    FailoverApplied,
-    FailoverHeld,
-    FailoverProposed,
-    ProposalAnswered,
-    SendProbe,
-)
+from meshwatchd.model.outputs import ApplySwitch, SendProbe
 from meshwatchd.model.settings import MS, SECOND, Mode, PolicySettings
 from tests.support.bench import Bench, message, primary_is_silent, ready
 from tests.support.lab_mesh import settings_for

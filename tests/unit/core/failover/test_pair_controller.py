@@ -9,16 +9,10 @@ from meshwatchd.core.failover.pair_controller import REVIEW_NS
 from meshwatchd.core.failover.pair_diagnosis import START_GRACE_NS
 from meshwatchd.core.failover.state_machine import PATIENCE_NS
 from meshwatchd.model.events import CoordinationKind, MeshStirred, SnapshotReceived, Stalled
+from meshwatchd.model.failover_facts import FailoverHeld, FailoverProposed, OverrideRetired
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import FlowClass, Layer
-from meshwatchd.model.outputs import (
-    ApplySwitch,
-    DaemonReady,
-    FailoverHeld,
-    FailoverProposed,
-    OverrideRetired,
-    VerdictChanged,
-)
+from meshwatchd.model.outputs import ApplySwitch, DaemonReady, VerdictChanged
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, primary_is_silent, ready

@@ -11,6 +11,7 @@ from meshwatchd.core.failover.pair_controller import BETWEEN_PATHS
 from meshwatchd.core.failover.path_retirement import LINGER_NS, PATIENCE_NS, RETRY_NS
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverHeld, OverrideRetired, PlanRefused
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import MS, SECOND, Mode
@@ -61,7 +62,7 @@ def test_the_override_goes_when_the_mesh_s_own_path_answers():
 
     (switch,) = bench.said(out.ApplySwitch, since=began)
     assert ((), (LEGACY,)) == (switch.switch.add, switch.switch.delete)
-    assert [0] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
+    assert [0] == [fact.to_rank for fact in bench.said(OverrideRetired)]
     assert 0 == bench.conductor.active.rank
     bench.run(LINGER_NS)
     last = bench.said(out.EnsureProvision, since=began)[-1].provision
@@ -78,7 +79,7 @@ def test_traffic_stays_while_nothing_answers():
     bench.run(PATIENCE_NS + 5 * SECOND)
 
     assert [] == bench.said(out.ApplySwitch, since=began)
-    assert 1 == sum("no part of the mesh" in fact.reason for fact in bench.said(out.FailoverHeld, since=began))
+    assert 1 == sum("no part of the mesh" in fact.reason for fact in bench.said(FailoverHeld, since=began))
 
 
 def test_another_standby_is_good_enough_after_a_while():
@@ -91,7 +92,7 @@ def test_another_standby_is_good_enough_after_a_while():
     assert [] == bench.said(out.ApplySwitch, since=began)
     bench.run(SECOND)
 
-    assert [2] == [fact.to_rank for fact in bench.said(out.OverrideRetired)]
+    assert [2] == [fact.to_rank for fact in bench.said(OverrideRetired)]
     assert 2 == bench.conductor.active.rank
     (command,) = bench.said(out.ApplySwitch, since=began)
     assert ((Rule(priority=5460, table=7702),), (LEGACY,)) == (command.switch.add, command.switch.delete)
@@ -104,7 +105,7 @@ def test_a_kernel_that_refuses_is_asked_again():
     bench.kernel = "no"
     _b3_stands_by_for_b2(bench)
     bench.run(SECOND)
-    refused = len(bench.said(out.PlanRefused, since=began))
+    refused = len(bench.said(PlanRefused, since=began))
     assert refused >= 1
     bench.kernel = ""
     bench.run(2 * RETRY_NS)
@@ -191,7 +192,7 @@ def test_who_may_change_nothing_leaves_what_an_earlier_process_left(mode):
     bench.run(PATIENCE_NS + 5 * SECOND)
 
     assert [] == bench.said(out.ApplySwitch)
-    (held,) = [fact.reason for fact in bench.said(out.FailoverHeld) if "no part of the mesh" in fact.reason]
+    (held,) = [fact.reason for fact in bench.said(FailoverHeld) if "no part of the mesh" in fact.reason]
     assert "this daemon may change nothing" in held
 
 

@@ -7,16 +7,15 @@ import pytest
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, NOTICE_REPEATS, MoveState
 from meshwatchd.core.failover.switchover import DOUBT_ATTEMPTS, VERIFY_ATTEMPTS, VERIFY_NS
 from meshwatchd.model.events import CoordinationKind, ObjectLost, Reason, SwitchApplied, SwitchFailed
-from meshwatchd.model.ids import Layer
-from meshwatchd.model.outputs import (
-    ApplySwitch,
+from meshwatchd.model.failover_facts import (
     FailoverApplied,
     FailoverDoubted,
     FailoverRolledBack,
     FailoverVerified,
-    ObjectReasserted,
     PlanRefused,
 )
+from meshwatchd.model.ids import Layer
+from meshwatchd.model.outputs import ApplySwitch, ObjectReasserted
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import message, primary_is_silent, ready

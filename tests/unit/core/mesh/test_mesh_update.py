@@ -13,6 +13,7 @@ from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.plan import Rule, Switch
@@ -144,7 +145,7 @@ def test_the_one_override_that_traffic_follows_is_adopted():
     bench = Bench("a3", snapshot=msgspec.structs.replace(snapshot_of("a3"), rules=(LATTER, FORMER)))
     bench.run(SECOND)
 
-    assert [3] == [fact.rank for fact in bench.said(out.OverrideAdopted)]
+    assert [3] == [fact.rank for fact in bench.said(OverrideAdopted)]
     assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
     assert (LATTER,) == bench.conductor.overrides()
 
@@ -316,7 +317,7 @@ def test_a_prefix_that_no_table_leads_to_is_told_with_who_claims_it():
     told = bench.feed(_snapshot("b3", node=nodes))
 
     assert ["a2 claims 10.2.0.0/24, which holds 10.2.0.11/32 of b1"] == [
-        each.reason.partition(":")[0] for each in told if isinstance(each, out.PlanRefused)
+        each.reason.partition(":")[0] for each in told if isinstance(each, PlanRefused)
     ]
     (asked,) = (each.provision for each in told if isinstance(each, out.EnsureProvision))
     assert "192.168.100.12/32" in {route.dst for route in asked.routes}
@@ -356,7 +357,7 @@ def test_an_override_where_rules_have_stood_is_that_of_its_path():
     found = msgspec.structs.replace(snapshot_of("a3", rules=[Rule(priority=5460, table=7702)]), windows=windows)
     bench = Bench("a3", snapshot=found)
 
-    assert [2] == [each.rank for each in bench.said(out.OverrideAdopted)]
+    assert [2] == [each.rank for each in bench.said(OverrideAdopted)]
 
 
 def test_a_rule_that_is_asked_before_ours_ends_what_would_be_in_vain():

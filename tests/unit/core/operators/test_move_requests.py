@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model.events import CoordinationKind, OperatorRequested, OperatorVerb, Reason
-from meshwatchd.model.outputs import ApplySwitch, FailoverProposed, ReplyOperator, SendProbe
+from meshwatchd.model.failover_facts import FailoverProposed
+from meshwatchd.model.outputs import ApplySwitch, ReplyOperator, SendProbe
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import MS, SECOND, Mode
 from tests.support.bench import Bench, ready

@@ -21,6 +21,7 @@ from meshwatchd.core.probing.packet_budget import (
 )
 from meshwatchd.model import outputs as out
 from meshwatchd.model.events import CoordinationKind, Tick
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, FailoverVerified
 from meshwatchd.model.load import ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import SendSizeProbe
 from meshwatchd.model.settings import MS, SECOND, ProbeSettings
@@ -202,7 +203,7 @@ def test_where_there_is_no_room_for_a_message_it_is_as_good_as_lost():
         since = bench.now
         bench.hear("a1", message(CoordinationKind.NOTICE, rank=1, target="b2"))
         bench.run(200 * MS)
-        assert bench.said(out.FailoverApplied, since=since)
+        assert bench.said(FailoverApplied, since=since)
         assert least <= len(bench.spoken(CoordinationKind.NOTICE, since=since)) <= most
 
 
@@ -214,16 +215,16 @@ def test_the_look_at_a_move_waits_for_the_probes_that_verify_it():
     since = bench.now
     bench.hear("b2", message(CoordinationKind.NOTICE, rank=1, target="b3"))
     bench.run(100 * MS)
-    assert bench.said(out.FailoverApplied, since=since)
+    assert bench.said(FailoverApplied, since=since)
     wait_ns = VERIFY_ROUNDS * len(bench.conductor.watch.effective) * SECOND // 40
     bench.run(wait_ns - 150 * MS)
     assert [] == _bursts(bench, since)
-    assert [] == bench.said(out.FailoverVerified, since=since)
+    assert [] == bench.said(FailoverVerified, since=since)
     bench.run(250 * MS)
 
-    (fact,) = bench.said(out.FailoverVerified, since=since)
+    (fact,) = bench.said(FailoverVerified, since=since)
     assert fact.received == fact.sent >= 8
-    assert [] == bench.said(out.FailoverRolledBack, since=since)
+    assert [] == bench.said(FailoverRolledBack, since=since)
 
 
 def _sizes(bench, since):

@@ -7,6 +7,7 @@ import pytest
 from meshwatchd.adapters.storage.journal.records import MAX_NUMBERS, RecordEncoder, decode
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.failover_facts import FailoverHeld
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.policy_state import PolicyState
 from tests.support.lab_mesh import snapshot_of
@@ -55,7 +56,7 @@ def test_every_event_comes_back_with_its_instant():
 def test_what_was_said_comes_back_without_probes():
     """Facts and commands alike."""
     probe = out.SendProbe(session=SessionId(1), seq=1, source_port=10_000)
-    held = out.FailoverHeld(pair=0, reason="why")
+    held = FailoverHeld(pair=0, reason="why")
     save = out.SaveState(state=PolicyState())
     (given,) = decode(_written([ev.Tick()], [probe, held, save]), 100)
     assert (held, save) == given.said

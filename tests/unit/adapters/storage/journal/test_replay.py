@@ -11,6 +11,7 @@ from meshwatchd.adapters.storage.journal.replay import replay, segments
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.model import outputs as out
 from meshwatchd.model.errors import JournalError
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.settings import MS, SECOND, PolicySettings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
@@ -35,11 +36,11 @@ def test_every_node_of_a_world_decides_the_same_once_more(tmp_path):
         journal.close()
         steps = [step for segment in segments(tmp_path / name) for step in replay(segment)]
         assert [] == [step for step in steps if not step.is_same]
-        kinds = (out.FailoverApplied, out.VerdictChanged)
+        kinds = (FailoverApplied, out.VerdictChanged)
         said = [output for step in steps for output in step.says if isinstance(output, kinds)]
         told = [t.fact for t in world.told if t.node == name and t.at >= began and isinstance(t.fact, kinds)]
         assert told == said
-        assert {0, 1} <= {fact.to_rank for fact in said if isinstance(fact, out.FailoverApplied)} or name in "a1b1a2"
+        assert {0, 1} <= {fact.to_rank for fact in said if isinstance(fact, FailoverApplied)} or name in "a1b1a2"
 
 
 def test_a_folder_without_a_journal_says_how_to_get_one(tmp_path):

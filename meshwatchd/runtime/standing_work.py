@@ -1,0 +1,129 @@
+"""When standing objects are put in place or put back: the only place from which the agent changes them.
+
+One thing at a time: what the engine asks for first, else what is missing. That is looked for when a removal was heard
+of, when a snapshot shows another picture, and every AUDIT_S without a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from meshwatchd.adapters.netlink.news import Lost
+from meshwatchd.model.errors import MeshwatchError
+from meshwatchd.model.events import ObjectLost, Provisioned
+from meshwatchd.model.plan import Provision
+from meshwatchd.model.settings import KernelSettings
+from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.runtime import beat
+from meshwatchd.runtime.provisioning import Standing
+from meshwatchd.runtime.sinks import Log
+
+AUDIT_S: Final = 20.0
+"""Objects that were left alone get their next chance then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """Whom the work asks, and whom it tells.
+
+    Attributes:
+        losses: removals of marked objects, our own among them.
+        collisions: what sits where ours would go, at this moment.
+        public_key: of this node's standby devices.
+        send: tells the engine.
+    """
+
+    losses: asyncio.Queue[Lost]
+    collisions: Callable[[], Sequence[str]]
+    public_key: Callable[[], str]
+    send: Callable[[ObjectLost | Provisioned], None]
+
+
+class StandingWork:
+    """The work on one node's standing objects.
+
+    Args:
+        standing: the objects.
+        company: whom to ask and tell.
+        log: gets how long it took.
+    """
+
+    def __init__(self, standing: Standing, company: Company, log: Log) -> None:
+        self._standing, self._company, self._log = standing, company, log
+        self._requested: Provision | None = None
+        self._has_work = asyncio.Event()
+        self._reported: set[str] = set()
+
+    def request(self, wanted: Provision) -> None:
+        """The engine wants other objects from here on."""
+        self._requested = wanted
+        self._has_work.set()
+
+    def compare(self, before: Snapshot | None, after: Snapshot, settings: KernelSettings) -> None:
+        """The kernel has changed: where that is about objects of ours, one may be missing."""
+        if before is None or _own(before, settings) != _own(after, settings):
+            self._has_work.set()
+
+    def duties(self) -> tuple[Coroutine[object, object, None], ...]:
+        """What is to be run for ever."""
+        return self._report_losses(), self._work(), self._audit()
+
+    async def _report_losses(self) -> None:
+        """Tell the engine of a removal before anything is done about it."""
+        while True:
+            lost = await self._company.losses.get()
+            if self._standing.concerns(lost):
+                self._reported.add(lost.text)
+                self._company.send(ObjectLost(what=lost.text))
+                self._has_work.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._has_work.wait()
+            self._has_work.clear()
+            try:
+                if self._requested is not None:
+                    await self._provision(self._requested)
+                else:
+                    await self._restore()
+            except MeshwatchError as error:
+                self._company.send(Provisioned(is_complete=False, errors=(str(error),)))
+
+    async def _audit(self) -> None:
+        while True:
+            await beat.rest(AUDIT_S)
+            self._has_work.set()
+
+    async def _provision(self, wanted: Provision) -> None:
+        self._requested = None
+        if collisions := tuple(self._company.collisions()):
+            self._company.send(Provisioned(is_complete=False, errors=collisions))
+            return
+        started_ns = time.monotonic_ns()
+        outcome = await self._standing.ensure(wanted)
+        self._reported.clear()
+        self._company.send(outcome)
+        duration_ns = time.monotonic_ns() - started_ns
+        self._log.info("provision.applied", is_complete=outcome.is_complete, duration_ns=duration_ns)
+        if wanted.links:
+            self._log.info("standby.identified", public_key=self._company.public_key())
+
+    async def _restore(self) -> None:
+        restored, news = await self._standing.restore()
+        for text in restored:
+            # The kernel drops the routes of a downed device without a word: this is the first one hears of it.
+            if text not in self._reported:
+                self._company.send(ObjectLost(what=text))
+        self._reported.clear()
+        if news is not None:
+            self._company.send(news)
+
+
+def _own(snapshot: Snapshot, settings: KernelSettings) -> tuple[object, ...]:
+    """What of a snapshot standing objects may be missing from."""
+    devices = tuple(link for link in snapshot.links if link.name.startswith(settings.device_prefix))
+    return devices, snapshot.rules, snapshot.routes, snapshot.collisions

@@ -1,0 +1,153 @@
+"""When standing objects are put in place or back, by virtual seconds."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from meshwatchd.adapters.netlink.news import Lost
+from meshwatchd.model.errors import KernelError
+from meshwatchd.model.events import ObjectLost, Provisioned
+from meshwatchd.model.plan import Provision, Rule
+from meshwatchd.model.settings import KernelSettings
+from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.runtime import beat
+from meshwatchd.runtime.standing_work import AUDIT_S, Company, StandingWork
+from tests.unit.runtime.test_debounce import VirtualLoop
+
+RULE = Rule(priority=5400, table=7799)
+TEXT = f"rule {RULE.render()}"
+KERNEL = KernelSettings()
+
+
+class Room:
+    """Objects that are put in place at once, and everything that is told, with its virtual second.
+
+    Args:
+        missing: what each look finds missing, one after the other.
+    """
+
+    def __init__(self, *missing):
+        self.loop, self.missing = VirtualLoop(), list(missing)
+        self.taken: list[str] = []
+        self.sent: list[object] = []
+        self.logged: list[str] = []
+        self.did: list[tuple[float, str]] = []
+        self.refusal: KernelError | None = None
+        self.losses: asyncio.Queue[Lost] = asyncio.Queue()
+        company = Company(
+            losses=self.losses,
+            collisions=lambda: self.taken,
+            public_key=lambda: "key",
+            send=self.sent.append,
+        )
+        self.work = StandingWork(self, company, self)  # type: ignore[arg-type]
+
+    async def ensure(self, _wanted):
+        """As `Standing.ensure`."""
+        self._do("ensure")
+        return Provisioned(is_complete=True)
+
+    async def restore(self):
+        """As `Standing.restore`."""
+        self._do("restore")
+        return (self.missing.pop(0) if self.missing else []), None
+
+    def concerns(self, lost):
+        """As `Standing.concerns`."""
+        return lost.rule == RULE
+
+    def info(self, event, **_fields):
+        """As a logger."""
+        self.logged.append(event)
+
+    def _do(self, what):
+        self.did.append((round(self.loop.time(), 2), what))
+        if self.refusal is not None:
+            raise self.refusal
+
+    def live(self, seconds, *acts):
+        """For so long; each act is a second and what is done then."""
+
+        async def scenario():
+            for at, act in acts:
+                self.loop.call_at(at, act)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.gather(*self.work.duties())
+
+        try:
+            self.loop.run_until_complete(scenario())
+        finally:
+            self.loop.close()
+        return self
+
+
+@pytest.fixture(autouse=True)
+def _steady_beat(monkeypatch):
+    monkeypatch.setattr(beat, "rest", asyncio.sleep)
+
+
+def snapshot(*devices, **parts):
+    """A kernel with these devices."""
+    links = tuple(Link(name=name, index=at, kind="", is_up=True, mtu_bytes=1420) for at, name in enumerate(devices))
+    return Snapshot(links=links, **parts)
+
+
+def test_what_is_asked_for_is_put_in_place_and_told():
+    """Once; and looked at again when an audit is due."""
+    room = Room()
+    room.live(AUDIT_S + 1, (1, lambda: room.work.request(Provision())))
+    assert [(1, "ensure"), (AUDIT_S, "restore")] == room.did
+    assert [Provisioned(is_complete=True)] == room.sent
+    assert ["provision.applied"] == room.logged
+
+
+def test_nothing_is_put_where_somebody_elses_object_is():
+    """The engine hears what it is."""
+    room = Room()
+    room.taken = ["table 7701 is not ours"]
+    room.live(2, (1, lambda: room.work.request(Provision())))
+    assert [] == room.did
+    assert [Provisioned(is_complete=False, errors=("table 7701 is not ours",))] == room.sent
+
+
+def test_a_removal_is_told_before_it_is_mended_and_only_once():
+    """Also where the look finds more missing, of which the kernel has said nothing."""
+    room = Room([TEXT, "route 10.2.0.0/16 dev mw0"])
+    room.live(2, (1, lambda: room.losses.put_nowait(Lost(text=TEXT, rule=RULE))))
+    assert [(1, "restore")] == room.did
+    assert [ObjectLost(what=TEXT), ObjectLost(what="route 10.2.0.0/16 dev mw0")] == room.sent
+
+
+def test_the_loss_of_what_nobody_here_wants_is_no_work():
+    """Such as an override, which is the engine's to put back."""
+    room = Room()
+    room.live(2, (1, lambda: room.losses.put_nowait(Lost(text="rule 5460", rule=Rule(priority=5460, table=7701)))))
+    assert ([], []) == (room.did, room.sent)
+
+
+def test_a_refusal_is_told_and_the_work_goes_on():
+    """With the kernel's words."""
+    room = Room()
+    room.refusal = KernelError("add a rule", 1, "not permitted")
+    room.live(3, *((at, lambda: room.work.request(Provision())) for at in (1, 2)))
+    assert [(1, "ensure"), (2, "ensure")] == room.did
+    assert 2 == len([each for each in room.sent if isinstance(each, Provisioned) and not each.is_complete])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_look"),
+    [
+        (None, snapshot(), True),
+        (snapshot("mw0", "eth0"), snapshot("eth0"), True),
+        (snapshot("mw0", "eth0"), snapshot("mw0"), False),
+        (snapshot(rules=(RULE,)), snapshot(), True),
+        (snapshot(), snapshot(), False),
+    ],
+)
+def test_only_a_change_of_what_is_ours_is_looked_at(before, after, is_look):
+    """Devices of others come and go all day."""
+    room = Room()
+    room.live(2, (1, lambda: room.work.compare(before, after, KERNEL)))
+    assert ([(1, "restore")] if is_look else []) == room.did
