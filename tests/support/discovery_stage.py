@@ -160,7 +160,7 @@ class Node:
 
     def turn(self):
         """What the real one does each time it wakes up."""
-        self.discovery._port.deliver()
+        self.discovery._hellos.port.deliver()
         self.discovery._turn()
 
     def keep(self):

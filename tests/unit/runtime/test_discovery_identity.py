@@ -35,10 +35,10 @@ def test_who_has_the_mesh_key_speaks_for_no_other_node(stage, signer, answers):
     stage.start().play(20 * SECOND)
     a1, mesh = stage.nodes["a1"], stage.nodes["a1"].discovery.mesh
     forged = msgspec.structs.replace(hellos.hello("b1", leaders={"b": "b2"}), mode="observe")
-    for epoch in (stage.nodes["b1"].discovery._known._epoch, 2**60):
-        asked = Stamp(*a1.discovery._known.next_stamp(stage.time.now)) if answers else None
+    for epoch in (stage.nodes["b1"].discovery._hellos.known._epoch, 2**60):
+        asked = Stamp(*a1.discovery._hellos.known.next_stamp(stage.time.now)) if answers else None
         greeting = Greeting(sender="b1", stamp=Stamp(epoch, 10**6), hello=forged, answers=asked)
-        a1.discovery._receive(encode(greeting, a1.discovery._keys, signer), ("10.2.0.12", HELLO_PORT))
+        a1.discovery._hellos.receive(encode(greeting, a1.discovery._hellos.keys, signer), ("10.2.0.12", HELLO_PORT))
     stage.play(5 * SECOND)
 
     assert 2 == a1.discovery.counters["hello-other-identity"]
@@ -57,10 +57,10 @@ def test_a_signature_that_does_not_fit_is_no_hello(stage):
     class Impostor:
         """Shows b1's public keys and signs with its own."""
 
-        public, former, voucher, sign = b1._pairs.identity.public, b"", b"", THIEF.sign
+        public, former, voucher, sign = b1._hellos.pairs.identity.public, b"", b"", THIEF.sign
 
     greeting = Greeting(sender="b1", stamp=Stamp(2**60, 1), hello=hellos.hello("b1"))
-    a1._receive(encode(greeting, a1._keys, Impostor), ("10.2.0.11", HELLO_PORT))
+    a1._hellos.receive(encode(greeting, a1._hellos.keys, Impostor), ("10.2.0.11", HELLO_PORT))
 
     assert 1 == a1.counters["hello-bad-signature"]
 

@@ -24,7 +24,7 @@ def test_what_makes_no_sense_is_told_once_and_the_last_good_word_stays(stage):
     senseless = hellos.hello("b3", seen={"pod_cidr": "everything"})
     for counter in range(5):
         greeting = Greeting(sender="b3", stamp=Stamp(epoch=1, counter=counter), hello=senseless)
-        a1.discovery._believe(greeting, stage.time.now)
+        a1.discovery._hellos._believe(greeting, stage.time.now)
         stage.play(SECOND)
 
     assert mesh == a1.discovery.mesh
@@ -41,7 +41,7 @@ def test_a_signed_hello_that_contradicts_itself_is_told_once(stage):
     mesh, a1 = stage.nodes["a1"].discovery.mesh, stage.nodes["a1"]
     contradiction = Greeting(sender="b1", stamp=Stamp(epoch=7, counter=1), hello=hellos.hello("b3"))
     for _ in range(3):
-        a1.discovery._receive(encode(contradiction, a1.discovery._keys), ("10.2.0.13", HELLO_PORT))
+        a1.discovery._hellos.receive(encode(contradiction, a1.discovery._hellos.keys), ("10.2.0.13", HELLO_PORT))
 
     (told,) = a1.log.named("hello.rejected")
     assert "10.2.0.13" == told["source"]
@@ -65,7 +65,7 @@ def test_a_node_that_sees_nonsense_tells_its_last_good_word(stage):
 def test_a_mesh_of_nodes_that_come_and_go_stays_open_to_newcomers(stage):
     """After weeks as many names have been proven as there is room for, nearly all of nodes that are gone."""
     stage.start("a1", "b1").play(5 * SECOND)
-    known = stage.nodes["a1"].discovery._known
+    known = stage.nodes["a1"].discovery._hellos.known
     for number in range(MAX_KNOWN):
         known.restore(f"gone-{number}", 1, 1)
     stage.start("b3").play(20 * SECOND)

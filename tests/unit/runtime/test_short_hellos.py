@@ -167,7 +167,7 @@ def test_what_was_recorded_keeps_no_dead_node_alive(stage):
     del stage.nodes["b3"]
     for _ in range(12):
         for datagram in recorded:
-            a1._receive(datagram, (view_of("b3").node_ip, HELLO_PORT))
+            a1._hellos.receive(datagram, (view_of("b3").node_ip, HELLO_PORT))
         stage.play(10 * SECOND, step_ns=SECOND)
 
     assert not a1._roster.is_present("b3", stage.time.now)
@@ -178,13 +178,13 @@ def test_who_has_the_mesh_key_keeps_nobody_alive(stage):
     """It needs a key that the two nodes alone have; and nobody is asked anything for it."""
     ear = _settle(stage)
     a1 = _node(stage, "a1")
-    epoch = _node(stage, "b1")._known._epoch
+    epoch = _node(stage, "b1")._hellos.known._epoch
     thief = MeshKeys("b1", [OLD], Purpose.HELLOS)
     ear.heard.clear()
     pair = thief.add_peer("a1")
     for number_of in (pair, msgspec.structs.replace(pair, key_id=pair.key_id ^ 0x80)):
         forged = encode(ShortHello(sender="b1", stamp=Stamp(epoch, 10**6), since=1), number_of)
-        a1._receive(forged, ("10.9.9.9", HELLO_PORT))
+        a1._hellos.receive(forged, ("10.9.9.9", HELLO_PORT))
 
     assert (1, 1) == (a1.counters["hello-short-unknown-key"], a1.counters["hello-short-bad-tag"])
     assert [] == ear.heard
@@ -213,7 +213,7 @@ def test_a_node_that_was_resumed_is_asked_under_its_new_epoch(stage):
 
     a1 = _node(stage, "a1")
     assert a1._roster.is_present("b1", stage.time.now)
-    assert b1._known._epoch == a1._known._proven["b1"][0] == a1._roster.peers["b1"].said[0]
+    assert b1._hellos.known._epoch == a1._hellos.known._proven["b1"][0] == a1._roster.peers["b1"].said[0]
     stage.play(MINUTE, step_ns=SECOND)
     ear.heard.clear()
     stage.play(MINUTE, step_ns=SECOND)
@@ -224,13 +224,13 @@ def test_what_is_said_for_the_first_time_is_said_in_whole(stage):
     """Each word, and each epoch, since nobody knows it; and to whoever is unknown."""
     _settle(stage, "a1", "b1")
     a1, now = _node(stage, "a1"), stage.time.now
-    own, epoch = a1._roster.own, a1._known._epoch
+    own, epoch = a1._roster.own, a1._hellos.known._epoch
     other = msgspec.structs.replace(own, version="of tomorrow")
 
     said = [(own, epoch), (other, epoch), (other, epoch), (other, epoch + 1), (other, epoch + 1), (own, epoch + 1)]
     enough = [
-        a1._short.is_enough(hello, Stamp(each, 10**6 + counter), "b1", now)
+        a1._hellos.short.is_enough(hello, Stamp(each, 10**6 + counter), "b1", now)
         for counter, (hello, each) in enumerate(said)
     ]
     assert [True, False, True, False, True, False] == enough
-    assert not a1._short.is_enough(own, Stamp(epoch + 1, 10**7), None, now)
+    assert not a1._hellos.short.is_enough(own, Stamp(epoch + 1, 10**7), None, now)

@@ -24,10 +24,10 @@ def stage(tmp_path):
 
 def _say(node, sender, epoch, **view):
     """A node hears a signed answer to a hello of its own, under any name."""
-    asked = node.discovery._known.next_stamp(node.time.now)
+    asked = node.discovery._hellos.known.next_stamp(node.time.now)
     hello = msgspec.structs.replace(hellos.hello(sender), view=hellos.view(sender, **view))
     greeting = Greeting(sender=sender, stamp=Stamp(epoch, 1), hello=hello, answers=Stamp(*asked))
-    node.discovery._receive(encode(greeting, HelloKeys([OLD])), ("10.9.9.9", HELLO_PORT))
+    node.discovery._hellos.receive(encode(greeting, HelloKeys([OLD])), ("10.9.9.9", HELLO_PORT))
 
 
 def _recorded(stage, *names):
@@ -56,7 +56,7 @@ def test_answers_to_one_epoch_of_a_node_are_few(stage):
     a1, before = stage.nodes["a1"].discovery, Counter(stage.wire.sent)
     asked = [(datagram, address) for target, datagram, address in recorded if target == "a1"]
     for datagram, address in asked:
-        a1._receive(datagram, (address, HELLO_PORT))
+        a1._hellos.receive(datagram, (address, HELLO_PORT))
 
     sent = Counter(stage.wire.sent) - before
     assert 1 == sum(sent.values())
@@ -70,7 +70,7 @@ def test_what_was_recorded_uses_up_no_answers(stage):
 
     def is_found():
         for target, datagram, address in recorded:
-            stage.nodes[target].discovery._receive(datagram, (address, HELLO_PORT))
+            stage.nodes[target].discovery._hellos.receive(datagram, (address, HELLO_PORT))
         return stage.are_agreed()
 
     stage.play(5 * SECOND, until=is_found)
@@ -131,11 +131,11 @@ def test_a_machine_that_was_resumed_speaks_under_another_epoch(stage):
     """Its peers have heard all that it says from now on; they answer it again, and the log says why."""
     stage.start("a1", "b1").play(5 * SECOND)
     a1 = stage.nodes["a1"]
-    before = a1.discovery._known.next_stamp(stage.time.now)
+    before = a1.discovery._hellos.known.next_stamp(stage.time.now)
     stage.time.wall_ns = lambda now_ns=stage.time.wall_ns: now_ns() + 3600 * SECOND
     a1.discovery._clocks = Clocks(monotonic_ns=stage.time.monotonic_ns, wall_ns=stage.time.wall_ns)
     a1.discovery._jumps._clocks = a1.discovery._clocks
     stage.play(SECOND)
 
-    assert before[0] < a1.discovery._known.next_stamp(stage.time.now)[0]
+    assert before[0] < a1.discovery._hellos.known.next_stamp(stage.time.now)[0]
     assert [3600] == [line["jump_s"] for line in a1.log.named("clock.jumped")]
