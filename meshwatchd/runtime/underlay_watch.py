@@ -26,7 +26,8 @@ from meshwatchd.model.underlay import ArpAnswers
 
 PAUSE_S, MAX_PAUSE_S = 3.0, 60.0
 """Between two rounds of probes while a verdict stands; it doubles after the third, unless they have found something:
-what they found may end at any time, and explains other faults until then. At rest nothing is sent."""
+what they found may end at any time, and explains other faults until then. It is also asked for when all verdicts have
+ended: a second machine with an address harms nobody until a neighbour asks for it again. At rest nothing is sent."""
 
 ROUNDS = 3
 """Rounds that count together: frames of a MAC that flaps are lost now and then."""
@@ -58,13 +59,14 @@ class UnderlayWatch:
         self._former: dict[str, deque[str]] = {}
         self._is_suspected, self._is_new = asyncio.Event(), asyncio.Event()
         self._count = 0
-        self._has_found = False
+        self._has_found = self._is_over = False
         self._view: View | None = None
 
     def note(self, status: Status) -> None:
-        """Take in which nodes the engine's verdicts name."""
+        """Take in which nodes the engine's verdicts name; without any, what was found is looked at until it is gone."""
         named = suspects_of(status)
-        if not named:
+        self._is_over = not named
+        if self._is_over and not self._has_found:
             self._is_suspected.clear()
             self._suspects, self._rounds, self._count = {}, {}, 0
         elif any(name not in self._suspects for name in named):
@@ -107,8 +109,10 @@ class UnderlayWatch:
         answers = await self._ask(each.link.name, each.link.lladdr, each.address, each.expected)
         if self._suspects:
             # A node that has advertised another MAC meanwhile is asked anew.
-            key = each.address, each.expected
-            self._rounds.setdefault(key, deque(maxlen=ROUNDS)).append(answers)
+            rounds = self._rounds.setdefault((each.address, each.expected), deque(maxlen=ROUNDS))
+            if self._is_over:
+                rounds.clear()
+            rounds.append(answers)
 
     def _seen(self, view: View) -> UnderlayView:
         return UnderlayView(

@@ -47,23 +47,34 @@ def _status(culprit):
     return msgspec.structs.replace(status, pairs=(msgspec.structs.replace(status.pairs[0], verdict=verdict),))
 
 
-def _play(*culprits, view=None):
-    """What is asked, and what is found in the end; each culprit's verdict stands for a moment."""
+def _play(*culprits, view=None, gone_after=9):
+    """What is asked, and what is found in the end; each culprit's verdict stands for a moment.
+
+    The stranger is gone after so many of them.
+    """
     asked: list[tuple[str, str, str, tuple[str, ...]]] = []
 
     async def answer(device, own_mac, address, expected):
         asked.append((device, own_mac, address, expected))
-        macs = (MAC, STRANGER) if address == "10.2.0.11" else ()
+        strangers = (STRANGER,) if played < gone_after else ()
+        macs = (MAC, *strangers) if address == "10.2.0.11" else ()
         return ArpAnswers(macs=macs, asked=4, heard=4, heard_alone=4)
 
+    played = 0
+
     async def scenario():
+        nonlocal played
         watch = UnderlayWatch(lambda: (), asker=answer)
-        list(watch.findings(_view(), SECOND))
-        for culprit in culprits:
+
+        def look():
+            list(watch.findings(_view(), SECOND))
+
+        look()
+        for played, culprit in enumerate(culprits):  # noqa: B007 - the answers depend on it
             watch.note(_status(culprit))
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await watch.watch(lambda: None)
+                    await watch.watch(look)
         return [each.code for each in watch.findings(view or _view(), SECOND)]
 
     return asked, asyncio.run(scenario())
@@ -90,9 +101,19 @@ def test_a_suspected_node_behind_a_router_is_not_asked_for():
 
 def test_answers_are_forgotten_with_the_verdict():
     """What was so during the last outage says nothing of the next."""
-    asked, found = _play("b1", "")
+    asked, found = _play("b1", "", gone_after=0)
 
     assert (2, []) == (len(asked), found)
+
+
+def test_a_second_machine_is_told_until_it_is_gone_whatever_it_does():
+    """Neighbours have the right entry again, and nothing is lost: until one of them asks anew."""
+    asked, found = _play("b1", "", "")
+    assert ({"10.2.0.12", "10.2.0.11"}, [FaultCode.DUPLICATE_ADDRESS]) == ({each[2] for each in asked[2:]}, found)
+
+    asked, found = _play("b1", "", "", "", gone_after=2)
+    assert [] == found
+    assert 6 == len(asked), "one more round, in which it was not there"
 
 
 def test_whom_a_verdict_has_named_stays_suspected_while_any_stands():
