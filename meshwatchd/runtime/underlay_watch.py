@@ -26,8 +26,9 @@ from meshwatchd.model.underlay import ArpAnswers
 
 PAUSE_S, MAX_PAUSE_S = 3.0, 60.0
 """Between two rounds of probes while a verdict stands; it doubles after the third, unless they have found something:
-what they found may end at any time, and explains other faults until then. It is also asked for when all verdicts have
-ended: a second machine with an address harms nobody until a neighbour asks for it again. At rest nothing is sent."""
+what they found may end at any time, and explains other faults until then. When all verdicts have ended it is asked for
+more and more seldom until it is gone: a second machine with an address harms nobody until a neighbour asks for it
+again. At rest nothing is sent."""
 
 ROUNDS = 3
 """Rounds that count together: frames of a MAC that flaps are lost now and then."""
@@ -93,7 +94,8 @@ class UnderlayWatch:
             self._is_new.clear()
             await self._ask_around()
             tell()
-            self._count = min(self._count, ROUNDS - 1 if self._has_found else self._count) + 1
+            is_urgent = self._has_found and not self._is_over
+            self._count = min(self._count, ROUNDS - 1 if is_urgent else self._count) + 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s(self._count)):
                     await self._is_new.wait()

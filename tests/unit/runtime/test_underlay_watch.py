@@ -221,6 +221,18 @@ def test_what_was_found_is_looked_at_again_soon(monkeypatch):
     assert [1, 2, 3, 3, 3, 3] == stage.counts[:6]
 
 
+def test_what_harms_nobody_any_more_is_looked_at_more_and_more_seldom(monkeypatch):
+    """It may stay for days, and broadcasts wake every machine of a LAN."""
+    stage = Stage(monkeypatch)
+    stage.then = {
+        0: lambda: setattr(stage.watch, "_has_found", True),
+        4: lambda: stage.watch.note(_status("")),
+    }
+    stage.run(8)
+
+    assert [1, 2, 3, 3, 4, 5, 6, 7] == stage.counts[:8]
+
+
 def test_a_new_name_is_asked_for_at_once(monkeypatch):
     """Not when the pause of a minute is over."""
     stage = Stage(monkeypatch, pause=lambda _count: 60.0)
