@@ -18,7 +18,20 @@ def test_{times}_times():
 """
 ONCE, TWICE = FEW_TIMES.format(times=1), FEW_TIMES.format(times=2)
 ALWAYS = "def test_always():\n    raise AssertionError\n"
-MANY = "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_many(n):\n    raise AssertionError\n"
+DRAGS = """
+import pytest
+@pytest.fixture(scope="module")
+def mesh():
+    mark = Path(__file__).with_name("ran-mesh")
+    is_first = not mark.exists()
+    mark.touch()
+    return is_first
+@pytest.mark.parametrize("n", range(6))
+def test_dragged(mesh, n):
+    assert not mesh
+"""
+MANY = [ALWAYS] * 6
+"""As many files."""
 
 
 @pytest.mark.parametrize(
@@ -29,17 +42,21 @@ MANY = "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_many(n)
         (ONCE + TWICE, (0, "passed at try 3, so unsteady: test_story.py::test_1_times, test_story.py::test_2_times")),
         (STEADY + ALWAYS, (1, "FAILED 3 TIMES: test_story.py::test_always")),
         (ONCE + ALWAYS, (1, "FAILED 3 TIMES: test_story.py::test_always")),
-        (STEADY + MANY, (1, None)),
+        (ONCE + DRAGS, (0, "passed at try 2, so unsteady: test_story.py::test_1_times, {dragged}")),
+        (MANY, (1, None)),
         ("import nothing_of_that_name\n", (2, None)),
         ("", (5, None)),
     ],
 )
 def test_what_fails_is_tried_again(root, tmp_path, source, expected):
-    """The last try decides; more than one takes place for a few failed tests only, and is announced."""
-    (tmp_path / "test_story.py").write_text(source, encoding="utf-8")
+    """The last try decides; more than one takes place where a few files have failed only, and is announced."""
+    sources = [source] if isinstance(source, str) else source
+    names = ["test_story.py", *(f"test_story_{number}.py" for number in range(2, len(sources) + 1))]
+    for name, text in zip(names, sources, strict=True):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, root / "scripts" / "lab-suite", "-q", "-p", "no:xdist", "test_story.py"],
+        [sys.executable, root / "scripts" / "lab-suite", "-q", "-p", "no:xdist", *names],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -48,6 +65,7 @@ def test_what_fails_is_tried_again(root, tmp_path, source, expected):
     )
 
     status, said = expected
+    dragged = ", ".join(f"test_story.py::test_dragged[{number}]" for number in range(6))
     assert status == ran.returncode, ran.stdout + ran.stderr
     assert ("==>" in ran.stdout) == (said is not None)
-    assert said is None or ran.stdout.rstrip().endswith(f"==> {said}")
+    assert said is None or ran.stdout.rstrip().endswith(f"==> {said.format(dragged=dragged)}")
