@@ -81,7 +81,7 @@ the time that it has been condemned for. After the limit the regular probes have
 the first few answers would keep traffic on a dead path for as long as slow sessions take to outweigh them."""
 
 EXPLAIN_NS = 2 * SECOND
-"""For how long a condemned path without an explanation is asked about again and again."""
+"""For how long a condemned path without an explanation is asked about again and again, from when it may be named on."""
 
 
 class Suspicion:
@@ -97,6 +97,7 @@ class Suspicion:
         self._context = context
         self._last_burst = -BURST_PAUSE_NS
         self._last_look = -BURST_PAUSE_NS
+        self._put_off_at = 0
         self._sought_at = -SEEK_PAUSE_NS
         self._planned_until = 0
         self._light_rounds = 0
@@ -207,12 +208,17 @@ class Suspicion:
         """The path is condemned and nobody knows why: ask what could tell, for a while.
 
         A node that follows a move by hearsay has asked nothing since the fault began, and its slow sessions would
-        take seconds.
+        take seconds. While the mesh's own agent is at work nothing is named, and nothing asked.
         """
         watch = self._context.watch
         down_since = watch.group(watch.primary).down_since
-        is_due = down_since and now - down_since <= EXPLAIN_NS and now - self._last_look >= BURST_PAUSE_NS
-        if is_due and self._left(now) >= SLICE:
+        if self._context.is_unsettled(now):
+            self._put_off_at = now
+            return
+        began = max(down_since, self._put_off_at)
+        is_due = down_since and now - began <= EXPLAIN_NS and now - self._last_look >= BURST_PAUSE_NS
+        # A path may be down for days, and the agent at work every few seconds: something is left for a real doubt.
+        if is_due and self._left(now) >= SLICE + (began > down_since) * RESERVE:
             self._last_look = now
             self._ask(watch.explaining(), now)
 

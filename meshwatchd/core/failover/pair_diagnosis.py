@@ -90,7 +90,7 @@ class PairDiagnosis:
         found = self._excuse(classify(evidence := self.evidence(now, sizes)), now)
         relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else context.watch.primary.relays
         verdict = context.name(found, relays)
-        if verdict.fault is FaultCode.UNDETERMINED and not context.is_unsettled(now):
+        if verdict.fault is FaultCode.UNDETERMINED:
             self._suspicion.explain(now)
         yield from self._state(verdict, now)
 

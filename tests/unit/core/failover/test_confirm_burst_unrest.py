@@ -89,6 +89,23 @@ def test_a_segment_in_doubt_is_looked_at_when_the_agent_is_done():
         assert is_over is (Layer.OVERLAY in asked)
 
 
+def test_what_condemned_the_path_is_asked_for_when_the_agent_is_done():
+    """However long that took: a node that rests has asked nothing that tells why, and would not know for seconds."""
+    bench = ready("a3")
+    bench.run(15 * SECOND)
+    bench.silent = primary_is_silent
+    for _ in range(4):
+        bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+        bench.run(SECOND)
+    assert bench.conductor.watch.group(bench.conductor.watch.primary).is_down
+    bench.run(CHANGE_NS - SECOND)
+    since = bench.now
+    bench.run(300 * MS)
+    asked = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
+
+    assert {Layer.UNDERLAY, Layer.OVERLAY} <= {plan.layer for plan in asked if plan.peer == "a1"}
+
+
 def test_nobody_is_awake_until_the_agent_is_done():
     """What is wrong meanwhile is looked at afterwards."""
     bench = ready("a3")
