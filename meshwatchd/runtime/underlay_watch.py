@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
 
 from meshwatchd.adapters.arp import ask
 from meshwatchd.core.audit.underlay import (
@@ -60,17 +59,18 @@ class UnderlayWatch:
         self._former: dict[str, deque[str]] = {}
         self._is_suspected, self._is_new = asyncio.Event(), asyncio.Event()
         self._count = 0
-        self._has_found = self._is_over = False
+        self._has_found = self._is_over = self._is_anew = False
         self._view: View | None = None
 
     def note(self, status: Status) -> None:
         """Take in which nodes the engine's verdicts name; without any, what was found is looked at until it is gone."""
         named = suspects_of(status)
-        self._is_over = not named
+        was_over, self._is_over = self._is_over, not named
         if self._is_over and not self._has_found:
             self._is_suspected.clear()
             self._suspects, self._rounds, self._count = {}, {}, 0
-        elif any(name not in self._suspects for name in named):
+        elif named and (was_over or any(name not in self._suspects for name in named)):
+            self._is_anew |= was_over
             self._suspects.update(dict.fromkeys(named))
             self._count = 0
             self._is_suspected.set()
@@ -103,16 +103,30 @@ class UnderlayWatch:
     async def _ask_around(self) -> None:
         if self._view is None:
             return
+        every = [*questions(self._seen(self._view))]
+        if self._is_over:
+            # What was found is looked for, and nothing else.
+            every.sort(key=lambda each: _key(each) not in self._rounds)
+        asked, is_anew, self._is_anew = tuple(every[:MAX_ASKED]), self._is_anew or self._is_over, False
         async with asyncio.TaskGroup() as group:
-            for each in islice(questions(self._seen(self._view)), MAX_ASKED):
-                group.create_task(self._ask_for(each))
+            for each in asked:
+                group.create_task(self._ask_for(each, is_anew=is_anew))
+        if asked:
+            self._forget_unasked(asked)
 
-    async def _ask_for(self, each: ArpQuestion) -> None:
+    def _forget_unasked(self, asked: tuple[ArpQuestion, ...]) -> None:
+        """What a MAC answered that a node has no more, and when all is over whatever is asked no more."""
+        keys, addresses = {_key(each) for each in asked}, {each.address for each in asked}
+        for key in [key for key in self._rounds if key not in keys]:
+            if self._is_over or key[0] in addresses:
+                del self._rounds[key]
+
+    async def _ask_for(self, each: ArpQuestion, *, is_anew: bool) -> None:
         answers = await self._ask(each.link.name, each.link.lladdr, each.address, each.expected)
         if self._suspects:
             # A node that has advertised another MAC meanwhile is asked anew.
-            rounds = self._rounds.setdefault((each.address, each.expected), deque(maxlen=ROUNDS))
-            if self._is_over:
+            rounds = self._rounds.setdefault(_key(each), deque(maxlen=ROUNDS))
+            if is_anew:
                 rounds.clear()
             rounds.append(answers)
 
@@ -127,6 +141,10 @@ class UnderlayWatch:
             answers={address: tuple(rounds) for (address, _), rounds in self._rounds.items()},
             suspects=self._suspects,
         )
+
+
+def _key(each: ArpQuestion) -> tuple[str, tuple[str, ...]]:
+    return each.address, each.expected
 
 
 def pause_s(count: int) -> float:

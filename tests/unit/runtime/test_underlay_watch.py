@@ -116,6 +116,11 @@ def test_a_second_machine_is_told_until_it_is_gone_whatever_it_does():
     assert 6 == len(asked), "one more round, in which it was not there"
 
 
+def test_old_answers_explain_nothing_of_the_next_outage():
+    """The second machine was switched off between the two; one round tells."""
+    assert [] == _play("b1", "", "b1", gone_after=2)[1]
+
+
 def test_whom_a_verdict_has_named_stays_suspected_while_any_stands():
     """A finding replaces the name by that of the node that has the wrong entry, and must not end by that."""
     assert [FaultCode.DUPLICATE_ADDRESS] == _play("b1", "b2")[1]
@@ -233,6 +238,19 @@ def test_what_harms_nobody_any_more_is_looked_at_more_and_more_seldom(monkeypatc
     assert [1, 2, 3, 3, 4, 5, 6, 7] == stage.counts[:8]
 
 
+def test_who_is_named_again_is_asked_for_at_once(monkeypatch):
+    """Whose second machine harmed nobody for a while may be dead now, and old answers would tell the wrong cause."""
+    stage = Stage(monkeypatch)
+    stage.then = {
+        0: lambda: setattr(stage.watch, "_has_found", True),
+        2: lambda: stage.watch.note(_status("")),
+        4: lambda: stage.watch.note(_status("b1")),
+    }
+    stage.run(7)
+
+    assert [1, 2, 3, 4, 1, 2, 3] == stage.counts[:7]
+
+
 def test_a_new_name_is_asked_for_at_once(monkeypatch):
     """Not when the pause of a minute is over."""
     stage = Stage(monkeypatch, pause=lambda _count: 60.0)
@@ -256,10 +274,13 @@ def test_answers_to_another_mac_than_the_advertised_one_are_forgotten(monkeypatc
     stage = Stage(monkeypatch)
     heard = {"b1": hellos.hello("b1", seen={"node_macs": (STRANGER,)})}
     later = View(snapshot=_view().snapshot, mesh=_view().mesh, node="b2", hellos=heard, good=None)
-    stage.then = {2: lambda: stage.look(later)}
+    keys = set[object]()
+    stage.then = {2: lambda: stage.look(later), 3: lambda: keys.update(stage.watch._rounds)}
     stage.run(4)
 
+    assert ("10.2.0.11", (MAC,)) in keys, "until there are others"
     assert 3 > len(stage.watch._seen(later).answers["10.2.0.11"])
+    assert {(STRANGER,)} == {expected for address, expected in stage.watch._rounds if address == "10.2.0.11"}
 
 
 def test_a_mac_of_long_ago_is_remembered_however_often_the_audit_looks(monkeypatch):
