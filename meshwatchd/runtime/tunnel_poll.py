@@ -24,8 +24,12 @@ POLL_S: Final = 2.0
 POLL_IN_DOUBT_S: Final = 1.0
 POLL_STIRRED_S: Final = 0.5
 STIRRED_S: Final = 3.0
+STIRRED_PAUSE_S: Final = 6.0
+STIRRED_PEERS: Final = 200
 """Kilo's agent takes all peers away and brings them back within some tenths of a second. A look in between would stand
-until the next one, for as long as it takes to call a peer missing (`confirm_ns` of the catalogue)."""
+until the next one, for as long as it takes to call a peer missing (`confirm_ns` of the catalogue). So there are more
+looks then, however long a busy machine takes for each; not where there are more peers than that, and not without a
+pause where somebody changes the device again and again."""
 POLL_LATEST_S: Final = 10.0
 POLL_PAUSE: Final = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
@@ -77,7 +81,7 @@ class TunnelPoll:
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
         self._own: tuple[WireGuardState, ...] = ()
-        self._stirred_until_s = 0.0
+        self._stirred_until_s = -STIRRED_PAUSE_S
         self._is_wanted = asyncio.Event()
 
     def doubt(self) -> None:
@@ -101,9 +105,9 @@ class TunnelPoll:
                 self.told = told
                 around.changed()
             interval_s = self._until_next_s(POLL_S) if around.is_calm() else POLL_IN_DOUBT_S
-            if clock() < self._stirred_until_s:
-                interval_s = POLL_STIRRED_S
             rest_s = pause_s(clock() - started_s, factor=POLL_PAUSE, longest_s=POLL_LATEST_S)
+            if clock() < self._stirred_until_s and sum(len(state.peers) for state in self.states) <= STIRRED_PEERS:
+                interval_s = rest_s = POLL_STIRRED_S
             await asyncio.sleep(min(rest_s, interval_s))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
@@ -114,5 +118,6 @@ class TunnelPoll:
         self._own = own or self._own
         if stirred is not None:
             self._around.stirred(stirred)
-            self._stirred_until_s = now_s + STIRRED_S
+            if now_s >= self._stirred_until_s + STIRRED_PAUSE_S:
+                self._stirred_until_s = now_s + STIRRED_S
             self._is_wanted.set()

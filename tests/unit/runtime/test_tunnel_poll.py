@@ -16,6 +16,7 @@ from meshwatchd.runtime.tunnel_poll import (
     POLL_IN_DOUBT_S,
     POLL_S,
     POLL_STIRRED_S,
+    STIRRED_PEERS,
     STIRRED_S,
     Surroundings,
     TunnelPoll,
@@ -33,10 +34,11 @@ class Room:
 
     Args:
         lives: by device, instants and the peers from there on.
+        look_s: how long a look takes.
     """
 
-    def __init__(self, lives, *, is_calm=True):
-        self.lives, self.loop = lives, VirtualLoop()
+    def __init__(self, lives, *, is_calm=True, look_s=0.0):
+        self.lives, self.loop, self.look_s = lives, VirtualLoop(), look_s
         self.problems: dict[str, str] = {}
         self.looks: list[tuple[float, int]] = []
         self.stirs: list[tuple[float, MeshStirred]] = []
@@ -60,6 +62,7 @@ class Room:
 
     async def states(self, links):
         """Of the devices that live; the others give no answer."""
+        await asyncio.sleep(self.look_s)
         self.problems = {link.name: "no socket" for link in links if self._is_mute(link.name)}
         return tuple(
             WireGuardState(
@@ -115,9 +118,26 @@ def test_peers_that_are_soon_back_are_not_missing_until_the_next_look_of_calm():
     """What a look in between has seen is looked at again several times before it would be called a fault."""
     looks = [at for at, _ in Room({"kilo0": [(0, "a"), (1.9, ""), (2.1, "a")]}).live(12).looks]
     gaps = {at: then - at for at, then in itertools.pairwise(looks)}
-    stirred_until = POLL_S + POLL_STIRRED_S + STIRRED_S
+    stirred_until = POLL_S + STIRRED_S
     assert max(gap for at, gap in gaps.items() if POLL_S <= at < stirred_until - 0.1) == pytest.approx(POLL_STIRRED_S)
     assert {POLL_S} == {round(gap, 1) for at, gap in gaps.items() if at > stirred_until}
+
+
+@pytest.mark.parametrize(("peers", "least"), [(1, 2), (STIRRED_PEERS + 1, 0)])
+def test_a_busy_machine_does_not_keep_the_looks_after_a_change_apart(peers, least):
+    """Nor does the pause that a slow look is worth; a device with many peers has its pause."""
+    many = [f"peer {number}" for number in range(peers)]
+    room = Room({"kilo0": [(0, many), (1, [*many[1:], "another"])]}, look_s=0.06).live(30)
+    looks = [at for at, _ in room.looks]
+    stirred = next(at for at, _ in room.stirs)
+    assert least <= sum(stirred < at <= stirred + 1.5 for at in looks) <= least + 1
+
+
+def test_a_device_that_changes_all_the_time_is_looked_at_for_that_a_third_of_the_time():
+    """Somebody may change it for ever."""
+    peers = [(at / 4, "ab"[at % 2]) for at in range(400)]
+    looks = [at for at, _ in Room({"kilo0": peers}).live(90).looks]
+    assert len(looks) < 90 / POLL_S * 2
 
 
 def test_in_doubt_the_next_look_is_due_at_once():
