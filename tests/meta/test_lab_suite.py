@@ -30,8 +30,8 @@ def mesh():
 def test_dragged(mesh, n):
     assert not mesh
 """
-MANY = [ALWAYS] * 6
-"""As many files."""
+MANY_FILES = [ALWAYS] * 6
+MANY = DRAGS.replace("range(6)", "range(21)")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,8 @@ MANY = [ALWAYS] * 6
         (STEADY + ALWAYS, (1, "FAILED 3 TIMES: test_story.py::test_always")),
         (ONCE + ALWAYS, (1, "FAILED 3 TIMES: test_story.py::test_always")),
         (ONCE + DRAGS, (0, "passed at try 2, so unsteady: test_story.py::test_1_times, {dragged}")),
-        (MANY, (1, None)),
+        (MANY_FILES, (1, None)),
+        (ONCE + MANY, (1, None)),
         ("import nothing_of_that_name\n", (2, None)),
         ("", (5, None)),
     ],
