@@ -232,6 +232,7 @@ class Discovery:
                 self._keeper.save_if_due()
         finally:
             self._hellos.port.close()
+            self._note_unsaved()
             await self._keeper.close()
 
     async def _pause(self) -> None:
@@ -248,8 +249,7 @@ class Discovery:
     def _turn(self) -> None:
         """One look at everything: tell, review, greet."""
         began_ns = now = self._clocks.monotonic_ns()
-        self._keeper.is_unsaved |= self._hellos.is_unsaved
-        self._hellos.is_unsaved = False
+        self._note_unsaved()
         if jump_ns := self._jumps.look():
             self._take_new_epoch(jump_ns)
         look_ns = self._eyes.deadline()
@@ -283,6 +283,10 @@ class Discovery:
                 self._hellos.greet(heard.hello.view.node_ip, asks=False)
                 self._pace.repeat(heard.hello.view.node_ip, now)
         self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
+
+    def _note_unsaved(self) -> None:
+        self._keeper.is_unsaved |= self._hellos.is_unsaved
+        self._hellos.is_unsaved = False
 
     def _take_new_epoch(self, jump_ns: int) -> None:
         """The wall clock has jumped: this process may have been here before."""

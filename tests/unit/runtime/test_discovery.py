@@ -314,3 +314,22 @@ def test_a_verdict_is_seen_on_every_node_of_both_locations_with_who_said_it(stag
         ], name
         assert [("b1", "overlay")] == [(each.peer, each.layer) for each in nodes["b3"].silent]
     assert changes == {name: len(node.changes) for name, node in stage.nodes.items()}
+
+
+def test_who_was_heard_after_the_last_turn_is_remembered(stage):
+    """The end comes in between: a node that was heard once more has to be known after the next start."""
+    stage.start("a1", "b1").play(5 * SECOND)
+    a1 = stage.nodes["a1"]
+    a1.discovery._keeper.is_unsaved, a1.discovery._hellos.is_unsaved = False, True
+
+    async def end():
+        async with asyncio.TaskGroup() as group:
+            duty = group.create_task(a1.discovery.run())
+            await asyncio.sleep(0)
+            duty.cancel()
+
+    assert mesh_file.load(a1.folder, NodeName("a1"))[0] is None
+    asyncio.run(end())
+    kept, _ = mesh_file.load(a1.folder, NodeName("a1"))
+    assert kept is not None
+    assert ["b1"] == [each.name for each in kept.peers]
