@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
 from meshwatchd.core.diagnosis.advisory_probes import SideIssues
@@ -17,6 +17,7 @@ from meshwatchd.core.diagnosis.service_canaries import troubles
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
+from meshwatchd.core.session.cusum import MISS_NATS
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -75,12 +76,14 @@ class PairWatch:
 
         self.groups: dict[int, Group] = {}
         self._judges: dict[SessionId, Group] = {}
+        self._to_relays: dict[int, tuple[Session, ...]] = {}
         self.loop = schedule.select(layer=Layer.SELF)
         # Neither this node's own voice nor a canary's, which may be anybody's.
         self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF and s.plan.canary is None)
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
             beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
+            self._to_relays[path.number] = tuple(s for s in fresh if s.plan.peer == path.relay_in(self.remote))
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
@@ -94,7 +97,7 @@ class PairWatch:
         self._compare()
         self.fresh = relay(self.primary, FlowClass.FRESH)
         self.pinned = relay(self.primary, FlowClass.PINNED)
-        self.to_relay = tuple(s for s in self.fresh if s.plan.peer == self.remote_leader)
+        self.to_relay = self._to_relays[self.primary.number]
         self.effective = schedule.select(layer=Layer.EFFECTIVE, path=self.primary.number)
         self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
         segments = schedule.select(path=NO_PATH)
@@ -109,7 +112,7 @@ class PairWatch:
         self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
         self.beside_leader = tuple(s for s in self.members_overlay if s.plan.peer != self.own_leader)[:MOST_BESIDE]
         self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
-        self.to_deciders = (*self._own_relays(segments), *self._remote_relays(relay))
+        self.to_deciders = (*self._own_relays(segments), *self._remote_relays())
 
     def _compare(self) -> None:
         """Lets the mesh's own path be seen to be missing by what answers over the standbys."""
@@ -122,10 +125,10 @@ class PairWatch:
         relays = {path.relay_in(self._local.location) for path in self.paths}
         return tuple(s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
 
-    def _remote_relays(self, relay: Callable[[Path, FlowClass], tuple[Session, ...]]) -> Iterator[Session]:
+    def _remote_relays(self) -> Iterator[Session]:
         for path in self.paths:
             if not path.is_spare:
-                yield from (s for s in relay(path, FlowClass.FRESH) if s.plan.peer == path.relay_in(self.remote))
+                yield from self._to_relays[path.number]
 
     def _concerns(self, plan: SessionPlan) -> bool:
         """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
@@ -160,6 +163,13 @@ class PairWatch:
         """The group a session feeds, if any."""
         group = self._judges.get(session.plan.session)
         return (group,) if group is not None else ()
+
+    def is_missing(self, path: Path, lone: Container[NodeName]) -> bool:
+        """Whether a standby does not answer: by whom is silent alone on others only where its relay is silent too."""
+        group = self.group(path)
+        if not group.is_missing or not all(session.plan.peer in lone for session in group.sessions):
+            return group.is_missing
+        return not any(s.is_proven and s.cusum.nats < 2 * MISS_NATS for s in self._to_relays[path.number])
 
     def replacing(self, active: Path) -> tuple[Session, ...]:
         """What tells whether another path could be taken, and whether this node hears anything at all."""

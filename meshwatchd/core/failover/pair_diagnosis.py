@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import Suspicion
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
-from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import Output, VerdictChanged
 from meshwatchd.model.settings import MS, SECOND
 
@@ -67,7 +66,7 @@ class PairDiagnosis:
         since = watch.group(active).suspect_since
         is_settled = self.is_settled(now)
         lone = {session.plan.peer for path in watched for session in watch.group(path).isolated()}
-        missing = tuple(path.relays for path in standbys if is_settled and _is_missing(watch.group(path), lone))
+        missing = tuple(path.relays for path in standbys if is_settled and watch.is_missing(path, lone))
         return watch.evidence(
             active=active,
             views=context.views,
@@ -108,8 +107,3 @@ class PairDiagnosis:
             return verdict
         why = (f"{verdict.culprit} is drained: {verdict.fault} there is no fault",)
         return Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=watch.index, because=why)
-
-
-def _is_missing(group: Group, lone: Container[NodeName]) -> bool:
-    """Whether a standby does not answer; the silence of who is silent alone on other standbys says nothing of it."""
-    return group.is_missing and not all(session.plan.peer in lone for session in group.sessions)

@@ -77,6 +77,10 @@ def test_a_node_that_is_silent_over_every_standby_takes_none_of_them_down():
     assert {True} == {bench.conductor.watch.groups[number].is_missing for number in behind_b2}
     assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
 
+    bench.silent = lambda plan: plan.path > 0 and (plan.peer == "b3" or plan.path in behind_b2)
+    bench.run(90 * SECOND)
+    assert bench.conductor.diagnosis.evidence(bench.now).missing_standbys, "b2 does not answer over its own either"
+
     bench.silent = lambda plan: plan.path in behind_b2
     bench.run(90 * SECOND)
     assert ["b2"] == sorted({relays[0] for relays in bench.conductor.diagnosis.evidence(bench.now).missing_standbys})
