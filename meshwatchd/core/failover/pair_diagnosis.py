@@ -37,6 +37,8 @@ class PairDiagnosis:
         self.started = now
         self.again_at = 0
         self._diagnosed_at, self._diagnosed_down = -DIAGNOSIS_GAP_NS, 0
+        # When the primary path went down that what is stated was said of.
+        self._named_down = 0
 
     def is_settled(self, now: int) -> bool:
         """Whether what has not answered since the start is missing."""
@@ -78,10 +80,12 @@ class PairDiagnosis:
         )
 
     def _is_left_alone(self, now: int) -> bool:
-        """Whether the primary path is broken, traffic is well elsewhere and nobody looks: what was said stands."""
+        """Whether the primary path is broken, traffic is well elsewhere and nobody looks: what it was called stands."""
         watch, context = self._context.watch, self._context
-        is_left = watch.group(watch.primary).is_down and not watch.group(context.mover.active).is_down
-        return is_left and context.verdicts.current.fault is not FaultCode.NONE and not self._attention.has_looked(now)
+        left = watch.group(watch.primary)
+        is_left = left.is_down and not watch.group(context.mover.active).is_down
+        is_named = context.verdicts.current.fault is not FaultCode.NONE and self._named_down == left.down_since
+        return is_left and is_named and not self._attention.has_looked(now)
 
     def _diagnose(self, now: int) -> Iterator[Output]:
         context = self._context
@@ -96,7 +100,10 @@ class PairDiagnosis:
     def _state(self, verdict: Verdict, now: int) -> Iterator[Output]:
         if verdict.fault is not FaultCode.NONE and self._context.is_unsettled(now):
             return
-        if (changed := self._context.verdicts.update(verdict, now)) is not None:
+        changed = self._context.verdicts.update(verdict, now)
+        if self._context.verdicts.current.is_same_fault(verdict):
+            self._named_down = self._context.watch.group(self._context.watch.primary).down_since
+        if changed is not None:
             yield VerdictChanged(verdict=changed[0], previous=changed[1])
 
     def _excuse(self, verdict: Verdict, now: int) -> Verdict:

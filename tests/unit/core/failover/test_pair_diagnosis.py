@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, START_GRACE_NS
-from meshwatchd.model.events import PeerFault, PeersTold
+from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
+from meshwatchd.model.events import MeshStirred, PeerFault, PeersTold
 from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
@@ -84,3 +85,21 @@ def test_a_node_that_is_silent_over_every_standby_takes_none_of_them_down():
     bench.silent = lambda plan: plan.path in behind_b2
     bench.run(90 * SECOND)
     assert ["b2"] == sorted({relays[0] for relays in bench.conductor.diagnosis.evidence(bench.now).missing_standbys})
+
+
+def test_what_was_said_before_the_path_died_is_not_what_it_died_of():
+    """It died while the mesh's own agent was at work, when nothing is named, and traffic has left it since."""
+    bench = ready("a3")
+    bench.run(START_GRACE_NS)
+    bench.silent = lambda plan: plan.path == 1
+    bench.run(90 * SECOND)
+    assert FaultCode.STANDBY_DOWN is bench.conductor.verdicts.current.fault
+
+    bench.silent = lambda plan: plan.path == 1 or primary_is_silent(plan)
+    for _ in range(4):
+        bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
+        bench.run(SECOND)
+    bench.conductor.adopt(bench.conductor.watch.paths[2], bench.now)
+    bench.run(CHANGE_NS)
+    assert bench.conductor.watch.group(bench.conductor.watch.primary).is_down
+    assert FaultCode.STANDBY_DOWN is not bench.conductor.verdicts.current.fault
