@@ -68,7 +68,7 @@ from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.rule_place import RulePlace
 from meshwatchd.runtime.service_desk import ServiceDesk
 from meshwatchd.runtime.sinks import Log, Sinks
-from meshwatchd.runtime.standing_work import Company, StandingWork
+from meshwatchd.runtime.standing_work import Counterparts, StandingWork
 from meshwatchd.runtime.tunnel_poll import Surroundings, TunnelPoll
 from meshwatchd.wire.auth import MeshSecret
 
@@ -340,10 +340,10 @@ class Agent:
             return [] if self._snapshot is None else [each.what for each in self._snapshot.collisions]
 
         standing = Standing(self._kernel, self._devices, self._settings.kernel, time.monotonic_ns, log=self._log)
-        company = Company(
+        others = Counterparts(
             losses=self._mirror.losses, collisions=collisions, public_key=self._devices.public_key, send=self._send
         )
-        return StandingWork(standing, company, self._log)
+        return StandingWork(standing, others, self._log)
 
     def _watch_tunnels(self) -> TunnelPoll:
         def device() -> str:

@@ -95,11 +95,11 @@ class HelloExchange:
         port: PortMaker = HelloPort,
     ) -> None:
         self._settings, self._roster, self._clocks = settings, roster, clocks
-        self._node, folder = NodeName(settings.daemon.node), Path(settings.daemon.state_dir)
+        self._node, self._folder = NodeName(settings.daemon.node), Path(settings.daemon.state_dir)
         self._remarks, self._log, self._woken = outlets.remarks, outlets.log, outlets.woken
         self.counters = outlets.counters
         self.keys = HelloKeys(secrets)
-        epoch, is_recorded = next_epoch(folder / "hello-epoch")
+        epoch, is_recorded = next_epoch(self._folder / "hello-epoch")
         self.counters["hello-epochs-unrecorded"] += not is_recorded
         self.known = Acquaintances(epoch, lambda name: roster.cadence_of(NodeName(name)).patience_ns)
         self.port = port(hello_port(settings.probe.port), self.receive, self.counters)
@@ -107,7 +107,7 @@ class HelloExchange:
         self._presence, self._answers = Presence(), Answers()
         self._signatures = Signatures(self.counters, clocks.monotonic_ns)
         self.short = ShortHellos(self._node, secrets, roster, counters=self.counters, bind=outlets.bind)
-        self.pairs = PairKeys(self._node, folder, forget_ns=roster.forget_ns, tell=self.short.bind)
+        self.pairs = PairKeys(self._node, self._folder, forget_ns=roster.forget_ns, tell=self.short.bind)
         self.view: LocalView | None = None
         self.tunnels: tuple[WireGuardState, ...] = ()
         self.addresses: Mapping[str, NodeName] = {}
@@ -124,7 +124,7 @@ class HelloExchange:
 
     def renew(self) -> None:
         """Begin another epoch: this process may have been here before."""
-        self.known.renew(next_epoch(Path(self._settings.daemon.state_dir) / "hello-epoch")[0])
+        self.known.renew(next_epoch(self._folder / "hello-epoch")[0])
 
     def greet(
         self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""

@@ -27,7 +27,7 @@ AUDIT_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
+class Counterparts:
     """Whom the work asks, and whom it tells.
 
     Attributes:
@@ -48,12 +48,12 @@ class StandingWork:
 
     Args:
         standing: the objects.
-        company: whom to ask and tell.
+        others: whom to ask and tell.
         log: gets how long it took.
     """
 
-    def __init__(self, standing: Standing, company: Company, log: Log) -> None:
-        self._standing, self._company, self._log = standing, company, log
+    def __init__(self, standing: Standing, others: Counterparts, log: Log) -> None:
+        self._standing, self._others, self._log = standing, others, log
         self._requested: Provision | None = None
         self._has_work = asyncio.Event()
         self._reported: set[str] = set()
@@ -75,10 +75,10 @@ class StandingWork:
     async def _report_losses(self) -> None:
         """Tell the engine of a removal before anything is done about it."""
         while True:
-            lost = await self._company.losses.get()
+            lost = await self._others.losses.get()
             if self._standing.concerns(lost):
                 self._reported.add(lost.text)
-                self._company.send(ObjectLost(what=lost.text))
+                self._others.send(ObjectLost(what=lost.text))
                 self._has_work.set()
 
     async def _work(self) -> None:
@@ -91,7 +91,7 @@ class StandingWork:
                 else:
                     await self._restore()
             except MeshwatchError as error:
-                self._company.send(Provisioned(is_complete=False, errors=(str(error),)))
+                self._others.send(Provisioned(is_complete=False, errors=(str(error),)))
 
     async def _audit(self) -> None:
         while True:
@@ -100,27 +100,27 @@ class StandingWork:
 
     async def _provision(self, wanted: Provision) -> None:
         self._requested = None
-        if collisions := tuple(self._company.collisions()):
-            self._company.send(Provisioned(is_complete=False, errors=collisions))
+        if collisions := tuple(self._others.collisions()):
+            self._others.send(Provisioned(is_complete=False, errors=collisions))
             return
         started_ns = time.monotonic_ns()
         outcome = await self._standing.ensure(wanted)
         self._reported.clear()
-        self._company.send(outcome)
+        self._others.send(outcome)
         duration_ns = time.monotonic_ns() - started_ns
         self._log.info("provision.applied", is_complete=outcome.is_complete, duration_ns=duration_ns)
         if wanted.links:
-            self._log.info("standby.identified", public_key=self._company.public_key())
+            self._log.info("standby.identified", public_key=self._others.public_key())
 
     async def _restore(self) -> None:
         restored, news = await self._standing.restore()
         for text in restored:
             # The kernel drops the routes of a downed device without a word: this is the first one hears of it.
             if text not in self._reported:
-                self._company.send(ObjectLost(what=text))
+                self._others.send(ObjectLost(what=text))
         self._reported.clear()
         if news is not None:
-            self._company.send(news)
+            self._others.send(news)
 
 
 def _own(snapshot: Snapshot, settings: KernelSettings) -> tuple[object, ...]:

@@ -164,12 +164,11 @@ class PairWatch:
         group = self._judges.get(session.plan.session)
         return (group,) if group is not None else ()
 
-    def is_missing(self, path: Path, lone: Container[NodeName]) -> bool:
-        """Whether a standby does not answer: by whom is silent alone on others only where its relay is silent too."""
-        group = self.group(path)
-        if not group.is_missing or not all(session.plan.peer in lone for session in group.sessions):
-            return group.is_missing
-        return not any(s.is_proven and s.cusum.nats < 2 * MISS_NATS for s in self._to_relays[path.number])
+    def has_lone_silence(self, path: Path, lone: Container[NodeName]) -> bool:
+        """Whether over a standby nobody is silent but who is silent alone on others, while its own relay answers."""
+        return all(session.plan.peer in lone for session in self.group(path).sessions) and any(
+            s.is_proven and s.cusum.nats < 2 * MISS_NATS for s in self._to_relays[path.number]
+        )
 
     def replacing(self, active: Path) -> tuple[Session, ...]:
         """What tells whether another path could be taken, and whether this node hears anything at all."""

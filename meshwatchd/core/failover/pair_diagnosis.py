@@ -67,8 +67,9 @@ class PairDiagnosis:
         good = [path for path in standbys if watch.group(path).is_good]
         since = watch.group(active).suspect_since
         is_settled = self.is_settled(now)
-        lone = {session.plan.peer for path in watched for session in watch.group(path).isolated()}
-        missing = tuple(path.relays for path in standbys if is_settled and watch.is_missing(path, lone))
+        silent = [path for path in standbys if is_settled and watch.group(path).is_missing]
+        lone = {session.plan.peer for path in watched for session in watch.group(path).isolated()} if silent else set()
+        missing = tuple(path.relays for path in silent if not watch.has_lone_silence(path, lone))
         return watch.evidence(
             active=active,
             views=context.views,

@@ -12,7 +12,7 @@ from meshwatchd.model.plan import Provision, Rule
 from meshwatchd.model.settings import KernelSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.runtime import beat
-from meshwatchd.runtime.standing_work import AUDIT_S, Company, StandingWork
+from meshwatchd.runtime.standing_work import AUDIT_S, Counterparts, StandingWork
 from tests.unit.runtime.test_debounce import VirtualLoop
 
 RULE = Rule(priority=5400, table=7799)
@@ -35,13 +35,13 @@ class Room:
         self.did: list[tuple[float, str]] = []
         self.refusal: KernelError | None = None
         self.losses: asyncio.Queue[Lost] = asyncio.Queue()
-        company = Company(
+        others = Counterparts(
             losses=self.losses,
             collisions=lambda: self.taken,
             public_key=lambda: "key",
             send=self.sent.append,
         )
-        self.work = StandingWork(self, company, self)  # type: ignore[arg-type]
+        self.work = StandingWork(self, others, self)  # type: ignore[arg-type]
 
     async def ensure(self, _wanted):
         """As `Standing.ensure`."""
