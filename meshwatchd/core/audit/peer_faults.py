@@ -309,8 +309,9 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         # decides, or that of whoever could tell.
         return told.fault in _SOME_PASS and told.culprit in relays
     if verdict.fault is FaultCode.STANDBY_DOWN:
-        # The one relay that all standby paths have which do not answer.
-        return FaultCode.RELAY_NOT_FORWARDING in EXPLAINS.get(told.fault, ()) and told.culprit in relays
+        # The one relay that all standby paths have which do not answer: those of one node may be what it does not pass.
+        is_taken = told.fault in _SOME_PASS or FaultCode.RELAY_NOT_FORWARDING in EXPLAINS.get(told.fault, ())
+        return is_taken and told.culprit in relays
     if verdict.fault in _OF_SOME_RELAY and not verdict.culprit:
         return told.fault is verdict.fault and told.culprit in relays
     if verdict.fault is FaultCode.POD_NETWORK_BROKEN and told.fault is verdict.fault:
