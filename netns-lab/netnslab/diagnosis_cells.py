@@ -113,7 +113,10 @@ ON_THE_WAY = (*SILENCES, "one-way-break")
 """What a filter between two nodes does: it is at neither, and each end knows of the other only."""
 
 NOT_RELAYED = "pod-network-broken-way"
-"""A relay loses the pods of one node. The nodes behind it miss that one; that one misses them, and not the relay."""
+"""A relay loses the pods of one node. The nodes behind it miss that one; that one misses them, and not the relay.
+
+So it alone can tell the culprit; the others name it, or whom it tells them.
+"""
 
 ON_THE_ONLY_WAY = ("wireguard-blocked", "mtu-black-hole", "standby-mtu-smaller")
 """What happens to all of a node's tunnels: a leader of two locations has one, and cannot tell it from the other end's.
@@ -186,7 +189,9 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
     """
     is_flat = fabric_of(topology).carries_overlay
     if fault == NOT_RELAYED:
-        return frozenset((node, victim if node == peer else peer) for node in topology.nodes)
+        return frozenset(
+            (node, end) for node in topology.nodes for end in (victim, peer) if (node, end) != (peer, peer)
+        )
     code = state_faults.FORMS.get(fault, fault)
     if code == MOVED:
         return frozenset((node, end) for node in topology.nodes for end in (victim, peer))

@@ -131,6 +131,15 @@ def test_the_culprit_of_a_filter_on_the_way_is_the_other_end():
     )
 
 
+def test_who_is_not_relayed_names_the_relay_and_others_name_either():
+    """It cannot name itself; whom it has told may name the relay, as it does."""
+    places = places_of("pod-network-broken-way", victim="b1", peer="a3", topology=load("kilo-flannel"))
+    assert places is not None
+
+    assert {("a3", "b1"), ("b2", "a3"), ("b2", "b1")} <= places
+    assert not {("a3", "a3"), ("b2", "b3")} & places
+
+
 @pytest.mark.parametrize("fault", ["one-way-break-input", "one-way-break-output"])
 def test_a_firewall_of_one_end_is_on_the_way_as_well(fault):
     """It closes the tunnel's port in one direction: for all others that is a break between two nodes."""
