@@ -29,6 +29,7 @@ GRACE_S: Final = 3.0
 _LOOK_S: Final = 0.02
 _LOCK_MODE: Final = 0o640
 
+SMAPS: Final = Path("/proc/self/smaps")
 _MADV_DONTNEED: Final = 4
 _CAP_IPC_LOCK: Final = 14
 _CAP_SYS_NICE: Final = 23
@@ -88,12 +89,17 @@ def release_memory() -> int:
 
     The heap's free pages go first. Then the pages of program files, of which importing and OpenSSL's start have
     touched some 7 MiB: they are dropped, and what the loop really runs on comes back by itself, from the page
-    cache, within its first turns. Only mappings that were never written to are dropped, so nothing can be lost.
+    cache, within its first turns. Only mappings that were never written to are dropped, so nothing can be lost; where
+    the kernel does not tell which those are (CONFIG_PROC_PAGE_MONITOR, or a hidden smaps), none is.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.malloc_trim(0)
+    try:
+        smaps = SMAPS.read_text().splitlines()
+    except OSError:
+        return 0
     released = 0
-    for start, end in _clean_file_mappings(Path("/proc/self/smaps").read_text().splitlines()):
+    for start, end in _clean_file_mappings(smaps):
         size = end - start
         if libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_DONTNEED) == 0:
             released += size

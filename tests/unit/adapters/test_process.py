@@ -259,6 +259,13 @@ def test_only_pages_that_the_file_still_has_are_dropped():
     assert [(0x400000, 0x500000), (0x900000, 0xA00000)] == list(_clean_file_mappings(SMAPS))
 
 
+def test_where_the_kernel_does_not_tell_its_pages_none_is_dropped(tmp_path, monkeypatch):
+    """A kernel without CONFIG_PROC_PAGE_MONITOR: the engine goes on."""
+    monkeypatch.setattr("meshwatchd.adapters.process.SMAPS", tmp_path / "smaps")
+
+    assert 0 == release_memory()
+
+
 def test_released_and_locked_memory_still_works():
     """A process that has dropped its own text goes on, is smaller, and loads what it has not loaded before."""
     script = (
