@@ -31,6 +31,7 @@ from netnslab import varlink
 from netnslab.errors import LabError
 from netnslab.inhabitant import Inhabitant
 from netnslab.lab import Lab
+from netnslab.process import children_of
 from netnslab.waiting import wait_until
 
 DAEMON = (sys.executable, "-P", "-m", "meshwatchd.runtime.main")
@@ -351,30 +352,11 @@ def _summarise(status: Status) -> str:
 
 def _agent_of(engine: int) -> int | None:
     """The child of `engine` that runs the agent's module."""
-    for child in _children(engine):
+    for child in children_of(engine):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if AGENT_MODULE.encode() in (Path("/proc") / str(child) / "cmdline").read_bytes():
                 return child
     return None
-
-
-def _children(pid: int) -> list[int]:
-    """The children of a process; none of one that is gone. A look through all of /proc takes several milliseconds."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return _children_by_parent(pid)
-
-
-def _children_by_parent(pid: int) -> list[int]:
-    """The same where the kernel keeps no such list (proc(5): field 4 of stat is the parent)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            stat = (entry / "stat").read_text(encoding="utf-8", errors="replace") if entry.name.isdigit() else ""
-            if stat and int(stat.rpartition(")")[2].split()[1]) == pid:
-                found.append(int(entry.name))
-    return found
 
 
 def _await_end(engine: subprocess.Popen[str]) -> str:

@@ -1,8 +1,5 @@
 import json
-import os
-import subprocess
 
-from netnslab import daemons
 from netnslab.daemons import Event, is_ready
 
 PATHS = [{"state": "good"}, {"state": "good"}, {"state": "unwatched"}]
@@ -50,12 +47,3 @@ def test_a_daemon_with_a_verdict_is_not_ready():
 def _status(**changes):
     sessions = [{"state": "up"}, {"state": "up"}]
     return {"is_ready": True, "severity": "ok", "sessions": sessions, "pairs": [{"paths": PATHS}], **changes}
-
-
-def test_children_are_found_with_the_kernels_list_and_without():
-    """Both ways name a process that this one has started, and neither knows any of one that is gone."""
-    with subprocess.Popen(["sleep", "60"]) as child:
-        assert child.pid in daemons._children(os.getpid())
-        assert child.pid in daemons._children_by_parent(os.getpid())
-        child.kill()
-    assert [] == daemons._children(child.pid)

@@ -91,3 +91,12 @@ def test_who_is_first_meanwhile_starts_others_that_are():
     assert own == child
     assert own == os.SCHED_RR or os.geteuid() != 0
     assert os.SCHED_OTHER == os.sched_getscheduler(0)
+
+
+def test_children_are_found_with_the_kernels_list_and_without():
+    """Both ways name a process that this one has started, and neither knows any of one that is gone."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert child.pid in process.children_of(os.getpid())
+        assert child.pid in process._children_by_parent(os.getpid())
+        child.kill()
+    assert [] == process.children_of(child.pid)
