@@ -1,7 +1,8 @@
 """The tests below stock_kernel/ under a kernel that has everything, where this machine's has not; and the vm backend.
 
-The suite runs in a guest whose kernel is a program: it is Debian's as well, at the speed of this machine. The emulated
-guest has to boot, to bring back what a command says, and to have all that a lab needs.
+The suite runs in a guest whose kernel is a program in which computing takes no time: its limits are of this machine's
+clock, and those of its tests of the guest's. The emulated guest has to boot, to bring back what a command says, and to
+have all that a lab needs.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from tests.support.systemd_machine import install
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tests/lab/stock_kernel"
 
-# The limit is there for a guest that hangs, and for a kernel that has to be made first.
-LIMIT_S = 600
+# For a guest that hangs, and for a kernel that has to be made first.
+LIMIT_S = 1200
+MAKING_S = 900
 TEST_LIMIT_S = 300
 OFFERED = """
 from netnslab.backends import Needs, host
@@ -56,12 +58,13 @@ def _require(problems: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def machine(base, package, tmp_path_factory):
+def machine(base, packages, tmp_path_factory):
     """What the guest's machine with systemd is made of, as its environment: there is no network in it."""
-    return guest_machines.announce(install(package, base, tmp_path_factory.mktemp("root"), is_spare=True))
+    root = install(packages / "now.deb", base, tmp_path_factory.mktemp("root"), is_spare=True)
+    return guest_machines.announce(root, packages)
 
 
-@pytest.mark.timeout(LIMIT_S + 300)
+@pytest.mark.timeout(LIMIT_S + MAKING_S)
 def test_suite_passes_under_a_stock_kernel(capsys, machine):
     """One boot, one pytest in the guest; its output is ours, and it passed only if tests passed."""
     _require(debian_uml.missing())
@@ -76,14 +79,14 @@ def test_suite_passes_under_a_stock_kernel(capsys, machine):
             cwd=ROOT,
             environment=machine,
         )
-        sys.stdout.write(f"guest: booted in {run.boot_s:.1f} s, {run.total_s:.1f} s in all\n")
+        sys.stdout.write(f"guest: {run.total_s:.1f} s in all\n")
 
     counted = re.search(r"(\d+) passed", run.stdout)
     assert counted, f"no test passed in the guest\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}"
     assert 0 == run.returncode, run.stdout[-6000:]
 
 
-@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.timeout(600)
 def test_an_emulated_guest_has_everything_and_says_how_its_command_ended():
     """As `auto` judges it there; exit status and both outputs are the same inside as they would be here."""
     _require(vm.missing())

@@ -1,6 +1,7 @@
 """Six machines with systemd and the package: from `systemctl enable --now` to an upgrade during a failover.
 
-They are Debian 12 and Debian 13 in turn, so each location has both.
+They are Debian 12 and Debian 13 in turn, so each location has both. Processes are stopped and killed over the kernel's
+WireGuard (tests/lab/stock_kernel/test_systemd_units.py).
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.systemd_machine import install
-from tests.support.systemd_mesh import BACK_S, GREEN_S, built_mesh, come_and_go, replace, wait_for_green
+from tests.support.systemd_mesh import GREEN_S, built_mesh, come_and_go
+from tests.support.systemd_nodes import services
 
 pytestmark = [pytest.mark.timeout(400)]
 
@@ -18,16 +20,8 @@ def built(base, base_13, packages, tmp_path_factory):
     """The mesh and its services, all of which have been green."""
     folder = tmp_path_factory.mktemp("systemd-mesh")
     installed = [install(packages / "now.deb", each, tmp_path_factory.mktemp("root")) for each in (base, base_13)]
-    with built_mesh(folder, installed, packages) as built:
+    with built_mesh(services(folder, installed, packages)) as built:
         yield built
-
-
-@pytest.fixture
-def green(built):
-    """The mesh, green."""
-    wait_for_green(built.units)
-    built.stage.traffic.wait_flowing()
-    return built
 
 
 def test_three_nodes_are_debian_12_and_three_debian_13(built):
@@ -54,10 +48,3 @@ def test_services_come_and_go_during_a_failover_without_a_lost_flow(built):
     mesh between upgrade and the way back.
     """
     come_and_go(built)
-
-
-@pytest.mark.parametrize("number", ["STOP", "KILL"])
-@pytest.mark.parametrize("process", ["engine", "agent"])
-def test_either_process_is_replaced_and_links_and_traffic_stay(green, process, number):
-    """Green again in fifteen seconds, on a leader; the processes that carry standby links are those of before."""
-    assert replace(green, process, number) < BACK_S

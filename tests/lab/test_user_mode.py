@@ -34,7 +34,7 @@ def _outside_of_a_guest():
         pytest.skip("a guest in the guest")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_a_guest_has_wireguard_and_nat_and_leaves_our_files_alone(tmp_path):
     """What a command says and how it ends comes back; what it writes is gone with it."""
     problems = debian_uml.missing()

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import NamedTuple
 
-VARIABLE = "MESHWATCH_LAB_MACHINE"
-"""The roots of a machine with the package, joined by colons. A guest inherits it."""
-
-
-def announce(root: str) -> dict[str, str]:
-    """The environment of a guest in which `root` finds what `systemd_machine.install` has made."""
-    return {VARIABLE: root}
+ROOT, PACKAGES = "MESHWATCH_LAB_MACHINE", "MESHWATCH_LAB_PACKAGES"
 
 
-def is_there() -> bool:
-    """Whether somebody has made one."""
-    return VARIABLE in os.environ
+class Supplies(NamedTuple):
+    """What somebody has made.
+
+    Attributes:
+        root: of a machine with the package (`systemd_machine.install`): several folders, joined by colons.
+        packages: a folder with `now.deb` and `later.deb`.
+    """
+
+    root: str
+    packages: Path
 
 
-def root() -> str:
-    """The one that was announced."""
-    return os.environ[VARIABLE]
+def announce(root: str, packages: Path) -> dict[str, str]:
+    """The environment of a guest in which `supplies` finds them."""
+    return {ROOT: root, PACKAGES: str(packages)}
+
+
+def are_there() -> bool:
+    """Whether somebody has announced any."""
+    return ROOT in os.environ
+
+
+def supplies() -> Supplies:
+    """Those that were announced."""
+    return Supplies(os.environ[ROOT], Path(os.environ[PACKAGES]))

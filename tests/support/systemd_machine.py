@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from netnslab.process import children_of
 from netnslab.waiting import wait_until
 from tests.meta.tree import ROOT
 
@@ -30,7 +31,7 @@ BOOT_S = 60.0
 END_S = 20.0
 FOLDERS = Path("/var/tmp")
 """Of machines. A guest's own root is an overlay, which the upper part of another one cannot be in."""
-FOR_MACHINES = re.compile(r'\{"|at_ns=|^<\d>', re.MULTILINE)
+FOR_MACHINES = re.compile(r'^\{"|at_ns=|^<\d>', re.MULTILINE)
 """What a journal that people read has nowhere: JSON, numbers of nanoseconds, priorities as digits."""
 PREFIX = "meshwatchd-machine-"
 """Of the folder of each machine, and of its control group."""
@@ -234,7 +235,7 @@ def _remove(folder: Path) -> None:
 def _await_boot(process: subprocess.Popen[str], log: Path) -> Machine:
     def leader() -> int | None:
         assert process.poll() is None, f"systemd-nspawn ended with {process.returncode}: {log.read_text()}"
-        return next((pid for nspawn in _children(process.pid) for pid in _children(nspawn) if _is_first(pid)), None)
+        return next((pid for nspawn in children_of(process.pid) for pid in children_of(nspawn) if _is_first(pid)), None)
 
     machine = Machine(wait_until(leader, timeout_s=BOOT_S, what="the first process of a container"), process)
 
@@ -254,9 +255,3 @@ def _is_first(pid: int) -> bool:
         fields = dict(line.split(":", 1) for line in lines)
         return fields["Name"].strip() == "systemd" and fields["NSpid"].split()[-1] == "1"
     return False
-
-
-def _children(pid: int) -> list[int]:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
-    return []

@@ -1,11 +1,11 @@
-"""What is asked of six machines with systemd and the package."""
+"""What is asked of the services of six nodes under systemd."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,7 @@ from typing import NamedTuple
 from netnslab import faults
 from netnslab.waiting import wait_until
 from tests.support.stage import Stage
-from tests.support.systemd_machine import Machine
-from tests.support.systemd_nodes import Services, services
+from tests.support.systemd_nodes import Services
 
 GREEN_S = 10.0
 BACK_S = 15.0
@@ -25,9 +24,6 @@ SECOND_NS = 1_000_000_000
 SENDER = "a3"
 # The leader that all traffic between the locations goes through; standby links end on it.
 LEADER = "a1"
-RESTART = "systemctl restart meshwatchd"
-UPGRADE = "dpkg --force-unsafe-io --install /packages/later.deb"
-ROLLBACK = "dpkg --force-unsafe-io --install /packages/now.deb"
 
 
 class Built(NamedTuple):
@@ -45,16 +41,9 @@ class Built(NamedTuple):
 
 
 @contextmanager
-def built_mesh(folder: Path, installed: Sequence[str], packages: Path, *, rate: int = 100) -> Iterator[Built]:
-    """The mesh and its services, all of which have been green.
-
-    Args:
-        folder: gets logs and records.
-        installed: the roots of machines that have the package, which they have in turn.
-        packages: with `now.deb` and `later.deb`; bound into each machine.
-        rate: of new flows a second.
-    """
-    with services(folder, installed, f"--bind-ro={packages}:/packages", rate=rate) as (stage, units), units:
+def built_mesh(opened: AbstractContextManager[tuple[Stage, Services]]) -> Iterator[Built]:
+    """The mesh of `systemd_nodes` and its services, all of which have been green."""
+    with opened as (stage, units), units:
         began_s, others_s = time.monotonic(), busy_s() - units.used_s()
         stage.lab.favour_tunnels()
         wait_for_green(units)
@@ -72,7 +61,7 @@ def busy_s() -> float:
 def wait_for_green(units: Services) -> None:
     """Wait until all nodes are green."""
     wait_until(
-        lambda: all(is_green(units, node) for node in units.nodes), timeout_s=GREEN_LIMIT_S, what="green", poll_s=0.2
+        lambda: all(is_green(units, node) for node in units.nodes), timeout_s=GREEN_LIMIT_S, what="green", poll_s=0.5
     )
 
 
@@ -97,42 +86,48 @@ def come_and_go(built: Built) -> None:
         mesh.wait_verdicts("overlay-new-flows", "b1", units.nodes)
         (relay,) = set(mesh.relays(rank)) - {LEADER}
         assert SENDER in mesh.diverted()
-        for node, step in ((relay, RESTART), (SENDER, RESTART), (SENDER, UPGRADE), (SENDER, ROLLBACK)):
+        steps: tuple[tuple[str, str, Callable[[], None]], ...] = (
+            (relay, "restart", partial(units.restart, relay)),
+            (SENDER, "restart", partial(units.restart, SENDER)),
+            (SENDER, "upgrade", partial(units.install, SENDER, "later")),
+            (SENDER, "rollback", partial(units.install, SENDER, "now")),
+        )
+        for node, name, step in steps:
             began_ns = time.monotonic_ns()
             engine = units.process(node, "engine")
-            units.machines[node].sh(step)
-            wait_until(partial(units.status, node), timeout_s=BACK_S, what="an answer", poll_s=0.2)
+            step()
+            wait_until(partial(units.status, node), timeout_s=BACK_S, what="an answer", poll_s=0.5)
             mesh.wait_ranks(rank)
-            if step == UPGRADE:
+            if name == "upgrade":
                 wait_until(lambda: is_next(units.versions(relay)[SENDER]), timeout_s=BACK_S, what="the later version")
 
             assert engine != units.process(node, "engine")
-            assert 0 == mesh.lost(began_ns, time.monotonic_ns() + SECOND_NS), f"{step} on {node}"
-            assert mesh.expected_overrides(rank) == mesh.diverted(), f"{step} on {node}"
+            assert 0 == mesh.lost(began_ns, time.monotonic_ns() + SECOND_NS), f"{name} on {node}"
+            assert mesh.expected_overrides(rank) == mesh.diverted(), f"{name} on {node}"
 
 
 def replace(built: Built, process: str, number: str) -> float:
     """Stop or kill a process of the leader; returns after how many seconds all was well again with another one."""
-    machine = built.units.machines[LEADER]
-    before = carriers(machine)
+    before = carriers(built)
     victim = built.units.process(LEADER, process)
     began_ns = time.monotonic_ns()
-    machine.read("kill", f"-{number}", victim)
+    built.units.machines[LEADER].read("kill", f"-{number}", victim)
     wait_until(
         lambda: built.units.process(LEADER, process) not in {victim, ""} and is_green(built.units, LEADER),
         timeout_s=BACK_S,
         what=f"a green status with another {process}",
-        poll_s=0.2,
+        poll_s=0.5,
     )
 
     seconds = (time.monotonic_ns() - began_ns) / SECOND_NS
     assert before
-    assert before == carriers(machine)
+    assert before == carriers(built)
     assert 0 == built.stage.lost(began_ns, time.monotonic_ns())
     return seconds
 
 
-def carriers(machine: Machine) -> list[str]:
-    """What carries standby links: devices with their indices, and processes where the kernel has no WireGuard."""
-    devices = machine.sh("ip -o link | grep -o '^[0-9]*: mw[0-9]*'").splitlines()
-    return [*devices, *machine.run("pgrep", "--full", "wireguard-go mw").stdout.split()]
+def carriers(built: Built) -> list[str]:
+    """What carries the leader's standby links: devices with their indices, and processes where the kernel has none."""
+    devices = built.stage.lab.node(LEADER).run(["sh", "-c", "ip -o link | grep -o '^[0-9]*: mw[0-9]*'"], check=True)
+    processes = built.units.machines[LEADER].run("pgrep", "--full", "wireguard-go mw")
+    return [*devices.stdout.splitlines(), *processes.stdout.split()]

@@ -40,7 +40,7 @@ def main() -> int:
         if not command:
             parser.error("which command?")
         if options.timeless:
-            return run_in_user_mode(command, timeout_s=options.timeout, is_timeless=True).returncode
+            return run_in_user_mode(command, timeout_s=options.timeout).returncode
         return run_in_guest(command, timeout_s=options.timeout).returncode
     except KeyboardInterrupt:
         return 130

@@ -1,17 +1,23 @@
-"""Debian's kernel as a program (user-mode-linux), with the modules that the package leaves out built from its source.
+"""Debian's kernel as a program (user-mode-linux), in which computing takes no time.
 
-The package has neither WireGuard nor the families of nftables, which the lab cannot do without. Both are modules, and
-so is all that they need: they are compiled from Debian's source of that version with the package's own configuration
-and the few lines of MORE, in 80 s of processor time. The kernel itself is Debian's, as it is.
+The clock stands still while anything runs, and jumps when all wait (`time-travel=inf-cpu`). Six nodes on one machine
+share its processors, so a gap in their traffic holds what daemons decide and what the machine is slow at; here each
+node has a processor of its own that is infinitely fast, and what remains is decisions, timers and packets that are
+lost. No other load of this machine is seen either. A minute of a bare mesh takes some seconds of this machine's, and
+one with six daemons a minute or two.
 
-    ~/.cache/netnslab/uml/6.1.176/linux.uml
-                                 /lib/modules/6.1.176/...
+Debian's package has neither that, nor WireGuard, nor the families of nftables. So a kernel is compiled of Debian's
+source, with FEATURES and nothing else: 400 s of processor time, once.
+
+    ~/.cache/netnslab/timeless-1c0ffee5/6.1.176/linux.uml
+                                               /lib/modules/6.1.176/modules.builtin ...
+
+A program that reads a clock again and again until a time has come makes it pass by some nanoseconds with each look.
 """
 
 from __future__ import annotations
 
 import fcntl
-import gzip
 import os
 import shutil
 import subprocess
@@ -19,6 +25,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -26,7 +33,11 @@ from typing import Final
 from netnslab.backends.debian_kernel import cache_directory
 from netnslab.backends.model import BackendError
 
-PROGRAM_PACKAGE: Final = "user-mode-linux"
+ARGUMENTS: Final = ("time-travel=inf-cpu",)
+"""Of the kernel's command line (arch/um/kernel/time.c)."""
+
+GUEST_LIMIT_S: Final = 1_000_000
+"""The guest's clock runs ahead of this machine's, whose limit is what ends a run."""
 
 # Programs that the host needs, with the Debian packages that bring them.
 TOOLS: Final = MappingProxyType(
@@ -42,24 +53,32 @@ TOOLS: Final = MappingProxyType(
     }
 )
 
-MORE: Final = """\
-CONFIG_NF_TABLES_INET=y
-CONFIG_NF_TABLES_NETDEV=y
-CONFIG_NF_TABLES_IPV4=y
-CONFIG_NF_TABLES_IPV6=y
-CONFIG_NF_TABLES_ARP=y
-CONFIG_NFT_NAT=m
-CONFIG_WIREGUARD=m
-CONFIG_DEBUG_INFO_NONE=y
+FEATURES: Final = """
+64BIT EXPERT PRINTK BUG FUTEX EPOLL SIGNALFD TIMERFD EVENTFD SHMEM AIO ADVISE_SYSCALLS MEMBARRIER POSIX_TIMERS
+HIGH_RES_TIMERS NO_HZ_IDLE MULTIUSER SYSVIPC POSIX_MQUEUE CROSS_MEMORY_ATTACH FHANDLE BINFMT_ELF BINFMT_SCRIPT TTY
+UNIX98_PTYS STDERR_CONSOLE SECCOMP KEYS BLOCK INOTIFY_USER FILE_LOCKING BPF_SYSCALL CC_OPTIMIZE_FOR_PERFORMANCE
+UML_TIME_TRAVEL_SUPPORT DEBUG_INFO_NONE
+PROC_FS PROC_SYSCTL PROC_CHILDREN SYSFS TMPFS TMPFS_XATTR TMPFS_POSIX_ACL DEVTMPFS OVERLAY_FS HOSTFS AUTOFS_FS
+NAMESPACES UTS_NS IPC_NS PID_NS USER_NS NET_NS CGROUPS CGROUP_PIDS CGROUP_FREEZER CGROUP_DEVICE CGROUP_CPUACCT
+CGROUP_SCHED FAIR_GROUP_SCHED CGROUP_BPF MEMCG
+CRYPTO CRYPTO_HMAC CRYPTO_SHA256 CRYPTO_USER_API_HASH
+NET PACKET UNIX INET IPV6 NETDEVICES NET_CORE NETLINK_DIAG INET_DIAG INET_UDP_DIAG NET_UDP_TUNNEL LWTUNNEL
+IP_ADVANCED_ROUTER IP_MULTIPLE_TABLES IPV6_MULTIPLE_TABLES IP_ROUTE_MULTIPATH NET_L3_MASTER_DEV NET_VRF
+VETH VXLAN GENEVE TUN DUMMY BRIDGE BRIDGE_VLAN_FILTERING VLAN_8021Q WIREGUARD NET_IPIP NET_IPGRE_DEMUX NET_IPGRE
+NET_SCHED NET_SCH_NETEM NET_SCH_INGRESS NET_SCH_TBF NET_SCH_PRIO NET_CLS_U32 NET_CLS_MATCHALL NET_CLS_ACT NET_ACT_GACT
+NET_ACT_MIRRED NET_CLS_FLOWER NET_CLS_BPF
+NETFILTER NETFILTER_ADVANCED NETFILTER_INGRESS NF_CONNTRACK NF_CONNTRACK_EVENTS NF_CT_NETLINK NF_NAT
+NF_TABLES NF_TABLES_INET NF_TABLES_NETDEV NF_TABLES_IPV4 NF_TABLES_IPV6 NF_TABLES_ARP NFT_CT NFT_NAT NFT_MASQ NFT_REDIR
+NFT_REJECT NFT_OBJREF NFT_LOG NFT_LIMIT NFT_NUMGEN NFT_HASH NFT_COMPAT NFT_FIB_INET NFT_FIB_IPV4 NFT_FIB_IPV6
+NETFILTER_XTABLES NETFILTER_XT_MATCH_COMMENT NETFILTER_XT_MATCH_CONNTRACK NETFILTER_XT_MATCH_ADDRTYPE NETFILTER_XT_MARK
+NETFILTER_XT_SET NETFILTER_XT_TARGET_MASQUERADE IP_NF_IPTABLES IP_NF_FILTER IP_NF_NAT IP_NF_TARGET_MASQUERADE
+IP6_NF_IPTABLES IP6_NF_FILTER IP_SET IP_SET_HASH_IP IP_SET_HASH_NET
 """
-# What MORE adds, and those modules of the package that are others with it.
-MODULES: Final = (
-    *(f"net/netfilter/{name}.ko" for name in ("nf_tables", "nf_nat", "nf_conntrack", "nft_chain_nat", "nft_nat")),
-    *(f"net/netfilter/{name}.ko" for name in ("nft_ct", "nft_masq", "nft_redir", "nft_reject", "nft_reject_inet")),
-    *(f"lib/crypto/lib{name}.ko" for name in ("chacha", "poly1305", "chacha20poly1305")),
-    *(f"lib/crypto/lib{name}.ko" for name in ("curve25519-generic", "curve25519")),
-    "drivers/net/wireguard/wireguard.ko",
-)
+"""What systemd, the lab, the daemon and Kilo's agent (iptables, ipset) need, and what these need; all is built in.
+
+Whatever is not named is not in it: such as RAID6_PQ_BENCHMARK, which measures by a clock that stands still, for ever.
+"""
+
 # What takes most of the time to unpack and is not compiled: Kconfig and Makefiles are all that is read of it.
 LEFT_OUT: Final = tuple(f"*/{folder}/*.{end}" for folder in ("drivers/gpu", "sound", "Documentation") for end in "chS")
 
@@ -106,7 +125,7 @@ def obtain() -> UserModeKernel:
 
 
 def make() -> UserModeKernel:
-    """Fetch the distribution's current one and build what it lacks, into the cache.
+    """Compile the distribution's current one, into the cache.
 
     Raises:
         BackendError: a tool or a package is missing, or something does not compile.
@@ -115,102 +134,104 @@ def make() -> UserModeKernel:
         raise BackendError(f"a kernel as a program cannot be made: {'; '.join(problems)}")
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".make-") as scratch:
+    with _locked(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".make-") as scratch:
         if (made := cached()) is not None:
             return made
         return _make(Path(scratch), cache)
 
 
 def _cache() -> Path:
-    return cache_directory().parent / "uml"
+    """Another one where other options are wanted."""
+    return cache_directory().parent / f"timeless-{sha256(options().encode()).hexdigest()[:8]}"
 
 
 def _at(program: Path) -> UserModeKernel:
     return UserModeKernel(release=program.parent.name, program=program.resolve())
 
 
+def options() -> str:
+    """Lines of the kernel's configuration; all others are no."""
+    return "".join(f"CONFIG_{name}=y\n" for name in FEATURES.split())
+
+
 def _make(scratch: Path, cache: Path) -> UserModeKernel:
-    package = _download(PROGRAM_PACKAGE, scratch)
-    run_tool(["dpkg-deb", "--extract", str(package), str(scratch / "package")])
-    modules = next((scratch / "package/usr/lib/uml/modules").iterdir())
-    release = modules.name
-    source = unpack_source(release, scratch)
-    configuration = gzip.decompress((scratch / "package/usr/share/doc/user-mode-linux/config.gz").read_bytes())
-    (source / ".config").write_bytes(configuration + MORE.encode())
-    root = scratch / "root"
-    _build(source, release)
-    target = root / "lib/modules" / release
-    shutil.copytree(modules, target)
-    for module in MODULES:
-        (target / "kernel" / module).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / module, target / "kernel" / module)
-    run_tool(["depmod", "--basedir", str(root), release])
-    shutil.copy(scratch / "package/usr/bin/linux.uml", root / "linux.uml")
-    (root / "linux.uml").touch()
+    source, wanted, root = _unpack_source(scratch), scratch / "options", scratch / "root"
+    wanted.write_text(options(), encoding="ascii")
+    make_it = ["make", "-C", str(source), "ARCH=um", f"-j{os.cpu_count() or 1}", "-s"]
+    release = _run_tool([*make_it, "kernelversion"]).strip()
+    _run_tool([*make_it, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"])
+    _run_tool([*make_it, "vmlinux"])
+    modules = root / "lib" / "modules" / release
+    modules.mkdir(parents=True)
+    # modprobe(8) finds in these that what it is asked for is there.
+    for name in ("modules.builtin", "modules.builtin.modinfo"):
+        shutil.copyfile(source / name, modules / name)
+    (modules / "modules.order").touch()
+    _run_tool(["depmod", "--basedir", str(root), release])
+    _run_tool(["strip", "-o", str(root / "linux.uml"), str(source / "vmlinux")])
     destination = cache / release
     shutil.rmtree(destination, ignore_errors=True)
     root.rename(destination)
     return _at(destination / "linux.uml")
 
 
-def unpack_source(release: str, scratch: Path) -> Path:
-    """The kernel's source in a folder of `scratch`, but for what LEFT_OUT names."""
-    name = source_package(release)
-    package, source = _download(name, scratch), scratch / "source"
+def _unpack_source(scratch: Path) -> Path:
+    """The source of the distribution's current kernel in a folder of `scratch`, but for what LEFT_OUT names."""
+    package, source = _download(_source_package(), scratch), scratch / "source"
     source.mkdir()
     script = (
-        f'dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout ./usr/src/{name}.tar.xz |'
+        'dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards "./usr/src/linux-source-*.tar.xz" |'
         ' xz --decompress --threads=0 | tar --extract --strip-components=1 --directory="$2" --wildcards $3'
     )
     left_out = " ".join(f"--exclude={pattern}" for pattern in LEFT_OUT)
-    run_tool(["sh", "-efc", script, "sh", str(package), str(source), left_out])
+    _run_tool(["sh", "-efc", script, "sh", str(package), str(source), left_out])
     return source
 
 
-def _build(source: Path, release: str) -> None:
-    make_it = make_command(source, release)
-    # There is no list of the kernel's own symbols to check against; loading is what does that.
-    (source / "Module.symvers").touch()
-    make_it.append("KBUILD_MODPOST_WARN=1")
-    run_tool([*make_it, "olddefconfig"])
-    run_tool([*make_it, "modules_prepare"])
-    run_tool([*make_it, *MODULES])
+def _source_package() -> str:
+    """The package with the source of the current kernel, such as linux-source-6.1: what linux-source depends on."""
+    ask = ["apt-cache", "depends", "linux-source"]
+    try:
+        told = _run_tool(ask)
+    except BackendError:
+        _run_tool(["apt-get", "update"])
+        told = _run_tool(ask)
+    return source_named(told)
 
 
-def make_command(source: Path, release: str) -> list[str]:
-    """make(1) in a kernel's source, for a kernel that is a program."""
-    # Of the same version even where one of the packages is a little older: the first three numbers are the module's ABI
-    # as the kernel checks it.
-    _, _, sublevel = release.split(".")
-    return ["make", "-C", str(source), "ARCH=um", f"SUBLEVEL={sublevel}", f"-j{os.cpu_count() or 1}", "-s"]
+def source_named(told: str) -> str:
+    """The dependency that `apt-cache depends linux-source` tells.
 
-
-def source_package(release: str) -> str:
-    """The package with the source of a kernel such as 6.1.176."""
-    return "linux-source-" + ".".join(release.split(".")[:2])
+    Raises:
+        BackendError: there is none.
+    """
+    names = (word for word in told.split() if word.startswith("linux-source-"))
+    if (name := next(names, None)) is None:
+        raise BackendError(f"apt-cache depends linux-source: no package with a kernel's source in {told.strip()!r}")
+    return name
 
 
 def _download(package: str, directory: Path) -> Path:
     # apt would drop its privileges for the download and then be unable to write below /root.
     command = ["apt-get", "-o", "APT::Sandbox::User=root", "download", package]
     try:
-        run_tool(command, directory)
+        _run_tool(command, directory)
     except BackendError:
-        run_tool(["apt-get", "update"])  # the lists may be older than the archive, which keeps only the current one
-        run_tool(command, directory)
+        _run_tool(["apt-get", "update"])  # the lists may be older than the archive, which keeps only the current one
+        _run_tool(command, directory)
     return next(directory.glob(f"{package}_*.deb"))
 
 
 @contextmanager
-def locked(cache: Path) -> Iterator[None]:
+def _locked(cache: Path) -> Iterator[None]:
     """One of those who make a kernel in this folder at a time."""
     with (cache / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def run_tool(command: list[str], directory: Path | None = None) -> None:
-    """Run a program of TOOLS, of apt or of dpkg.
+def _run_tool(command: list[str], directory: Path | None = None) -> str:
+    """What a program of TOOLS, of apt or of dpkg prints.
 
     Raises:
         BackendError: it failed, or took longer than TIMEOUT_S.
@@ -231,3 +252,4 @@ def run_tool(command: list[str], directory: Path | None = None) -> None:
         raise BackendError(f"{' '.join(command)}: no end within {TIMEOUT_S} s") from error
     if done.returncode != 0:
         raise BackendError(f"{' '.join(command)}: {done.stderr.strip()[-600:] or done.returncode}")
+    return done.stdout

@@ -2,7 +2,7 @@
 
 user-mode-linux runs what it holds on this machine's own processor, and takes its system calls and page faults itself.
 So a guest computes at the speed of this machine, while each call costs several times what it costs here; it has one
-processor. The kernel is Debian's (`debian_uml`), and its WireGuard is the kernel's own.
+processor. By its own clock all of that takes no time (`debian_uml`).
 
 The guest boots as that of the vm backend does (`guest`), with hostfs in place of 9p, and INIT in place of virtme-ng's.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from netnslab.backends import debian_uml, timeless_kernel
+from netnslab.backends import debian_uml
 from netnslab.backends.debian_uml import UserModeKernel
 from netnslab.backends.guest import KERNEL_ARGUMENT, SHARED, guest_environment, prepare_shared
 from netnslab.backends.model import BackendError
@@ -45,9 +45,6 @@ ln -sfn /proc/self/fd/0 /dev/stdin
 ln -sfn /proc/self/fd/1 /dev/stdout
 ln -sfn /proc/self/fd/2 /dev/stderr
 ip link set lo up
-modprobe --dirname {modules_root} overlay
-# The kernel starts it where this script's root is, and not in that which the guest moves into.
-echo {directory}/modprobe >/proc/sys/kernel/modprobe
 mount -t hostfs -o {directory} none {shared}
 sh {shared}/boot start
 busybox poweroff -f
@@ -61,13 +58,12 @@ def run_in_user_mode(
     cwd: Path | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
     echo: bool = True,
-    is_timeless: bool = False,
 ) -> GuestRun:
     """Run one command as root under a kernel of its own; arguments and errors as `vm.run_in_guest`.
 
-    With `is_timeless` computing takes no time in the guest (`timeless_kernel`); `timeout_s` is of this machine's clock.
+    `timeout_s` is of this machine's clock.
     """
-    kernel = timeless_kernel.obtain() if is_timeless else debian_uml.obtain()
+    kernel = debian_uml.obtain()
     with sigterm_as_exit(), tempfile.TemporaryDirectory(prefix="netnslab-guest-") as scratch:
         shared = Path(scratch) / "shared"
         shared.mkdir()
@@ -77,27 +73,22 @@ def run_in_user_mode(
             modules=kernel.modules,
             cwd=cwd or Path.cwd(),
             environment={**guest_environment(), **environment},
-            limit_s=timeless_kernel.GUEST_LIMIT_S if is_timeless else timeout_s + BOOT_LIMIT_S,
+            limit_s=debian_uml.GUEST_LIMIT_S,
             lower=LOWER_HOSTFS,
         )
-        write_init(shared, kernel)
+        write_init(shared)
         guest = Guest(shared, sys.stdout if echo else None, sys.stderr if echo else None)
-        arguments = timeless_kernel.ARGUMENTS if is_timeless else ()
-        with guest.booted([*command_line(kernel, shared), *arguments]):
+        with guest.booted(command_line(kernel, shared)):
             if not guest.has_started(BOOT_LIMIT_S):
                 raise BackendError(f"the guest did not boot within {BOOT_LIMIT_S} s\n{guest.last_words()}")
             return guest.outcome(timeout_s)
 
 
-def write_init(shared: Path, kernel: UserModeKernel) -> None:
-    """Write the guest's first process, and what its kernel loads modules by: two scripts."""
-    scripts = {
-        "init": INIT.format(shared=SHARED, directory=shared, modules_root=kernel.program.parent),
-        "modprobe": f'#!/bin/sh\nexec /sbin/modprobe --dirname {kernel.program.parent} "$@"\n',
-    }
-    for name, text in scripts.items():
-        (shared / name).write_text(text, encoding="utf-8")
-        (shared / name).chmod(0o755)
+def write_init(shared: Path) -> None:
+    """Write the guest's first process: a script."""
+    init = shared / "init"
+    init.write_text(INIT.format(shared=SHARED, directory=shared), encoding="utf-8")
+    init.chmod(0o755)
 
 
 def command_line(kernel: UserModeKernel, shared: Path) -> list[str]:
@@ -109,4 +100,5 @@ def command_line(kernel: UserModeKernel, shared: Path) -> list[str]:
         *("con=null", "con0=null,fd:1", "quiet", "selinux=0"),
         f"uml_dir={shared / 'uml'}/",
         f"{KERNEL_ARGUMENT}=1",
+        *debian_uml.ARGUMENTS,
     ]

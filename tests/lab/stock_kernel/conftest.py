@@ -24,4 +24,4 @@ def _has_everything() -> bool:
 
 # Without root nothing can be tried; then collecting is harmless, as `-m "not lab"` deselects.
 collect_ignore_glob = ["test_*.py"] if os.geteuid() == 0 and not _has_everything() else []
-collect_ignore: list[str] = [] if guest_machines.is_there() else ["test_systemd_unit.py"]
+collect_ignore: list[str] = [] if guest_machines.are_there() else ["test_systemd_units.py"]
