@@ -16,6 +16,7 @@ from netnslab.waiting import wait_until
 from tests.support.kernel_watch import ours, theirs, watched
 from tests.support.systemd_machine import debian_root, install
 from tests.support.systemd_mesh import LEADER, SENDER, built_mesh, wait_for_green
+from tests.support.systemd_nodes import services
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -97,6 +98,20 @@ Address = 10.66.0.1/24
 PublicKey = 3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=
 AllowedIPs = 0.0.0.0/0
 Endpoint = 192.0.2.1:51999
+"""
+# What flannel does with what it finds of before when K3s starts again: ensureLink, Configure and handleSubnetEvents
+# (pkg/backend/vxlan of flannel) set anew what is there. A K3s itself is in no repository of Debian.
+FLANNEL_AGAIN = """
+ip link set flannel.1 up
+bridge fdb show dev flannel.1 | while read -r mac _ node _; do
+    bridge fdb replace "$mac" dev flannel.1 dst "$node" self permanent
+done
+ip -4 neigh show dev flannel.1 nud permanent | while read -r address _ mac _; do
+    ip neigh replace "$address" lladdr "$mac" dev flannel.1 nud permanent
+done
+ip -4 route show dev flannel.1 | sed -n 's/ via /&/p' | while read -r subnet _ via _; do
+    ip route replace "$subnet" via "$via" dev flannel.1 onlink
+done
 """
 
 
@@ -183,6 +198,7 @@ NEIGHBOURS = {
         tidy="rm /etc/sysctl.d/50-default.conf; sysctl --quiet net.ipv4.conf.default.rp_filter=0",
     ),
     "conntrack and nft": Neighbour(node=LEADER, prepare="", acts=("conntrack --flush\nnft flush ruleset",), tidy=""),
+    "K3s": Neighbour(node=SENDER, prepare="", acts=(FLANNEL_AGAIN,), tidy=""),
     "ip rule flush": Neighbour(
         node=SENDER,
         prepare="",
@@ -212,7 +228,7 @@ def built(packages, tmp_path_factory):
     """A mesh of machines with the programs, of which none runs, and with the services, all of which are green."""
     root = tmp_path_factory.mktemp("root")
     installed = [install(packages / "now.deb", debian_root(*PACKAGES), root)]
-    with built_mesh(tmp_path_factory.mktemp("neighbours"), installed, packages) as mesh:
+    with built_mesh(services(tmp_path_factory.mktemp("neighbours"), installed, packages)) as mesh:
         mesh.stage.settle()
         yield mesh
 
