@@ -109,7 +109,7 @@ done
 ip -4 neigh show dev flannel.1 nud permanent | while read -r address _ mac _; do
     ip neigh replace "$address" lladdr "$mac" dev flannel.1 nud permanent
 done
-ip -4 route show dev flannel.1 | sed -n 's/ via /&/p' | while read -r subnet _ via _; do
+ip -4 route show dev flannel.1 proto boot | sed -n 's/ via /&/p' | while read -r subnet _ via _; do
     ip route replace "$subnet" via "$via" dev flannel.1 onlink
 done
 """
