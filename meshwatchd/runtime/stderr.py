@@ -37,7 +37,9 @@ def render_plainly(fields: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """A word as it is; everything else as JSON, in which no line ends."""
+    """A word as it is, and pairs as words; everything else as JSON, in which no line ends."""
+    if isinstance(value, Mapping):
+        value = ",".join(f"{key}:{each}" for key, each in value.items())
     is_word = isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "=')
     return str(value) if is_word else msgspec.json.encode(value, enc_hook=str).decode()
 

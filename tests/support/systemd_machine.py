@@ -31,7 +31,7 @@ BOOT_S = 60.0
 END_S = 20.0
 FOLDERS = Path("/var/tmp")
 """Of machines. A guest's own root is an overlay, which the upper part of another one cannot be in."""
-FOR_MACHINES = re.compile(r'^\{"|at_ns=|^<\d>', re.MULTILINE)
+FOR_MACHINES = re.compile(r'\{"|at_ns=|^<\d>', re.MULTILINE)
 """What a journal that people read has nowhere: JSON, numbers of nanoseconds, priorities as digits."""
 PREFIX = "meshwatchd-machine-"
 """Of the folder of each machine, and of its control group."""

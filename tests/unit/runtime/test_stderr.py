@@ -30,8 +30,12 @@ def test_in_the_journal_a_line_is_for_people(tmp_path, monkeypatch):
             reason="process 3 is here\nnow",
             pid=3,
             node="b3",
+            leaders={"site-a": "a1", "site-b": "b1"},
             seq=7,
             at_ns=1953829134827,
         )
 
-    assert '<3>start.refused reason="process 3 is here\\nnow" pid=3 node=b3\n' == file.read_text()
+    assert (
+        '<3>start.refused reason="process 3 is here\\nnow" pid=3 node=b3 leaders=site-a:a1,site-b:b1\n'
+        == file.read_text()
+    )
