@@ -1,6 +1,7 @@
 """Further forms of faults, as strangers cause them: at a leader instead of a member, by a firewall of the node's own.
 
-Under Kilo alone, where leaders relay: b1 leads, and the peer is a member of its location.
+Under Kilo alone, where leaders relay: b1 leads, and the peer is a member of its location. In forms that end in
+`-member` it is the other way round.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "overlay-black-hole-output": partial(overlay_firewall, hook="output"),
         "overlay-black-hole-ingress": partial(overlay_at_port, hook="ingress"),
         "overlay-black-hole-egress": partial(overlay_at_port, hook="egress"),
+        "overlay-black-hole-member": partial(overlay_at_port, hook="ingress"),
         "relay-not-forwarding-policy": forward_policy,
         "forwarding-off-device": forwarding_off_by_device,
         "leader-dead-cable": cable_pulled,

@@ -189,7 +189,7 @@ _OF_MEMBERS = frozenset(
         ),
         *("overlay-mismatch", "neighbour-wrong"),
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
-        "conntrack-invalid",
+        *("conntrack-invalid", "overlay-black-hole-member"),
         *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-output"),
         *("pod-route-diverted-unreachable", "pod-route-diverted-bridge", "pod-route-diverted-address"),
     )

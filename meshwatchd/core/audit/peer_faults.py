@@ -25,7 +25,6 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.status import Status
 
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
@@ -95,7 +94,7 @@ _IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         **EXPLAINS,
         # Flows pass there: the one flow that another node keeps up was among those that do not.
         FaultCode.OVERLAY_NEW_FLOWS: frozenset((FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING)),
-        # Told by workers of Submariner alone, whose leg to the gateway nobody else can see.
+        # Told by a member of itself, whose overlay to all of its neighbours is dead; others see silence alone.
         FaultCode.OVERLAY_BLACK_HOLE: _CUT_OFF,
         # Told where nobody relays: whoever has seen the host alive knows better than who has nothing but the tunnel.
         FaultCode.WIREGUARD_BLOCKED: frozenset((FaultCode.LEADER_DEAD,)),
@@ -140,6 +139,9 @@ _OF_SOME_RELAY = frozenset((FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED)
 """Where no pod of the other location answers, or no probe: it may be any relay, and whoever can tell has told which."""
 
 
+_OF_WHATEVER_WAS_FOUND = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.OVERLAY_BLACK_HOLE))
+
+
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
     """What a node tells: its findings, verdicts that only it can know, and its neighbours' words on themselves.
 
@@ -171,20 +173,15 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         is_seen_here = fault is FaultCode.OVERLAY_NEW_FLOWS or (fault in _OF_LEADERS and status.role == "leader")
         # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
         is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
-        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and _is_own_leg(status, culprit, hellos))
+        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and _is_own_overlay(status, culprit))
         is_seen_here = is_seen_here or (fault is FaultCode.WIREGUARD_BLOCKED and not _has_members(hellos))
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
 
-def _is_own_leg(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bool:
-    """Whether a member of a star names itself: its leg to the gateway is a way that nobody else goes."""
-    own = hellos.get(status.node)
-    return culprit == status.node and own is not None and _is_star(own)
-
-
-def _is_star(hello: Hello) -> bool:
-    return Trait.STAR in traits_of(hello.view.profiles, hello.view.traits)
+def _is_own_overlay(status: Status, culprit: str) -> bool:
+    """Whether a member names itself. What is said of a leader's overlay, its members see as well."""
+    return culprit == status.node and status.role != "leader"
 
 
 def _has_members(hellos: Mapping[str, Hello]) -> bool:
@@ -262,8 +259,8 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         relays: of the path that the verdict is about. One of them may be what nothing else names.
     """
     # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN;
-    # and that nothing passes a tunnel, one of whatever was found at either end.
-    every = sorted(told, key=lambda each: (each.fault not in _OF_LAN, each.fault is FaultCode.WIREGUARD_BLOCKED))
+    # and that nothing passes a tunnel or an overlay, one of whatever was found at either end.
+    every = sorted(told, key=lambda each: (each.fault not in _OF_LAN, each.fault in _OF_WHATEVER_WAS_FOUND))
     cause = next((each for each in every if _is_cause(each, verdict, relays)), None) or _outvote(verdict, every, relays)
     if cause is None:
         return verdict

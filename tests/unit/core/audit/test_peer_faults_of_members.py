@@ -1,9 +1,8 @@
-"""A member of a star names its own leg to the gateway: nobody else goes that way."""
+"""A member whose overlay reaches no neighbour names itself; the others see a node that does not answer."""
 
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from meshwatchd.core.audit.peer_faults import believe, confess, explain
 from meshwatchd.model.discovery import ToldFault
@@ -14,7 +13,6 @@ from tests.support.bench import ready
 
 DEAD = FaultCode.OVERLAY_BLACK_HOLE
 TOLD = ToldFault(DEAD, NodeName("b3"))
-SUBMARINER = {"profiles": ("submariner", "flannel")}
 
 
 def _verdict(fault, culprit):
@@ -22,36 +20,36 @@ def _verdict(fault, culprit):
     return Verdict(fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=culprit)
 
 
-def _told(culprit, **seen):
-    """What b3 tells that finds a node guilty, with another view of itself."""
-    bench = ready("b3")
+def _told(node, culprit):
+    """What a node tells that finds one guilty."""
+    bench = ready(node)
     status = bench.engine.status(bench.now, {})
     named = msgspec.structs.replace(status.pairs[0], verdict=_verdict(DEAD, culprit))
-    return confess(msgspec.structs.replace(status, pairs=(named,)), _mesh(b3=hellos.hello("b3", seen=seen)))
+    return confess(msgspec.structs.replace(status, pairs=(named,)), _mesh())
 
 
 def _mesh(**changed):
     return {str(name): hello for name, hello in hellos.whole_mesh().items()} | changed
 
 
-@pytest.mark.parametrize(
-    ("seen", "told"),
-    [
-        (SUBMARINER, (TOLD,)),
-        ({"profiles": ("hexmesh",), "traits": ("of a later version", "star")}, (TOLD,)),
-        ({"profiles": ("hexmesh",), "traits": ("of a later version",)}, ()),
-        ({}, ()),
-    ],
-)
-def test_a_member_of_a_star_tells_that_its_leg_to_the_gateway_is_dead(seen, told):
-    """By the trait, of whatever kind. In other meshes neighbours know better, and of other legs it knows nothing."""
-    assert told == _told("b3", **seen)
-    assert () == _told("b2", **seen)
+def test_a_member_tells_that_its_own_overlay_is_dead():
+    """Nobody else sees that. Of a leader's, and of a neighbour's, others know as much."""
+    assert (TOLD,) == _told("b3", "b3")
+    assert () == _told("b3", "b1")
+    assert () == _told("b1", "b1")
 
 
-def test_a_members_word_about_its_leg_explains_its_silence():
+def test_a_members_word_about_its_overlay_explains_its_silence():
     """Others see a node that does not answer."""
     word = believe(_mesh(b1=hellos.hello("b1", faults=(TOLD,))), "a2")
 
     assert DEAD is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
     assert FaultCode.NODE_UNREACHABLE is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b2"), word).fault
+
+
+def test_whatever_was_found_at_that_member_is_the_better_word():
+    """Its leader has lost the entry by which it is reached, and says so."""
+    entry = ToldFault(FaultCode.FDB_ENTRY_MISSING, NodeName("b1"), NodeName("b3"))
+    word = believe(_mesh(b1=hellos.hello("b1", faults=(TOLD, entry))), "a2")
+
+    assert FaultCode.FDB_ENTRY_MISSING is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
