@@ -23,7 +23,7 @@ import tomli_w
 
 from netnslab.kilo_agents import KiloAgents
 from netnslab.kilo_follower import KiloFollower
-from netnslab.kube_api.resources import EVENTS, LEASES, NODES
+from netnslab.kube_api.resources import EVENTS, LEASES, NODES, PODS
 from netnslab.kube_api.server import KubeApi
 from netnslab.kube_api.store import Store
 from netnslab.waiting import wait_until
@@ -124,7 +124,7 @@ def kube_stage(
     """Everything, and all well; the processes are running."""
     policy = {**QUICK["policy"], "wait_to_restore": "3s"}
     with stage(directory, settings={"policy": policy}, config="minimal") as mesh, ExitStack() as stack:
-        store = Store((NODES, LEASES, EVENTS))
+        store = Store((NODES, PODS, LEASES, EVENTS))
         kubeconfig = directory / "kubeconfig"
         kubeconfig.write_text(kubeconfig_text(f"http://127.0.0.1:{PORT}"))
         kube = Served(store=store, kubeconfig=kubeconfig, port=PORT)

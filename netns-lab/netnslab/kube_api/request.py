@@ -17,6 +17,9 @@ VERBS: Mapping[str, tuple[str, str]] = {
 }
 """By method: the verb for a collection and the one for an object; empty where there is none."""
 
+FIELDS = ("metadata.name", "metadata.namespace", "spec.nodeName")
+"""What a `fieldSelector` may name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -73,11 +76,13 @@ class Request:
         """What a collection is limited to: its namespace, `labelSelector` and `fieldSelector`."""
         labels = list(map(_term, _terms(self.query.get("labelSelector", ""))))
         fields = list(map(_term, _terms(self.query.get("fieldSelector", ""))))
-        if strange := [name for name, _, _ in fields if name not in ("metadata.name", "metadata.namespace")]:
+        if strange := [name for name, _, _ in fields if name not in FIELDS]:
             raise ApiError(400, f"field label not supported: {strange[0]}")
 
         def is_wanted(item: Object) -> bool:
-            places = {"metadata.name": name_of(item), "metadata.namespace": namespace_of(item)}
+            places = dict(
+                zip(FIELDS, (name_of(item), namespace_of(item), part(item, "spec").get("nodeName")), strict=True)
+            )
             return (
                 self.namespace in ("", namespace_of(item))
                 and all(_agrees(part(part(item, "metadata"), "labels"), *term) for term in labels)

@@ -6,6 +6,7 @@ from netnslab.kube_api.objects import Resource
 
 NODES = Resource(plural="nodes", kind="Node", short_names=("no",), subresources=("status",))
 EVENTS = Resource(plural="events", kind="Event", is_namespaced=True, short_names=("ev",))
+PODS = Resource(plural="pods", kind="Pod", is_namespaced=True, short_names=("po",), subresources=("status",))
 LEASES = Resource(plural="leases", kind="Lease", group="coordination.k8s.io", is_namespaced=True)
 ENDPOINT_SLICES = Resource(plural="endpointslices", kind="EndpointSlice", group="discovery.k8s.io", is_namespaced=True)
 SERVICE_IMPORTS, SERVICE_EXPORTS = (

@@ -125,7 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.command,
                 self.path,
                 store.resources,
-                body=_decoded(raw, media_type),
+                # Options of a deletion change nothing here, and kubectl sends them as protobuf.
+                body=None if self.command == "DELETE" else _decoded(raw, media_type),
                 media_type=media_type,
                 user_agent=self.headers.get("User-Agent") or "",
             )

@@ -6,7 +6,7 @@ import pytest
 
 from netnslab.kube_api.objects import ApiError
 from netnslab.kube_api.request import decode
-from netnslab.kube_api.resources import LEASES, NODES
+from netnslab.kube_api.resources import LEASES, NODES, PODS
 
 RESOURCES = (NODES, LEASES)
 GROUP = "/apis/coordination.k8s.io/v1"
@@ -72,6 +72,7 @@ def test_a_dry_run_is_of_a_change():
         (False, "?labelSelector=region==onprem"),
         (True, "?fieldSelector=metadata.name=b1"),
         (False, "?fieldSelector=metadata.name%3Db2"),
+        (False, "?fieldSelector=spec.nodeName=b1"),
     ],
 )
 def test_selectors_limit_a_collection(is_match, query):
@@ -79,6 +80,15 @@ def test_selectors_limit_a_collection(is_match, query):
     node = json.loads('{"metadata": {"name": "b1", "labels": {"region": "cloud"}}}')
 
     assert is_match == decode("GET", f"/api/v1/nodes{query}", RESOURCES).matches()(node)
+
+
+def test_pods_are_limited_to_those_of_a_node():
+    """So `kubectl drain` asks for what it has to move."""
+    pod = json.loads('{"metadata": {"name": "shop", "namespace": "a"}, "spec": {"nodeName": "b1"}}')
+
+    for is_match, node in ((True, "b1"), (False, "b2")):
+        asked = decode("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}", (PODS,))
+        assert is_match == asked.matches()(pod)
 
 
 def test_a_namespace_limits_a_collection():
