@@ -11,8 +11,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.meta.tree import ROOT, name_of, python_files
 
 PACKAGE = ROOT / "meshwatchd"
@@ -52,26 +50,28 @@ def _modules() -> list[Path]:
 MODULES = [path for path in _modules() if _has_logic(path)]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
-def test_module_with_logic_has_a_unit_test(module):
+def test_modules_with_logic_have_unit_tests():
     """Every module that does something has its unit test in the mirrored place."""
-    if name_of(module) in EXCEPTIONS:
-        return
+    lacking = [path for path in MODULES if name_of(path) not in EXCEPTIONS and not _unit_tests_of(path)]
 
-    assert _unit_tests_of(module), f"write {name_of(_unit_folder_of(module))}/test_{module.stem}.py"
+    assert [] == [f"write {name_of(_unit_folder_of(path))}/test_{path.stem}.py" for path in lacking]
 
 
-@pytest.mark.parametrize(
-    "test", [path for path in python_files("tests/unit") if path.stem.startswith("test_")], ids=name_of
-)
-def test_unit_test_has_a_module(test):
+def test_unit_tests_have_modules():
     """No unit test outlives the module it was written for."""
+    tests = [path for path in python_files("tests/unit") if path.stem.startswith("test_")]
+
+    assert [] == [f"{name_of(test)}: there is no {name_of(first)}" for test in tests if (first := _lacking(test))]
+
+
+def _lacking(test: Path) -> Path | None:
+    """The module that a unit test is about by its name, where there is none of that name or of its beginning."""
     package, *folders = test.relative_to(UNIT).parent.parts
     folder = PACKAGES[package].joinpath(*folders) if package in PACKAGES else PACKAGE.joinpath(package, *folders)
     words = test.stem.removeprefix("test_").split("_")
     candidates = [folder / f"{'_'.join(words[:length])}.py" for length in range(len(words), 0, -1)]
 
-    assert any(candidate.is_file() for candidate in candidates), f"no {name_of(candidates[0])}"
+    return None if any(candidate.is_file() for candidate in candidates) else candidates[0]
 
 
 def test_exceptions_only_shrink():
