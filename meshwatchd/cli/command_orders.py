@@ -34,7 +34,13 @@ def _giving(command: _Function) -> _Function:
         _dry_run,
         click.option("--reason", default="", help="Why; `status` and `explain` show it."),
         click.option("--by", "name", default=_whoever, help="Whose order it is; you by default."),
-        click.option("--for", "duration_ns", type=Duration(), default=DEFAULT_FOR, show_default=True),
+        click.option(
+            *("--for", "duration_ns"),
+            type=Duration(),
+            default=DEFAULT_FOR,
+            show_default=True,
+            help="When it ends by itself.",
+        ),
     ):
         command = option(command)
     return command

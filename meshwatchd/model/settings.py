@@ -102,7 +102,7 @@ class ProbeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             the idle times of common flow tables: Open vSwitch 10 s, conntrack's UDP streams 2 min, clouds 4 to 10 min.
         packets_per_second: all regular probes of this node together; where they would be more, intervals grow. 2 000
             cost a few percent of one core and 3 Mbit/s. Confirm bursts come on top, in any second no more than 7 500
-            probes and a quarter of this (core.allowance).
+            probes and a quarter of this (core.probing.packet_budget).
         wan_kbit: at rest all nodes of two locations together send no more than this over what connects them, each way;
             0 for no limit. Give it to all nodes alike. Where it is less than the profile would send, what matters
             least becomes slower first; whatever is suspected is asked at full pace. Hellos count and keep their pace:

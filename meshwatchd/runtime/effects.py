@@ -129,7 +129,6 @@ class Effects:
         self._standard = _foreign_reflector(settings, stamp_key, poller=poller, counters=counters, report=self._refused)
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         self._services = ServiceQuestions(agent=agent, counters=counters, emit=inbox.append)
-        # Modes that change nothing have nothing to collide with.
         self._ended: frozenset[SessionId] = frozenset()
         self._has_stated = False
 

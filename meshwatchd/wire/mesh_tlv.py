@@ -19,7 +19,7 @@ Type 252, mesh, 54 or 96 bytes, with room for one gossip entry or for eight:
     36      4      bitmap "heard": bit i = the sender hears entry i of its table of peers and layers
     40      4      bitmap "known": bit i = entry i exists; not known and not heard is no statement
     44      1      count of gossip entries, 0..8
-    45      1      0, or one more than the place of the six pairs that bitmaps and entries are about (core.windows)
+    45      1      0, or one more than the place of the six pairs that bitmaps and entries are about
     46      1      bit i = the sender has seen that something is wrong with the pair of gossip entry i
     47      1      reserved
     48      6, 48  gossip entries of 6 bytes: pair (1), active rank (1), fingerprint of the pair's relays
