@@ -47,10 +47,8 @@ class Echoes:
     """Requests to one address, one at a time.
 
     Args:
-        address: IPv4 or IPv6.
         size: bytes of the whole IP packet, with DF; 0 for a small one that may be fragmented.
         is_fresh: a socket, and so an identifier, for each request: a flow that nobody has seen.
-        make: opens a socket of a family, a kind and a protocol; for tests.
 
     Raises:
         KernelError: no socket may be opened.

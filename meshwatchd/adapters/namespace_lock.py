@@ -43,11 +43,7 @@ class Holder(NamedTuple):
 
 
 class NamespaceLock:
-    """Names in this network namespace, held until this process ends.
-
-    Args:
-        names: of what only one daemon may have.
-    """
+    """Names in this network namespace, held until this process ends."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

@@ -52,12 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) -> BisectResult:
     """One run from this node.
 
-    Args:
-        settings: the daemon's.
-        mesh: as declared or found out.
-        peer: the node's name.
-        until_ns: CLOCK_MONOTONIC when it should be over.
-
     Raises:
         MeshwatchError: no such node, no key, no permission, or a kernel that does not answer.
     """

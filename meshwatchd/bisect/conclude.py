@@ -33,11 +33,7 @@ from meshwatchd.model.bisection import (
 
 
 class Ledger:
-    """What devices count between two instants: from its making to each question.
-
-    Args:
-        kernel: to ask.
-    """
+    """What devices count between two instants: from its making to each question."""
 
     def __init__(self, kernel: Questions) -> None:
         self._kernel = kernel

@@ -36,7 +36,6 @@ class UdpPeerTaps:
 
     Args:
         keys: of purpose `auth.Purpose.TAPS`; they know `leg.via`.
-        random: draws its nonce.
     """
 
     def __init__(self, keys: MeshKeys, random: Random) -> None:

@@ -58,10 +58,7 @@ class Probes:
     """All probes of one run; nothing is left open.
 
     Args:
-        leg: where they go.
-        keys: of the mesh; peer and via are admitted.
         epoch: greater than that of any daemon that runs on this node.
-        random: draws the session identifier.
     """
 
     def __init__(self, leg: Leg, keys: MeshKeys, *, epoch: int, random: Random) -> None:

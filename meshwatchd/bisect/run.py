@@ -60,13 +60,7 @@ class Run:
     """One bisection.
 
     Args:
-        leg: which way.
-        kernel: of this node.
-        keys: of the mesh.
-        epoch: for the probes, see `Probes`.
         until_ns: CLOCK_MONOTONIC when it should be over; waits are cut short for that.
-        peer_taps: of `leg.via`.
-        random: for ports and identifiers.
     """
 
     def __init__(

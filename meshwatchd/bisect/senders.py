@@ -25,12 +25,7 @@ CILIUM_VNI: Final = 6
 
 
 class Senders:
-    """The ways in which a stack allows crafted packets.
-
-    Args:
-        leg, stack: where probes go, and how the kernel would send them.
-        random: draws outer source ports.
-    """
+    """The ways in which a stack allows crafted packets."""
 
     def __init__(self, leg: Leg, stack: Stack, random: Random) -> None:
         self._leg, self._stack = leg, stack

@@ -86,12 +86,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_stack(kernel: Questions, leg: Leg, *, heard_mac: bytes = b"") -> Stack:
-    """Ask the kernel about a leg.
-
-    Args:
-        kernel: of this node.
-        leg: which way.
-        heard_mac: from which frames of `via` came, if any were heard; better than what a table says.
+    """Ask the kernel about a leg; the MAC that frames of `via` came from is better than what a table says.
 
     Raises:
         KernelError: it does not answer.

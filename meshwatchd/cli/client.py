@@ -41,7 +41,6 @@ class Client:
     """Calls methods of `io.meshwatch.Control`.
 
     Args:
-        path: of the daemon's socket.
         timeout_s: the longest silence before the daemon counts as wedged.
     """
 
@@ -60,13 +59,7 @@ class Client:
     def stream(
         self, method: str, parameters: object = None, *, more: bool = True, is_patient: bool = False
     ) -> Iterator[msgspec.Raw]:
-        """Call a method and yield the parameters of each reply.
-
-        Args:
-            method: its full name.
-            parameters: a Struct or a dictionary.
-            more: whether several replies are wanted.
-            is_patient: whether the daemon may be silent for ever, as when nothing happens.
+        """Call a method and yield the parameters of each reply; `is_patient` lets the daemon be silent for ever.
 
         Raises:
             ControlError: as for `call`.

@@ -93,14 +93,7 @@ def _rehearse(terminal: Terminal, view: PathView) -> tuple[str, ...]:
 
 
 def describe(target: str, way: Way, status: Status, nodes: tuple[NodeStatus, ...]) -> PathView:
-    """Put the kernel's answer and the daemon's picture together.
-
-    Args:
-        target: as it was asked for.
-        way: of the kernel.
-        status: of the daemon.
-        nodes: of the mesh.
-    """
+    """Put the kernel's answer and the daemon's picture together."""
     place = locate(target, nodes)
     gateway = locate(way.via, nodes) if way.via else None
     view = PathView(

@@ -26,14 +26,7 @@ MAX_BYTES = 9000
 
 
 class _Watch:
-    """One target from the first look to the last.
-
-    Args:
-        terminal: how to ask the daemon.
-        target: a node or an address.
-        layers: that are wanted; empty for all.
-        is_fresh: new flows only.
-    """
+    """One target from the first look to the last."""
 
     def __init__(self, terminal: Terminal, target: str, *, layers: tuple[str, ...], is_fresh: bool) -> None:
         self._terminal, self._target = terminal, target

@@ -19,13 +19,7 @@ _LOG = "journalctl -u meshwatchd -n 50"
 
 
 def judge_status(status: Status, version: str, *, now_ns: int) -> Iterator[Check]:
-    """What a status says: whether the engine reports, what keeps it from acting, what it knows of the mesh.
-
-    Args:
-        status: of the daemon.
-        version: of the daemon.
-        now_ns: CLOCK_MONOTONIC.
-    """
+    """What a status says: whether the engine reports, what keeps it from acting, what it knows of the mesh."""
     yield judge_version(version)
     if is_stale(status.at_ns, now_ns):
         text = f"the engine last reported {render_age(now_ns - status.at_ns)}"

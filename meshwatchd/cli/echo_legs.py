@@ -32,11 +32,8 @@ class EchoLegs:
     """Some addresses, asked together.
 
     Args:
-        name: of the node, or the address.
-        addresses: by layer.
         size: bytes of each packet, with DF; 0 for small ones.
         is_fresh: a flow of its own for each request.
-        make: makes the echoes to one address; for tests.
 
     Raises:
         KernelError: echoes may not be sent.

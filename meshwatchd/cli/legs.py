@@ -77,13 +77,7 @@ def active_path(status: Status, location: str) -> tuple[PairStatus | None, PathS
 
 
 def legs_to(status: Status, peer: str, paths: Iterable[int] | None = None) -> tuple[Leg, ...]:
-    """The legs to one node, the lowest layer first.
-
-    Args:
-        status: of this node.
-        peer: the node.
-        paths: numbers of the paths that count; None for all. Layers of no path always count.
-    """
+    """The legs to one node, the lowest layer first: of these paths, or of all, and of layers of no path."""
     wanted = None if paths is None else {*paths, NO_PATH}
     names = {path.number: "-".join(path.relays) for pair in status.pairs for path in pair.paths}
     groups: dict[tuple[Layer, int, FlowClass], list[SessionStatus]] = {}

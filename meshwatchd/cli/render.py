@@ -29,14 +29,7 @@ NO_CANARY = "no canary is declared in another location, so no pod there is asked
 
 
 def render_status(status: Status, *, now_ns: int, paint: Paint, is_verbose: bool = False) -> str:
-    """The status of one node.
-
-    Args:
-        status: the engine's last report.
-        now_ns: CLOCK_MONOTONIC, to tell ages.
-        paint: colours.
-        is_verbose: with every session and every counter.
-    """
+    """The status of one node."""
     lines = [*_render_summary(status, now_ns, paint), "", _render_node(status, now_ns, paint)]
     lines += [paint(line, "dim") for line in describe_watch(status)]
     if status.knowledge is not None:

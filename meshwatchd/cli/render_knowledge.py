@@ -39,12 +39,7 @@ def explain_idleness(status: Status) -> str:
 
 
 def render_knowledge(knowledge: Knowledge, paint: Paint) -> Iterator[str]:
-    """One line, and one for each problem.
-
-    Args:
-        knowledge: of the status.
-        paint: colours.
-    """
+    """One line, and one for each problem."""
     origin = _ORIGINS.get(knowledge.origin, knowledge.origin)
     yield paint(f"{origin}; {knowledge.nodes} {'node' if knowledge.nodes == 1 else 'nodes'} known", "dim")
     if knowledge.unheard and knowledge.origin == "hellos":

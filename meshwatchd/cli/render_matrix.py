@@ -40,13 +40,7 @@ def worst(nodes: Iterable[NodeStatus]) -> str:
 
 
 def render_matrix(reply: NodesReply, *, paint: Paint, width: int) -> str:
-    """The page.
-
-    Args:
-        reply: of the daemon.
-        paint: colours.
-        width: of the terminal in columns; a grid that is wider is left out.
-    """
+    """The page; a grid that is wider than the terminal is left out."""
     nodes = reply.nodes
     known = [node for node in nodes if node.is_report_fresh]
     bad = [node for node in known if node.severity != Severity.OK.value]

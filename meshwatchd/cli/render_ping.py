@@ -12,14 +12,7 @@ _ADDRESS_CHARACTERS = 15
 
 
 def render_ping(target: str, legs: Sequence[Leg], *, seconds: float, paint: Paint) -> str:
-    """The table under one line; a leg that was not asked yet has dashes.
-
-    Args:
-        target: as it was asked for.
-        legs: with what was sent and lost since the beginning.
-        seconds: since then.
-        paint: colours.
-    """
+    """The table under one line; a leg that was not asked yet has dashes."""
     lost = [leg for leg in legs if is_lost(leg)]
     word = paint("LOSS", "critical") if lost else paint("OK", "ok")
     summary = f"{word}  {target}: {len(legs) - len(lost)} of {len(legs)} legs without loss in {seconds:.0f} s"

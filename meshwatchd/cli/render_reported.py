@@ -10,13 +10,7 @@ from meshwatchd.model.node_status import ReportedFault
 
 
 def render_reported(fault: ReportedFault, paint: Paint, *, also: Iterable[str] = ()) -> str:
-    """A fault with who reports it, and how long ago.
-
-    Args:
-        fault: as the first of them reports it.
-        paint: colours.
-        also: the others who report the same.
-    """
+    """A fault with who reports it, the first of them and all others, and how long ago."""
     known = find_fault(fault.fault)
     title, layer = (fault.fault, "") if known is None else (known.title, known.layer.name.lower())
     at = "tunnel to" if fault.fault in BETWEEN_NODES else "at"

@@ -101,17 +101,7 @@ def render_top(
     mode: str = "",
     bars: str = BARS,
 ) -> Text:
-    """The screen, never wider or higher than the terminal.
-
-    Args:
-        status: the latest.
-        events: the latest last.
-        memory: that has taken this status.
-        now_ns: CLOCK_MONOTONIC.
-        size: columns and rows of the terminal.
-        mode: "" for the usual, "sessions", "events" or "help".
-        bars: of the sparkline, from low to high.
-    """
+    """The screen, never wider or higher than the terminal; `mode` is "sessions", "events", "help", or ""."""
     columns, rows = max(size[0], MIN_COLUMNS), size[1]
     lines = _head(status, now_ns)
     for pair in status.pairs:

@@ -11,13 +11,7 @@ from meshwatchd.model.discovery import LocalView
 
 
 def render_topology(reply: TopologyReply, *, paint: Paint, is_reasoned: bool = False) -> str:
-    """The view of one node.
-
-    Args:
-        reply: of the daemon.
-        paint: colours.
-        is_reasoned: with every finding.
-    """
+    """The view of one node."""
     view = reply.view
     # A name that sources do not tell is agreed on by hellos; the mesh that is probed has it.
     location = view.location or (reply.pairs[0].location if reply.pairs else "")

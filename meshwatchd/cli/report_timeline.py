@@ -39,12 +39,7 @@ class _Frame(NamedTuple):
 
 
 def draw_timeline(incident: Incident, *, close_up_ns: int | None = None) -> str:
-    """An SVG; empty where the events tell of no session.
-
-    Args:
-        incident: with its events.
-        close_up_ns: only so long after the first verdict; None for all of it.
-    """
+    """An SVG, of `close_up_ns` after the first verdict or of all; empty where the events tell of no session."""
     events = [each for each in incident.events if instant(each)]
     legs = _legs(events)
     if not legs:

@@ -60,11 +60,8 @@ class Engine:
     """One node's whole decision making.
 
     Args:
-        settings: the configuration.
-        node: the name of this node in the mesh.
         rng: the only source of randomness: phases, jitter, ports, nonces.
         epoch: this process's boot epoch, greater than any earlier one of this node.
-        profiles: mesh profiles by name.
     """
 
     def __init__(

@@ -83,11 +83,5 @@ class Profile(Protocol):
     """One kind of mesh."""
 
     def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
-        """Make a topology of what the kernel shows and the operator declares.
-
-        Args:
-            snapshot: a complete dump of this node's kernel state.
-            declared: the `[mesh]` section; its lists are empty where everything is discovered.
-            node: the name of the node this daemon runs on.
-        """
+        """Make a topology of what the kernel shows and the operator declares."""
         ...

@@ -372,11 +372,7 @@ def _places(location: Location, nodes: Sequence[Node]) -> dict[NodeName, int]:
 
 
 def relays_print(paths: Sequence[Path]) -> int:
-    """One byte that stands for what the ranks of a pair mean, whoever leads; never 0.
-
-    Args:
-        paths: all paths of one pair.
-    """
+    """One byte that stands for what the ranks of a pair mean, whoever leads; never 0."""
     links = sorted((path for path in paths if not path.is_primary), key=lambda path: path.rank)
     text = ";".join("/".join((*path.locations, *path.relays)) for path in links or paths)
     return zlib.crc32(text.encode()) % 255 + 1

@@ -90,9 +90,6 @@ class Agent:
     """One agent, from its first dump to the end of the link.
 
     Args:
-        settings: the daemon's.
-        link: to the engine; closed at the end.
-        log: for what is no fact of the engine.
         config: the file the settings came from; read again for its keys when the engine has done so.
         secrets: of the mesh; without any, nobody is greeted.
     """

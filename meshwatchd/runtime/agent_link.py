@@ -22,8 +22,6 @@ class AgentLink:
     """The supervised agent and the link to it.
 
     Args:
-        spawn: starts an agent.
-        poller, counters, inbox: shared with the loop; the end of an agent is an event.
         patience: with an agent that does not answer; then it is killed, and another one started.
 
     Attributes:

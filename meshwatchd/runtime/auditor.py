@@ -56,13 +56,7 @@ class Auditor:
     """One node's audit.
 
     Args:
-        mesh: as the operator declares it; what was found out comes with snapshots.
-        node: this node.
-        kernel: carries out repairs.
         read_back: a snapshot that shows what has been acknowledged.
-        send: to the engine.
-        clock: nanoseconds, monotonic.
-        state_dir: where the good state is kept.
     """
 
     def __init__(

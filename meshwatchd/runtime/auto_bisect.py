@@ -27,15 +27,7 @@ class Sink(Protocol):
 
 
 class Prover:
-    """What the agent has of it.
-
-    Args:
-        settings: the daemon's.
-        config: the file they came from.
-        snapshot: the last one shown to the engine.
-        sinks, log: where facts and failures go.
-        spawn: for tests.
-    """
+    """What the agent has of it."""
 
     def __init__(
         self,

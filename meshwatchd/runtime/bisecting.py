@@ -54,11 +54,6 @@ class Bisections:
 
     Args:
         spawn: see `make_spawn`.
-        settings: the daemon's.
-        mesh: as it is known at the moment.
-        tell: takes what each run has found.
-        log: for runs that nobody waits for and that failed.
-        clock: nanoseconds, monotonic.
         rest: takes seconds, and is asyncio.sleep but in tests.
     """
 
@@ -118,11 +113,7 @@ class Bisections:
         return True
 
     async def run(self, peer: str, verdict: Verdict | None = None) -> BisectResult:
-        """One run, told as a fact; a second one waits for the first.
-
-        Args:
-            peer: to which node.
-            verdict: that asked for it; None for an operator.
+        """One run, told as a fact; a second one waits for the first. Without a verdict an operator has asked.
 
         Raises:
             BisectError: it was refused, failed or took too long.

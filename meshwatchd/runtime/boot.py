@@ -92,9 +92,6 @@ def take_over(fd: int) -> Boot:
 class SharedBoot:
     """What each agent that the engine starts runs on.
 
-    Args:
-        boot: the engine's own.
-
     Attributes:
         fd: memory that others may read, closed on exec. Its number leaves those free that an agent finds things at.
     """

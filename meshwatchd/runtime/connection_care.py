@@ -23,13 +23,7 @@ SETTLED_S: Final = 0.5
 
 
 class ConnectionCare:
-    """One relay's tracked connections.
-
-    Args:
-        settings: the daemon's.
-        mesh: the mesh in force.
-        relax, is_tracking, settled_s: for tests.
-    """
+    """One relay's tracked connections."""
 
     def __init__(
         self,

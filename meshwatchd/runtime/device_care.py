@@ -41,13 +41,6 @@ class Kernel(Tables, Protocol):
 class DeviceCare:
     """One node's devices.
 
-    Args:
-        settings: the daemon's.
-        kernel: as it is mirrored.
-        send: to the engine.
-        status: the engine's last word.
-        duplicates: nodes that share a name.
-
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
         lookout: sees WireGuard devices.

@@ -69,15 +69,10 @@ class Discovery:
     """What this node knows of its mesh.
 
     Args:
-        settings: the daemon's.
-        secrets: one active and at most one receive-only.
-        eyes: turns a snapshot into a view.
-        log: for what an operator should read.
         changed: called when the mesh has changed.
         heard: called with the hellos of all nodes by name when one of them says anything new.
         standby_key: this node's public key on standby links; asked for in enforce mode only.
         bind: takes the keys of pairs that have changed; called for those that are kept before this returns.
-        port: where hellos come and go; the real one if not given.
     """
 
     def __init__(

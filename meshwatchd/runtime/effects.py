@@ -64,10 +64,6 @@ class Effects:
     """The adapters of one engine.
 
     Args:
-        settings: whose mesh says who the peers are.
-        secrets: one to sign with, and at most one to accept besides.
-        epoch: this process's boot epoch.
-        poller, inbox, counters: shared with the loop.
         agent: takes facts, provisions and answers to operators.
         max_files: how many descriptors this process may have.
         stamp_key: shared with STAMP senders of other makers, if any.

@@ -66,14 +66,6 @@ class Outlets:
 class HelloExchange:
     """The hellos of one node.
 
-    Args:
-        settings: the daemon's.
-        secrets: one active and at most one receive-only.
-        roster: who is known, and what they said.
-        outlets: what to tell.
-        clocks: of this node.
-        port: makes what hellos come and go by.
-
     Attributes:
         port: where they come and go.
         keys, short, pairs: by what they are signed; the last knows identities.

@@ -12,12 +12,7 @@ from meshwatchd.runtime.sinks import Log
 
 
 class KeptState:
-    """The state file of one node.
-
-    Args:
-        folder: the daemon's state directory.
-        log: for a file that cannot be used, or not be written.
-    """
+    """The state file of one node."""
 
     def __init__(self, folder: Path, log: Log) -> None:
         self._file, self._log = StateFile(folder), log

@@ -22,10 +22,6 @@ from meshwatchd.wire.auth import MeshSecret
 class LateDiscovery:
     """Discovery, or the wait for a key.
 
-    Args:
-        settings: the daemon's.
-        make: makes the discovery of a mesh from its secrets.
-
     Attributes:
         discovery: None while there is no key, and where discovery is disabled.
     """

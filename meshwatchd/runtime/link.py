@@ -116,8 +116,6 @@ class LinkEnd(Generic[Sent, Received]):
 
     Args:
         end: a socket of `pair()`; made non-blocking here.
-        decoder: of the frames that arrive.
-        counters: where dropped frames are counted.
         outbox: what an earlier link could not send.
     """
 

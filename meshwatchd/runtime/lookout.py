@@ -39,11 +39,7 @@ class Lookout:
     """One node's WireGuard devices, host and routing.
 
     Args:
-        node: its name.
         standby_prefix: of our own devices, which strict filters hit first.
-        clock: nanoseconds, monotonic.
-        routing: of this node.
-        read: for tests.
     """
 
     def __init__(

@@ -86,15 +86,8 @@ class Loop:
     """Carries events to the core and its commands to the adapters until told to stop.
 
     Args:
-        engine: the core.
-        poller: shared with the adapters.
         effects: carries out commands; its adapters put their events into `inbox`.
-        agent: the other process.
-        inbox: events that wait for the core.
-        counters: shared with the adapters.
         interval_ns: between probes of a session; sets how long packets may wait for each other.
-        notify: tells systemd (see `adapters.sdnotify`).
-        reload: reads the configuration again; called on SIGHUP.
         settle: called once, when everything stands and probing has begun.
         slim: called once, when only what is used all the time is still needed.
         journal: is told of every event and what the core made of it.

@@ -14,13 +14,7 @@ SHOWN: Final = 16
 
 
 def describe_knowledge(declared: MeshSettings, roster: Roster, problems: tuple[str, ...]) -> Knowledge:
-    """The origin of the mesh, and what is missing.
-
-    Args:
-        declared: in the configuration.
-        roster: the nodes that were heard.
-        problems: what stands in the way of a complete mesh, as sentences.
-    """
+    """The origin of the mesh, and what is missing."""
     kept = tuple(name for name in sorted(roster.peers) if roster.peers[name].is_kept)
     if is_whole(declared):
         origin = "declared"

@@ -33,13 +33,6 @@ class Moment(NamedTuple):
 class MeshKeeper:
     """Has the file follow what is known.
 
-    Args:
-        folder: has the file.
-        node: this node's name.
-        roster, known, pairs: what is known.
-        clocks: of the machine.
-        complain: is told why the file cannot be written.
-
     Attributes:
         is_unsaved: something is known that the file does not say.
     """

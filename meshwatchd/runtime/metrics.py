@@ -36,7 +36,6 @@ class Metrics:
 
     Args:
         settings: where; nothing is done for what is empty.
-        figures: of this instant.
 
     Attributes:
         incidents: what went wrong so far, and for how long traffic was lost.

@@ -57,13 +57,7 @@ class NodeReports:
             self._heard[name] = report, max(told_ns, at_ns)
 
     def add_to(self, nodes: Sequence[NodeStatus], node: str, now: int) -> tuple[NodeStatus, ...]:
-        """The nodes with what they report, and how old that is; whoever is not among them is forgotten.
-
-        Args:
-            nodes: all that are known.
-            node: this one.
-            now: monotonic nanoseconds.
-        """
+        """The nodes with what they report, and how old that is; whoever is not among them is forgotten."""
         names = {each.name for each in nodes}
         self._heard = {name: heard for name, heard in self._heard.items() if name in names}
         return add_reports(nodes, lambda name: self._find(name, node, now))

@@ -16,11 +16,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 class OperatorDesk:
-    """Numbers requests, and finds the request an answer is for.
-
-    Args:
-        send: hands a request to the engine.
-    """
+    """Numbers requests, and finds the request an answer is for."""
 
     def __init__(self, send: Callable[[OperatorRequested], None]) -> None:
         self._send = send

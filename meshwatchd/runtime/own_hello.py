@@ -24,10 +24,7 @@ class OwnHello:
     """Makes this node's hello.
 
     Args:
-        settings: the daemon's.
         standby_key: this node's public key on standby links; asked for in enforce mode only.
-        complain: told why there is no such key.
-        wall_ns: nanoseconds since 1970.
         former: what an earlier process has told last, if any.
     """
 
@@ -49,14 +46,7 @@ class OwnHello:
     def make(
         self, view: LocalView, tunnels: tuple[WireGuardState, ...], *, endpoint: str, faults: tuple[ToldFault, ...]
     ) -> Hello:
-        """The hello of this moment; the roster adds the location.
-
-        Args:
-            view: what the node sees of itself.
-            tunnels: its WireGuard devices.
-            endpoint: where others see it from outside; empty where nobody does.
-            faults: what it has found in its kernel.
-        """
+        """The hello of this moment; the roster adds the location."""
         if not view.is_leader:
             self._leads_since_ns = 0
         elif not self._leads_since_ns:

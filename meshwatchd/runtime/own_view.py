@@ -22,12 +22,8 @@ class OwnView:
     """Looks at one node.
 
     Args:
-        declared: the `[mesh]` section.
-        node: this node's name.
-        reader: of the sources; None makes one.
         uids: of users beside root whose programs it asks.
         looks: the profiles; None takes the built-in and the installed ones.
-        clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
     def __init__(
@@ -61,9 +57,6 @@ class OwnView:
 
     async def refresh(self, *, is_urgent: bool = False) -> tuple[bool, tuple[Rejection, ...]]:
         """Read what is due of the sources.
-
-        Args:
-            is_urgent: read all of them.
 
         Returns:
             Whether anything has changed, and what is rejected that was not before.

@@ -33,12 +33,6 @@ NOTHING_HELD: Final = bytes(FINGERPRINT_BYTES)
 class PairKeys:
     """Who may speak for which name, and how probes to it are signed.
 
-    Args:
-        node: this one.
-        folder: the state directory.
-        forget_ns: how long the identity of a silent name is remembered.
-        tell: takes bindings that have changed.
-
     Attributes:
         identity: this node's own; None where it cannot be had.
         problem: why there is none.

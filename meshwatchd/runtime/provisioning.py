@@ -49,11 +49,7 @@ class StandbyDevices(Protocol):
 
 
 class RestoreBudget:
-    """How often each object may still be put back.
-
-    Args:
-        clock: nanoseconds, monotonic.
-    """
+    """How often each object may still be put back."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -79,10 +75,6 @@ class Standing:
     """Keeps the kernel equal to the last Provision.
 
     Args:
-        kernel: where.
-        devices: makes and removes standby devices.
-        settings: our protocol number and ranges.
-        clock: nanoseconds, monotonic.
         log: for objects that go although this process has not asked for them: an earlier one has left them behind, or
             another program uses our protocol number.
     """

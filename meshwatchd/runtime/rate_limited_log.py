@@ -19,12 +19,7 @@ SHOWN: Final = 16
 
 
 class Remarks:
-    """The log of what is found out, and of what is refused.
-
-    Args:
-        log: for operators.
-        monotonic_ns: the clock by which the same complaint is made again.
-    """
+    """The log of what is found out, and of what is refused."""
 
     def __init__(self, log: Log, monotonic_ns: Callable[[], int]) -> None:
         self._log, self._monotonic_ns = log, monotonic_ns

@@ -50,12 +50,8 @@ class Reloader:
     """One reload at a time.
 
     Args:
-        poller: where the reader's pipe is watched.
-        boot: what the engine runs on.
-        spawn: starts a reader.
         use_secrets: takes over the secrets of a new boot; returns the key id that signs and those accepted.
         share: takes what later agents run on: the engine's settings, and the new secrets.
-        tell: takes the facts.
     """
 
     def __init__(

@@ -53,11 +53,7 @@ class TapDesk:
     """Decides what becomes of each datagram; knows no socket.
 
     Args:
-        node: this node's name.
-        mesh: as it is known at the moment.
         keys: to believe and to sign; None where there are none.
-        open_taps: makes taps.
-        clock: seconds, monotonic.
     """
 
     def __init__(

@@ -60,15 +60,7 @@ class Asks(Protocol):
 
 
 class RulePlace:
-    """Keeps the window.
-
-    Args:
-        tables: what the kernel holds.
-        kernel: is asked whether it takes the rules that stand.
-        settings: of the daemon.
-        log: what becomes of the window.
-        again: has the kernel looked at once more.
-    """
+    """Keeps the window."""
 
     def __init__(
         self, tables: Tables, kernel: Asks, settings: Settings, log: Warns, *, again: Callable[[], object]

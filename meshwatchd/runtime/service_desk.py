@@ -39,11 +39,7 @@ FORGOTTEN_NS: Final = 5 * MINUTE
 
 
 class ServiceDesk:
-    """The exchanges under way.
-
-    Args:
-        send: hands an answer to the engine.
-    """
+    """The exchanges under way."""
 
     def __init__(self, send: Callable[[AnswerFrame], None]) -> None:
         self._send = send

@@ -33,11 +33,6 @@ Emit = Callable[[ServiceSeen | SendFailed], None]
 class ServiceQuestions:
     """The questions that the agent owes an answer for.
 
-    Args:
-        agent: is asked.
-        counters: shared with the loop.
-        emit: takes what the core has to know.
-
     Attributes:
         sessions: whose probes are sent here.
     """

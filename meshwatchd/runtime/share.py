@@ -24,11 +24,7 @@ def share_of(cpus: int) -> Share | None:
 
 
 class Share:
-    """Follows one thread's own CPU time.
-
-    Args:
-        cpu_ns: the clock of it.
-    """
+    """Follows one thread's own CPU time."""
 
     def __init__(self, cpu_ns: Callable[[], int] = time.thread_time_ns) -> None:
         self._cpu_ns = cpu_ns

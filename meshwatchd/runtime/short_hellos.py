@@ -34,15 +34,7 @@ class Known(NamedTuple):
 
 
 class ShortHellos:
-    """When a hello may be short, and the bytes of those that are.
-
-    Args:
-        node: this one.
-        secrets: of the mesh.
-        roster: who is known, and alive.
-        counters: takes what was no short hello.
-        bind: takes the keys of pairs next.
-    """
+    """When a hello may be short, and the bytes of those that are."""
 
     def __init__(
         self,
@@ -78,14 +70,7 @@ class ShortHellos:
         self._bind(bindings)
 
     def is_enough(self, own: Hello, stamp: Stamp, peer: NodeName | None, now: int) -> bool:
-        """Whether a peer knows the word of this node, and reads a short hello; to be asked of every hello that is sent.
-
-        Args:
-            own: what this node tells.
-            stamp: of the hello that is about to be sent.
-            peer: the node at its address; None where that is not known.
-            now: monotonic nanoseconds.
-        """
+        """Whether a peer knows the word of this node, and reads a short hello; asked of every hello that is sent."""
         if own is not self._own or stamp.epoch != self._since.epoch:
             self._own, self._since = own, stamp
         heard = self._roster.peers.get(peer) if peer is not None else None

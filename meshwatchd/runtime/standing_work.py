@@ -44,13 +44,7 @@ class Counterparts:
 
 
 class StandingWork:
-    """The work on one node's standing objects.
-
-    Args:
-        standing: the objects.
-        others: whom to ask and tell.
-        log: gets how long it took.
-    """
+    """The work on one node's standing objects."""
 
     def __init__(self, standing: Standing, others: Counterparts, log: Log) -> None:
         self._standing, self._others, self._log = standing, others, log

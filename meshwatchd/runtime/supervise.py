@@ -86,9 +86,6 @@ class Supervisor:
     """One agent at a time.
 
     Args:
-        spawn: starts it.
-        poller: where its end is noticed.
-        on_start: called with the engine's end of a new link.
         on_exit: called with the exit status of an agent that ended: its code, or minus the signal that
         killed it.
     """

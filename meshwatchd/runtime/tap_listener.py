@@ -32,14 +32,7 @@ FALLBACK_VXLAN_PORT: Final = 8472
 
 
 class TapListener:
-    """Hears questions and answers them, for as long as it is served.
-
-    Args:
-        settings: the daemon's.
-        mesh: as it is known at the moment.
-        log: for a port that cannot be had.
-        desk: for tests.
-    """
+    """Hears questions and answers them, for as long as it is served."""
 
     def __init__(
         self, settings: Settings, *, mesh: Callable[[], MeshSettings], log: Warns, desk: TapDesk | None = None
@@ -98,14 +91,7 @@ class TapListener:
 
 
 class KeyFiles:
-    """The keys of tap exchanges: mesh keys as the files have them, read again every few seconds at most.
-
-    Args:
-        node: this node's name.
-        auth: names the files.
-        mesh: as it is known at the moment; others are strangers.
-        clock: seconds, monotonic.
-    """
+    """The keys of tap exchanges: mesh keys as the files have them, read again every few seconds at most."""
 
     def __init__(
         self,

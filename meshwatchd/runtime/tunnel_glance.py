@@ -34,14 +34,7 @@ PATIENCE_NS: Final = 500 * MS
 
 
 class TunnelGlance:
-    """Of one device, on a node that leads its location.
-
-    Args:
-        poller: of the loop.
-        emit: takes what was done to the device.
-        glance: for tests.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-    """
+    """Of one device, on a node that leads its location."""
 
     def __init__(
         self,

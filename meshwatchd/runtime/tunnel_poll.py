@@ -61,10 +61,6 @@ class Surroundings:
 class TunnelPoll:
     """One node's WireGuard devices.
 
-    Args:
-        around: whom it asks, and whom it tells.
-        poll, until_next_s: for tests.
-
     Attributes:
         states: as they were at the last full look.
         told: those with few peers, as they were when more than counters had changed.

@@ -44,12 +44,7 @@ Asker = Callable[[str, str, str, tuple[str, ...]], Awaitable[ArpAnswers]]
 
 
 class UnderlayWatch:
-    """One node's LAN.
-
-    Args:
-        neighbours: reads those on devices that are not the mesh's.
-        asker: for tests.
-    """
+    """One node's LAN."""
 
     def __init__(self, neighbours: Callable[[], tuple[Neighbour, ...]], *, asker: Asker = ask) -> None:
         self._neighbours, self._ask = neighbours, asker

@@ -217,11 +217,6 @@ def rotation_text(identity: PublicIdentity) -> bytes:
 def encode(greeting: Greeting, keys: HelloKeys, signer: Signer | None = None) -> bytes:
     """The datagram.
 
-    Args:
-        greeting: what it says.
-        keys: of the mesh.
-        signer: this node's own; None where it has none.
-
     Raises:
         ValueError: it does not fit into MAX_BYTES; names or capabilities are too long.
     """

@@ -72,13 +72,7 @@ class StandardRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_request(data: bytes, *, mode: StampMode, key: MacKey | None = None) -> StandardRequest | RejectReason:
-    """Read the base packet of a request; never raises.
-
-    Args:
-        data: UDP payload.
-        mode: authenticated needs a key.
-        key: shared with the sender.
-    """
+    """Read the base packet of a request; the authenticated mode needs a key. Never raises."""
     if mode is StampMode.OPEN:
         if len(data) < TWAMP_BYTES:
             return RejectReason.WRONG_LENGTH

@@ -112,12 +112,7 @@ def find_pair(datagram: bytes, keys: MeshKeys) -> PairKey | TapRejection:
 
 
 def decode(datagram: bytes, pair: PairKey) -> TapMessage | TapRejection:
-    """What a datagram says, or why it is none of the pair's; nothing is believed before the tag.
-
-    Args:
-        datagram: as it came.
-        pair: as `find_pair` has found it.
-    """
+    """What a datagram says, or why it is none of the pair's; nothing is believed before the tag."""
     if not pair.receive.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
         return TapRejection.BAD_TAG
     _, _, kind, _, nonce, _ = _HEADER.unpack_from(datagram)

@@ -146,12 +146,7 @@ def _incident_start(events: Sequence[Event], current: int | None, pair: PairStat
 
 
 def tell(event: Event, paths: Iterable[PathStatus] = ()) -> str | None:
-    """An event in a sentence, or None when it is no news to a person.
-
-    Args:
-        event: of the event store.
-        paths: to name those that the event knows by rank alone.
-    """
+    """An event in a sentence, or None when it is no news to a person; `paths` has names for ranks."""
     name, reason = event.get("event"), event.get("reason")
     relays = _relays_of(event, paths)
     match name:

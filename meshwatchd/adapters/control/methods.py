@@ -97,7 +97,6 @@ class Methods:
     """Every method of every interface.
 
     Args:
-        backend: the agent.
         is_operator: whether a user may ask for HOLDS; may block, on LDAP or sssd.
     """
 
@@ -114,10 +113,6 @@ class Methods:
 
     def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
         """The reply to a call, or the replies one after the other.
-
-        Args:
-            call: what is asked.
-            uid: of the user who asks.
 
         Raises:
             VarlinkError: is the reply. The iterator may raise it as well.

@@ -30,8 +30,6 @@ class ControlServer:
 
     Args:
         path: of the socket; its folder is created.
-        backend: knows the answers.
-        read_uid: tells the user at the other end of a connection.
     """
 
     def __init__(

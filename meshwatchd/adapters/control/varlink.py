@@ -102,11 +102,7 @@ def decode_reply(message: bytes) -> Reply:
 
 
 class Splitter:
-    """Cuts a stream of bytes into messages.
-
-    Args:
-        max_bytes: of one message; None for no limit.
-    """
+    """Cuts a stream of bytes into messages of at most `max_bytes`, or of any length where that is None."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self._max_bytes = max_bytes

@@ -33,12 +33,7 @@ def read_ruleset(command: Sequence[str] = NFT) -> list[Entry] | None:
 
 
 def check_firewall(settings: Settings, entries: list[Entry] | None) -> Iterator[Check]:
-    """One warning for each input chain that drops by default and has no rule for our ports.
-
-    Args:
-        settings: the daemon's.
-        entries: as `read_ruleset` has them.
-    """
+    """One warning for each input chain that drops by default and has no rule for our ports."""
     first, last = settings.probe.port - 2, settings.probe.port + RESERVED_PORTS - 1
     if entries is None:
         text = f"nftables cannot be read here; UDP ports {first} to {last} have to pass"

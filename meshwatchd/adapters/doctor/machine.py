@@ -28,13 +28,7 @@ _FOREIGN: Final = ("ManageForeignRoutingPolicyRules", "ManageForeignRoutes")
 
 
 def check_machine(settings: Settings, devices: Iterable[str] = (), *, root: Path = Path("/")) -> Iterator[Check]:
-    """Kernel, forwarding, clock and networkd.
-
-    Args:
-        settings: the daemon's.
-        devices: of the mesh, where they are known.
-        root: for tests.
-    """
+    """Kernel, forwarding, clock and networkd."""
     yield _check_wireguard(settings, root)
     yield from _check_host(devices, root)
     yield judge_clock(clock_state())

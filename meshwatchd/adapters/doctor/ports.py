@@ -31,13 +31,7 @@ def open_ports(proc: Path = PROC) -> dict[int, int]:
 
 
 def check_ports(settings: Settings, used: dict[int, int], *, is_running: bool) -> Iterator[Check]:
-    """Whether the daemon has its ports, or would get them.
-
-    Args:
-        settings: the daemon's.
-        used: as `open_ports` has it.
-        is_running: a daemon holds the lock; then the ports must be open, else they must be free.
-    """
+    """Whether the daemon that runs has its ports open, or one that starts would get them."""
     first = settings.probe.port
     wanted = {first - 1: "hellos", first: "probes"}
     for port, purpose in wanted.items():

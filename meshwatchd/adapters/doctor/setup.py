@@ -13,11 +13,7 @@ from meshwatchd.model.settings import Mode, Settings
 
 
 def check_configuration(path: Path | None) -> tuple[Settings, list[Check]]:
-    """The settings, or the defaults where the file cannot be used, and what is to be said of the file.
-
-    Args:
-        path: the file; None for the usual one.
-    """
+    """The settings, or the defaults where the file cannot be used, and what is to be said of the file."""
     try:
         settings = load(path or DEFAULT_PATH)
     except ConfigError as error:

@@ -16,12 +16,7 @@ from meshwatchd.model.sources import QuickFile
 
 
 def check_tunnels(protocol: int, directory: Path = quick_file.DIRECTORY) -> Iterator[Check]:
-    """Each file of wg-quick's beside the device of its name; nothing where there are no files.
-
-    Args:
-        protocol: of the daemon's own routes; nothing is changed.
-        directory: of the files.
-    """
+    """Each file of wg-quick's beside the device of its name; nothing where there are no files."""
     named = files.names(directory, quick_file.SUFFIX, most=quick_file.MAX_FILES)
     if not named:
         return

@@ -33,7 +33,6 @@ class Signatures:
 
     Args:
         counters: "hello-unverified".
-        clock: monotonic nanoseconds.
     """
 
     def __init__(self, counters: Counter[str], clock: Callable[[], int]) -> None:

@@ -14,12 +14,7 @@ PROC = Path("/proc")
 
 
 def read_host(devices: Iterable[str], at_ns: int, *, proc: Path = PROC) -> HostState:
-    """Look once.
-
-    Args:
-        devices: whose settings are wanted; those that do not exist are left out.
-        at_ns: CLOCK_MONOTONIC.
-        proc: for tests.
+    """Look once at the host and at these devices, of which those that do not exist are left out.
 
     Source: Documentation/networking/ip-sysctl.rst (rp_filter, ip_forward), nf_conntrack-sysctl.rst; ct_cpu_seq_show()
     in net/netfilter/nf_conntrack_standalone.c, one line for each CPU in hexadecimal; snmp_seq_show() in

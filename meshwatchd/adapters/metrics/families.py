@@ -23,14 +23,7 @@ _NS = 1_000_000_000
 
 
 def render(status: Status | None, figures: OverlayFigures, incidents: IncidentTracker, *, now_ns: int) -> bytes:
-    """All metrics as text.
-
-    Args:
-        status: the engine's latest; None before its first, when only meshwatch_up and what the kernel shows are told.
-        figures: of the overlay device.
-        incidents: so far.
-        now_ns: CLOCK_MONOTONIC, to tell how old the status is.
-    """
+    """All metrics as text; before the engine's first status meshwatch_up and what the kernel shows."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(status, figures, incidents, now_ns))
     return generate_latest(registry)

@@ -56,11 +56,7 @@ class _InterruptedDumpError(Exception):
 
 
 class Dumper:
-    """One dump at a time.
-
-    Args:
-        make_socket: for tests; a datagram socket that speaks rtnetlink.
-    """
+    """One dump at a time."""
 
     def __init__(self, make_socket: Callable[[], NetlinkSocket] | None = None) -> None:
         self._socket: NetlinkSocket = (make_socket or _open)()

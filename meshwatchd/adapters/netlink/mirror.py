@@ -58,11 +58,7 @@ class Mirror:
     """Snapshots of the kernel, and word of what changed.
 
     Args:
-        source: of dumps.
-        settings: our protocol number, tables, priorities and device prefix.
-        mesh: names the mesh's devices.
         is_ours: tells whether a device with our prefix was made by us.
-        clock: nanoseconds, monotonic.
         overrun: is told why everything has to be read again, once until it has been.
 
     Attributes:

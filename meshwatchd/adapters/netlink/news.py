@@ -20,13 +20,7 @@ class Lost:
 
 
 def stirred(device: str, before: Link | None, after: Link | None) -> MeshStirred | None:
-    """Whether a device came, went, or changed its flag; its MTU and the like are nobody's business.
-
-    Args:
-        device: the mesh's own; nothing is told of others.
-        before: the link as it was; None where there was none.
-        after: as it is.
-    """
+    """Whether the mesh's own device came, went, or changed its flag; its MTU and the like are nobody's business."""
     if device not in {link.name for link in (before, after) if link is not None}:
         return None
     was_up, is_up = before is not None and before.is_up, after is not None and after.is_up

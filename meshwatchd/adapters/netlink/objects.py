@@ -154,13 +154,7 @@ def render_prefix(route: RouteEntry) -> str:
 
 
 def describe_route(key: bytes, value: bytes, devices: Mapping[int, str]) -> RouteRecord:
-    """An IPv4 route kept in compact form as a RouteRecord.
-
-    Args:
-        key: of `compact.pack_route`.
-        value: likewise.
-        devices: names by interface index; a route into an unknown device gets "#INDEX" as its device.
-    """
+    """An IPv4 route kept in compact form; a route into an unknown device gets "#INDEX" as its device."""
     entry = compact.unpack_route(key, value)
     dst = render_prefix(entry)
     hop = entry.hops[0] if len(entry.hops) == 1 else None

@@ -41,14 +41,7 @@ def compare(
     routes: Iterable[RouteRecord],
     settings: KernelSettings,
 ) -> Delta:
-    """What is missing, different and left over.
-
-    Args:
-        provision: what is wanted.
-        rules: all rules of the kernel.
-        routes: all routes with our protocol.
-        settings: our protocol number and ranges.
-    """
+    """What is missing, different and left over."""
     windows = windows_of(settings, provision.windows)
     our_rules = [record.rule for record in rules if is_standing_rule(record, settings, windows) and record.rule]
     our_routes = [

@@ -59,11 +59,7 @@ class Tables(Protocol):
 
 
 class RouteLookup:
-    """One socket, one question at a time.
-
-    Args:
-        tables: what the kernel holds.
-    """
+    """One socket, one question at a time."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

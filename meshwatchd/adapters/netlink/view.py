@@ -75,14 +75,7 @@ class Tables(Protocol):
 
 
 class View:
-    """Chooses and describes.
-
-    Args:
-        tables: what is known.
-        settings: our protocol number, tables, priorities and device prefix.
-        mesh: names the mesh's devices.
-        is_ours: tells whether a device with our prefix was made by us.
-    """
+    """Chooses and describes."""
 
     def __init__(
         self,

@@ -53,9 +53,6 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 def find_way(address: str) -> Way:
     """Ask the kernel.
 
-    Args:
-        address: IPv4 or IPv6.
-
     Raises:
         KernelError: it gives no answer.
         DecodeError: what it answers is cut short.
@@ -73,14 +70,7 @@ def find_way(address: str) -> Way:
 
 
 def read_way(address: str, answer: Answer, rules: Iterable[RuleText], devices: Mapping[int, str]) -> Way:
-    """Turn the kernel's answers into a Way.
-
-    Args:
-        address: that was asked about.
-        answer: to the question for its route.
-        rules: in the kernel's order; none for IPv6.
-        devices: names by index.
-    """
+    """Turn the kernel's answers into a Way."""
     found = answer.attributes
     source = _address(found.get(_PREFSRC, b""))
     question = RouteQuestion(source=source or "0.0.0.0", destination=address)  # noqa: S104 - any, as the kernel has it

@@ -26,10 +26,7 @@ class Listeners:
     """All of them.
 
     Args:
-        poller: watches them.
-        on_readable: is called with the descriptor of one that has something to read.
         counters: `listen-failed` counts the sockets that cannot be opened.
-        routed_port: of "effective" probes.
 
     Attributes:
         by_fd: those that are open.

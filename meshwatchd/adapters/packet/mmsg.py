@@ -156,13 +156,7 @@ class ReceiveBatch:
 
 
 class SendBatch:
-    """Collects up to `slots` datagrams and sends them from one socket.
-
-    Args:
-        slots: datagrams of one call.
-        packet_bytes: of the longest datagram.
-        control_bytes: room for the ancillary data of one datagram.
-    """
+    """Collects up to `slots` datagrams and sends them from one socket."""
 
     def __init__(self, slots: int, packet_bytes: int, control_bytes: int = 0) -> None:
         self.slots = slots

@@ -65,14 +65,7 @@ class SourcePort(Generic[Waiting]):
 
 
 class SourcePorts(Generic[Waiting]):
-    """All of them.
-
-    Args:
-        poller: told of each socket.
-        reader: called with the descriptor of a socket that has something to read.
-        counters: of the node.
-        max_open: sockets open at once.
-    """
+    """All of them."""
 
     def __init__(self, *, poller: Poller, reader: Reader, counters: Counter[str], max_open: int) -> None:
         self._poller, self._reader, self._counters = poller, reader, counters

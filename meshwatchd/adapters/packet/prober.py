@@ -96,12 +96,7 @@ class _Probe(msgspec.Struct, gc=False):
 
 
 class Prober:
-    """All probes of this node.
-
-    Args:
-        max_open: source ports in use at once.
-        max_outstanding: probes that may still be answered.
-    """
+    """All probes of this node."""
 
     def __init__(
         self,

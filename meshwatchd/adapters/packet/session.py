@@ -122,13 +122,7 @@ class ProbeSession:
             self._template.rekey(key)
 
     def template(self, command: SendProbe, own: OwnState, dictionary: translate.Dictionary) -> ProbeTemplate:
-        """The packet for a probe, ready to be sealed.
-
-        Args:
-            command: what it shall say beside the plan.
-            own: what this node says of itself.
-            dictionary: for the message the command may carry.
-        """
+        """The packet for a probe, ready to be sealed."""
         if self._own is not own:
             self._own = own
             self._template.announce(own)

@@ -67,11 +67,7 @@ class _Probe(msgspec.Struct, gc=False):
 
 
 class Sizer:
-    """All size probes of this node.
-
-    Args:
-        learned: what the kernel believes of routes.
-    """
+    """All size probes of this node."""
 
     def __init__(
         self,

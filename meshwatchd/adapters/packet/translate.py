@@ -29,11 +29,7 @@ _REASON_CODES: Final = MappingProxyType({reason: code for code, reason in enumer
 
 
 class Dictionary:
-    """Coordination messages, which name nodes and reasons by number.
-
-    Args:
-        names: all nodes of the mesh.
-    """
+    """Coordination messages, which name nodes and reasons by number."""
 
     def __init__(self, names: Iterable[NodeName]) -> None:
         self._names: dict[int, NodeName] = {}
@@ -97,11 +93,7 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
 
 
 class Voice:
-    """What this node says of itself to each node of a mesh of many locations; made anew when it has changed.
-
-    Args:
-        parts: what each is told.
-    """
+    """What this node says of itself to each node of a mesh of many locations; made anew when it has changed."""
 
     def __init__(self, parts: Parts, *, node: NodeName, epoch: int) -> None:
         self.parts = parts

@@ -37,12 +37,6 @@ async def check_owner(
 ) -> None:
     """Return if what listens belongs to users that are believed.
 
-    Args:
-        address: where was connected to.
-        connection: our end.
-        source: for errors, as "kilo graph".
-        uids: of those users.
-
     Raises:
         KernelError: EPERM: it belongs to another user, or nobody listens any more; others: the kernel does not tell.
     """

@@ -40,11 +40,7 @@ class Loaded:
 
 
 def load(found: Iterable[EntryPoint] | None = None) -> Loaded:
-    """Ask the installed packages once.
-
-    Args:
-        found: entry points; for tests. None asks the installed packages.
-    """
+    """Ask the installed packages once."""
     outer = {name: look for name, look in LOOKS.items() if name in JOINING}
     asked = _ask(found)
     return Loaded(

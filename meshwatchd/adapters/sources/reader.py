@@ -62,9 +62,7 @@ class SourceReader:
     """Reads all sources again and again; call `refresh` every few seconds, each is asked at its own pace.
 
     Args:
-        places: where they are.
         uids: of users beside root whose programs are asked.
-        clock: CLOCK_MONOTONIC in nanoseconds.
 
     Attributes:
         sources: as last read.
@@ -89,11 +87,7 @@ class SourceReader:
         self.sources = Sources()
 
     async def refresh(self, *, is_urgent: bool = False) -> Sources:
-        """Ask whatever is due, all at once; takes as long as the slowest, two seconds at most.
-
-        Args:
-            is_urgent: ask all of them: something has changed.
-        """
+        """Ask whatever is due, all at once; takes as long as the slowest, two seconds at most."""
         now = self._clock()
         self._find_quick_files()
         slots: tuple[_Asked, ...] = (

@@ -29,8 +29,6 @@ class Slot(Generic[Value]):
     """Asks a source when it is due, and keeps its last good answer.
 
     Args:
-        name: of the source.
-        interval_ns: between two questions.
         read: asks it; None where there is nothing.
         parse: checks and translates the answer.
 

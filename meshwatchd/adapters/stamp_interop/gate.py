@@ -46,13 +46,7 @@ _ACCEPT: Final[Instruction] = (_RETURN, 0, 0, _WHOLE_PACKET)
 
 
 def gate_program(prefixes: Iterable[Prefix], *, port: int, least_bytes: int) -> list[Instruction]:
-    """The filter for prefixes of one family.
-
-    Args:
-        prefixes: of one IP version.
-        port: the reflector's own.
-        least_bytes: shortest UDP payload.
-    """
+    """The filter for prefixes of one family."""
     program: list[Instruction] = [
         (_LOAD_LENGTH, 0, 0, 0),
         (_JUMP_AT_LEAST, 1, 0, _UDP_HEADER_BYTES + least_bytes),

@@ -72,8 +72,6 @@ class StandardReflector:
     """The listening sockets, one for each IP version among the allowed prefixes.
 
     Args:
-        poller, counters: shared with the loop.
-        settings: with a port and prefixes, as `config` accepts them.
         key: shared with the senders; None in open mode without protection of TLVs.
         report: called with source and reason when a packet of a source is first refused for that reason.
     """

@@ -99,10 +99,6 @@ def _look_up(series: Series) -> tuple[int, _Target]:
 def measure(series: Series, on_sample: Callable[[Sample], None]) -> Measurement:
     """Send the series and sum up the answers; an interrupt ends it early and is no error.
 
-    Args:
-        series: what to send.
-        on_sample: hears of each answer as it comes.
-
     Raises:
         OSError: the address is none, or nothing can be sent to it.
     """

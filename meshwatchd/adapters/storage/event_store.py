@@ -57,11 +57,7 @@ class _Least(msgspec.Struct, frozen=True):
 
 
 class FollowerTooSlowError(MeshwatchError):
-    """A follower has fallen behind the whole ring.
-
-    Args:
-        lost: how many events it has missed.
-    """
+    """A follower has fallen behind the whole ring."""
 
     def __init__(self, lost: int) -> None:
         self.lost = lost

@@ -53,8 +53,6 @@ class StateFile:
     """Policy's file in the state directory.
 
     Args:
-        folder: the state directory.
-        monotonic_ns, wall_ns: the clocks.
         boot: tells two boots of one machine apart; read from the kernel if not given.
     """
 

@@ -37,9 +37,6 @@ class VersionedFile(Generic[Content]):
     Args:
         path: of the file; `NAME.bad` and its neighbour with the suffix of `draft` are its own as well.
         kind: of its content, which has a field `version` where that is not 1 for ever.
-        version: the one that is understood.
-        max_bytes: a larger one is no file of ours.
-        mode: permissions.
         draft: suffix of what is written before it takes the file's place.
     """
 

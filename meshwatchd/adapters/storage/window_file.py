@@ -32,11 +32,7 @@ class Loaded(NamedTuple):
 
 
 class WindowFile:
-    """The file in the state directory.
-
-    Args:
-        folder: the state directory.
-    """
+    """The file in the state directory."""
 
     def __init__(self, folder: Path) -> None:
         self._file = VersionedFile(folder / FILE_NAME, _Stored, version=VERSION, max_bytes=MAX_BYTES, mode=0o640)

@@ -36,12 +36,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mark(datagram: Datagram, port: int) -> Mark | None:
-    """The mark of a probe or answer; None for what is neither.
-
-    Args:
-        datagram: a UDP datagram.
-        port: probe.port.
-    """
+    """The mark of a probe or answer; None for what is neither."""
     data, ports = datagram.payload, range(port, port + TAPPED_PORTS)
     if datagram.destination_port in ports and len(data) >= _REQUEST.size:
         sequence, ssid = _REQUEST.unpack_from(data)
@@ -58,12 +53,7 @@ def first_sequence(series: SeriesName) -> int:
 
 
 class Sightings:
-    """What one tap has seen of one run: sequence numbers by direction and kind.
-
-    Args:
-        port: probe.port.
-        ssid: of the run.
-    """
+    """What one tap has seen of one run: sequence numbers by direction and kind."""
 
     def __init__(self, port: int, ssid: int) -> None:
         self._port, self._known_ports = port, known_flow_ports(port)

@@ -114,10 +114,7 @@ class Tap:
     """What an open tap sees and counts.
 
     Args:
-        device: its name.
-        opened: the socket, not blocking.
         is_ethernet: packets begin with their Ethernet header, and with their IP header otherwise.
-        vxlan_port: UDP port of the overlay.
     """
 
     def __init__(self, device: str, opened: PacketSocket, *, is_ethernet: bool, vxlan_port: int) -> None:

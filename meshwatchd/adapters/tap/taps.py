@@ -21,8 +21,6 @@ class Taps:
 
     Args:
         overlay, lower: None where there is no such device, or nothing of ours could be recognised on it.
-        wanted: what passes their filters.
-        ssid: of the run.
 
     Raises:
         KernelError: no CAP_NET_RAW.

@@ -16,13 +16,7 @@ from meshwatchd.adapters.wireguard.state import LinkConfig, render_endpoint
 
 
 def render(device: str, peer: str, config: LinkConfig) -> str:
-    """The file's text.
-
-    Args:
-        device: the device it is for.
-        peer: the name of the node at the other end.
-        config: what to write.
-    """
+    """The file's text."""
     file = WGConfig()
     file.initialize_file(f"# {device}, the standby link to {peer}; written by meshwatchd, changes are overwritten")
     file.add_attr(None, "PrivateKey", config.private_key)

@@ -41,8 +41,6 @@ class Devices:
     """The standby devices of this node.
 
     Args:
-        kernel: makes, finds and removes devices.
-        settings: where the private key is and which implementation is wanted.
         state_dir: holds links.json and the configuration files.
     """
 

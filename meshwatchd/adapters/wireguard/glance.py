@@ -60,10 +60,7 @@ class Glance:
     """Asks one device at a time; who asked is told when the answer is here.
 
     Args:
-        poller: of the loop.
         take: is told a device and its peers: key in hexadecimal, counters, handshake as wall clock in nanoseconds.
-        sockets: where processes listen.
-        generic: opens a socket of generic netlink.
 
     Attributes:
         too_large: devices that are left to the agent.

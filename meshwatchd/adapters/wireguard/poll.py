@@ -21,11 +21,6 @@ class Poll:
     A device tells its last handshake by the wall clock, which may be stepped. So the instant on CLOCK_MONOTONIC is
     computed when a handshake is seen for the first time, and kept while the device tells the same.
 
-    Args:
-        read: asks one device; for tests.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-        wall_clock: CLOCK_REALTIME in nanoseconds.
-
     Attributes:
         problems: devices that gave no answer last time, and why.
     """

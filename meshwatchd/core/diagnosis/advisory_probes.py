@@ -29,7 +29,6 @@ class SideIssues:
     """The advisory sessions of one pair of locations.
 
     Args:
-        concerns: whether a session belongs to the pair.
         is_outside: whether a canary asks a host outside of the mesh: then it is a witness, and stands for no pod.
     """
 

@@ -110,7 +110,6 @@ class Parts:
     """A banner as it is told to each node.
 
     Args:
-        banner: all that there is to say.
         told: which of them each node is told, as `windows_of` has it.
         before: what was said until then; what has changed since is told first.
 

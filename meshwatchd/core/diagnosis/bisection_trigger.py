@@ -21,11 +21,6 @@ def choose_peer(verdict: Verdict, mesh: MeshSettings, node: str) -> NodeName | N
     """The node to bisect the way to; None where a verdict needs no proof from here.
 
     Whoever is accused looks towards a relay of its own location, or another neighbour: what leaves it dies there too.
-
-    Args:
-        verdict: what is broken.
-        mesh: declared or found out.
-        node: this node's name.
     """
     if verdict.severity is Severity.OK or verdict.layer not in PROVABLE or not verdict.culprit:
         return None

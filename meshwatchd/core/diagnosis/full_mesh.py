@@ -38,13 +38,7 @@ Judge = Callable[[tuple[Session, ...], int], Leg]
 
 
 class Surroundings:
-    """The sessions that do not belong to a pair and say something about it all the same.
-
-    Args:
-        topology, schedule: as they are.
-        primary: the pair's own path.
-        remote: its other location.
-    """
+    """The sessions that do not belong to a pair and say something about it all the same."""
 
     def __init__(self, topology: Topology, schedule: Schedule, primary: Path, remote: str) -> None:
         self._is_direct = topology.is_overlay_direct

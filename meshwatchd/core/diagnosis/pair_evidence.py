@@ -35,8 +35,6 @@ class PairWatch:
     """Reads sessions, decides nothing.
 
     Args:
-        topology, schedule: as they are from here on.
-        paths: of the pair.
         before: the same pair in the topology before this one: the evidence about paths that are the same is kept.
     """
 
@@ -326,11 +324,7 @@ class PairWatch:
         return self._words.vouch(views, () if self.is_leader else (self._own_path(active),), now)
 
     def legs(self, active: Path) -> dict[tuple[int, View], Leg]:
-        """What this node tells others about its own legs.
-
-        Args:
-            active: the path that traffic is on.
-        """
+        """What this node tells others about its own legs."""
         legs: dict[tuple[int, View], Leg] = {(self.index, View.RELAY_PATH): self._own_path(active)}
         if self.is_leader:
             legs[self.index, View.WIREGUARD] = standing(self.wireguard)

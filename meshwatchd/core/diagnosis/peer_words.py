@@ -19,10 +19,6 @@ VOUCH_NS = 5_000_000_000
 class PeerWords:
     """Those who have something to say of a pair.
 
-    Args:
-        topology: has them.
-        primary: the pair's primary path.
-
     Attributes:
         witnesses: nodes of the other location beside its leader.
     """
@@ -72,11 +68,6 @@ class PeerWords:
 
         The leaders' own probes cross no overlay, and those of any other relay only its own. A location whose members
         are all silent, or that has none, is asked nothing.
-
-        Args:
-            views: what peers have said.
-            own: the word of this node, unless it leads.
-            now: nanoseconds.
         """
         return self._is_fine(self._here, own, views, now) and self._is_fine(self.witnesses, (), views, now)
 

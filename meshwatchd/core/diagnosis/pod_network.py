@@ -34,8 +34,6 @@ class PodNetworkWatch:
     """The sessions between addresses among pods, as one pair of locations looks at them.
 
     Args:
-        schedule: has the sessions.
-        members: of the pair's other location.
         direct: the sessions of the pair's primary path, between addresses of nodes.
         before: the same pair in the mesh before this one.
 

@@ -78,14 +78,7 @@ class Attention:
         return is_news and self.alarm(now)
 
     def review(self, watch: PairWatch, now: int, *, in_use: int, is_moving: bool) -> None:
-        """Look at what is known of the paths.
-
-        Args:
-            watch: of the pair.
-            now: nanoseconds.
-            in_use: the number of the path that traffic is on.
-            is_moving: whether somebody is about to move it, or may be soon.
-        """
+        """Look at what is known of the paths."""
         if is_moving or any(_is_wrong(group, now, is_used=path == in_use) for path, group in watch.groups.items()):
             self.alarm(now)
         self.is_alarmed = now < self._alarmed_until

@@ -25,13 +25,7 @@ def is_content(context: PairContext, now: int) -> bool:
 
 
 def describe(context: PairContext, banned: Mapping[int, int], now: int) -> Situation:
-    """The situation of a pair.
-
-    Args:
-        context: of the pair.
-        banned: until when paths are not to be tried again, by number.
-        now: nanoseconds.
-    """
+    """The situation of a pair; `banned` has until when paths are not to be tried again, by number."""
     watch, mover, active = context.watch, context.mover, context.mover.active
     local = context.planner.topology.local.location
     pin = context.orders.about(OrderKind.PIN, watch.remote)

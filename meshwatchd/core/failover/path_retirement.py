@@ -42,10 +42,8 @@ class Parting:
     """One pair's way off a path that is gone.
 
     Args:
-        context: of the pair, with the mesh as it is from here on.
         key: of the path in use, in the mesh as it was; None where nobody knows which it is.
         legacy: what is in the kernel of it.
-        now: nanoseconds.
 
     Attributes:
         is_over: traffic is on a path of the mesh.

@@ -182,12 +182,7 @@ class Mover:
             self.intent = msgspec.structs.replace(self.intent, reason=Reason.NONE)
 
     def change(self, paths: tuple[Path, ...], active: Path) -> None:
-        """The paths of the pair are others; a move towards one that stays the same goes on, any other is given up.
-
-        Args:
-            paths: from here on.
-            active: the one of them that traffic is on.
-        """
+        """The paths of the pair are others; a move towards one that stays the same goes on, any other is given up."""
         assert self.state is not MoveState.APPLYING, "the mesh does not change while the kernel is being asked"
         twins = {(path.key, path.rank): path for path in paths}
         self.paths = paths

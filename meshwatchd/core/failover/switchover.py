@@ -158,11 +158,7 @@ class Execution:
             yield from context.say(CoordinationKind.NOTICE, partner, undo, now, over=proposal.target)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
-        """Paths have other numbers; bans of those that are gone are forgotten.
-
-        Args:
-            numbers: the new one by the old one.
-        """
+        """Paths have other numbers; bans of those that are gone are forgotten."""
         self.banned_until = {numbers[old]: until for old, until in self.banned_until.items() if old in numbers}
 
     def ban(self, path: Path, now: int) -> None:

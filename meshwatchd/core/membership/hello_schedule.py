@@ -77,11 +77,7 @@ class _Turn(msgspec.Struct, kw_only=True):
 
 
 class Pace:
-    """When each address is greeted.
-
-    Args:
-        rng: for jitter.
-    """
+    """When each address is greeted."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -208,12 +204,7 @@ class Answers:
         self._last_ns: dict[tuple[str, str, int], int] = {}
 
     def is_due(self, asker: tuple[str, str, int], now: int) -> bool:
-        """Whether to answer; counts as an answer if so.
-
-        Args:
-            asker: its address, its name and its boot epoch.
-            now: monotonic nanoseconds.
-        """
+        """Whether to answer; counts as an answer if so."""
         if now - self._last_ns.get(asker, now - ANSWER_GAP_NS) < ANSWER_GAP_NS:
             return False
         if len(self._last_ns) >= MAX_REMEMBERED:

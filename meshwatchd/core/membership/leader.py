@@ -26,14 +26,7 @@ three seconds."""
 def claimant(
     members: Iterable[NodeName], hellos: Hellos, alive: Collection[NodeName], owners: Mapping[str, NodeName]
 ) -> NodeName | None:
-    """Who leads by the words of the members; None while nobody says so.
-
-    Args:
-        members: of the location.
-        hellos: of all nodes.
-        alive: who was heard lately.
-        owners: which node has an address (`home.addresses`).
-    """
+    """Who leads by the words of the members; None while nobody says so."""
     present = sorted(members)
     votes: dict[NodeName, int] = {}
     for name in present:

@@ -76,7 +76,6 @@ class HomeKeeper:
     """The location of one node.
 
     Args:
-        node: its name.
         pinned: by the operator; empty for none.
         remembered: from an earlier process; empty for none.
     """
@@ -91,13 +90,7 @@ class HomeKeeper:
         self._other_ns = 0
 
     def decide(self, view: LocalView, peers: Hellos, now: int) -> tuple[LocationName, Basis]:
-        """The location and what it rests on; an empty name while nothing tells.
-
-        Args:
-            view: of this node.
-            peers: of all other nodes.
-            now: monotonic nanoseconds.
-        """
+        """The location and what it rests on; an empty name while nothing tells."""
         if self._born_ns is None:
             self._born_ns = now
         self._has_listened = now - self._born_ns >= BIRTH_NS

@@ -72,13 +72,7 @@ def is_outsider(name: str, settings: Settings) -> bool:
 
 
 def assemble(said: Said, view: LocalView, settings: Settings) -> Assembly:
-    """The mesh as this node has to see it.
-
-    Args:
-        said: what is known of all nodes.
-        view: of this node, which names its own devices.
-        settings: the operator's pins.
-    """
+    """The mesh as this node has to see it."""
     problems: list[str] = []
     nodes = _without_doubles(dict(_nodes(said, settings.mesh, problems)), said.alive, problems)
     nodes = _without_contradictions(nodes, said, settings.mesh, problems)

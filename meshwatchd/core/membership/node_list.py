@@ -74,12 +74,7 @@ def _role(mesh: MeshSettings | None, name: NodeName) -> str:
 def add_reports(
     nodes: Iterable[NodeStatus], find: Callable[[str], tuple[NodeReport | None, int | None]]
 ) -> tuple[NodeStatus, ...]:
-    """The nodes with what each reports.
-
-    Args:
-        nodes: as `list_nodes` has them.
-        find: the report of a node by its name, and its age in nanoseconds.
-    """
+    """The nodes with what each reports."""
     return tuple(_with_report(node, *find(node.name)) for node in nodes)
 
 
@@ -117,12 +112,7 @@ def _severity(fault: str, severity: str) -> str:
 
 
 def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[ReportedFault, ...]:
-    """What other nodes report, each fault once, by whoever has it or else by the latest report; the worst first.
-
-    Args:
-        nodes: with their reports.
-        status: of this one, which has found what it has found itself.
-    """
+    """What other nodes report, each fault once, by whoever has it or else by the latest report; the worst first."""
     own = {(pair.verdict.fault.value, pair.verdict.culprit) for pair in status.pairs}
     own |= {(finding.fault.value, finding.culprit) for finding in status.findings}
     between = {pair.verdict.fault.value for pair in status.pairs} & BETWEEN_NODES

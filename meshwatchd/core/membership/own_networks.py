@@ -53,13 +53,7 @@ class OwnNetworks:
         self._found: tuple[Refusal, ...] = ()
 
     def compare(self, snapshot: Snapshot, mesh: MeshSettings, node: NodeName) -> tuple[Refusal, ...]:
-        """The contradicted prefixes of pods, by the name of the node that claims each.
-
-        Args:
-            snapshot: of this node's kernel.
-            mesh: in force, or about to be.
-            node: this node.
-        """
+        """The contradicted prefixes of pods, by the name of the node that claims each."""
         seen = snapshot.links, snapshot.device_routes, mesh.node
         if seen != self._seen:
             self._seen, self._found = seen, self._compare(snapshot, mesh, node)

@@ -62,11 +62,7 @@ class Introductions:
         return tuple(self._heard_ns)
 
     def arrange(self, hellos: Mapping[NodeName, Hello]) -> None:
-        """Tell of these nodes from here on.
-
-        Args:
-            hellos: the last word of every node that is heard, and of this one.
-        """
+        """Tell of these nodes from here on."""
         order = sorted((hello.home, name) for name, hello in hellos.items() if hello.view.node_ip)
         self._addresses = [hellos[name].view.node_ip for _, name in order]
         self._receivers = {name: (hello.home, len(order)) for name, hello in hellos.items()}

@@ -32,9 +32,6 @@ CAPABILITY: Final = "presence"
 class Crowds:
     """How many nodes each location has.
 
-    Args:
-        hellos: of all nodes that are known.
-
     Attributes:
         sizes: by location.
     """

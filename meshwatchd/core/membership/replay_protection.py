@@ -68,7 +68,6 @@ class Acquaintances:
     """What is proven about each sender.
 
     Args:
-        epoch: of this process.
         patience_ns: how long a node of this name may be silent and alive.
     """
 

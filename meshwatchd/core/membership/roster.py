@@ -80,7 +80,6 @@ class Roster:
         crowds: how many nodes each location has.
 
     Args:
-        settings: the operator's pins and forbids.
         former: what an earlier process on this node last told of it, if any.
         leaders: whom it took for the leaders.
         watched: which locations it had watched for long.
@@ -150,11 +149,7 @@ class Roster:
         return peers if self._own is None else peers | {self._node: self._own}
 
     def tell(self, hello: Hello, now: int) -> bool:
-        """This node has something to say of itself.
-
-        Args:
-            hello: with the view of this moment; home and basis are filled in here.
-            now: monotonic nanoseconds.
+        """This node has something to say of itself; home and basis are filled in here.
 
         Returns:
             whether peers have to be told.

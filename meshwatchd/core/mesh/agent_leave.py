@@ -32,15 +32,7 @@ LIMIT_NS = 2 * MINUTE
 def note_agent(
     state: EngineState, topology: Topology, now: int, *, before: Snapshot | None, after: Snapshot
 ) -> Iterator[Output]:
-    """Give or end the order, by what a later snapshot shows.
-
-    Args:
-        state: of this engine.
-        topology: of the mesh, as it is recognised or was last.
-        now: nanoseconds.
-        before: of this node's kernel; None at the start.
-        after: the same, next time.
-    """
+    """Give or end the order, by what a later snapshot shows."""
     device, orders = topology.wireguard_device, state.memory.orders
     is_acting = topology.profile == "kilo" and state.settings.daemon.mode is Mode.ENFORCE
     link = after.link(device)

@@ -14,11 +14,7 @@ from meshwatchd.model.outputs import Output, SetBanner
 
 
 class Banners:
-    """The banners of one engine, told and heard.
-
-    Args:
-        state: of the engine.
-    """
+    """The banners of one engine, told and heard."""
 
     def __init__(self, state: EngineState) -> None:
         self._state = state

@@ -38,11 +38,6 @@ CALL_PAUSE_NS = 200 * MS
 class EngineState:
     """One engine's parts and its mesh.
 
-    Args:
-        settings: the configuration.
-        node: the name of this node in the mesh.
-        rng: the engine's only source of randomness.
-
     Attributes:
         topology: the mesh of the moment, None while there is none.
         conductors: a controller for each pair of locations, by the pair's index.

@@ -55,10 +55,6 @@ OLD_NEWS_NS = 5 * SECOND
 class Takeover:
     """What one engine knows of its mesh, and how it came to know it.
 
-    Args:
-        state: whose sessions and pairs follow the mesh.
-        recogniser: makes topologies of snapshots.
-
     Attributes:
         planner: of the mesh of the moment, None while there is none.
         is_agent_new: the agent was started anew and has not been told what shall stand.

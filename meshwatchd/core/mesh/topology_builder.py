@@ -56,8 +56,6 @@ class Recogniser:
     """Makes topologies of snapshots.
 
     Args:
-        settings: the configuration.
-        node: the name of this node.
         profiles: by kind of mesh; kinds of third parties are gone through as the first of the same shape.
 
     Attributes:

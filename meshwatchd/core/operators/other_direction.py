@@ -28,11 +28,6 @@ def tell_other_direction(node: NodeName, pair: PairStatus, nodes: Iterable[NodeS
 
     Only a node that is well has nothing to hide: of several faults it names one. Which canaries it has it does not say.
 
-    Args:
-        node: this one.
-        pair: with its verdict.
-        nodes: with their reports.
-
     Returns:
         An empty string where the verdict is about no such connection, or where nobody over there could tell.
     """

@@ -76,10 +76,6 @@ VERIFY_PAIRS = 5
 class SizeWatch:
     """All size sessions of one node.
 
-    Args:
-        settings: the configuration.
-        allowance: of the whole node, which size probes are part of.
-
     Attributes:
         sessions: in the order of their plans.
         stack: what the own devices promise.

@@ -68,12 +68,7 @@ class Trial:
         return SMALL_BYTES if is_small else self.size_bytes
 
     def answered(self, seq: int, count: int) -> bool:
-        """Take in an answer; whether it is to a probe of this trial.
-
-        Args:
-            seq: of the probe.
-            count: the reflector's number of the answer.
-        """
+        """Take in an answer; whether it is to a probe of this trial."""
         position = self._pending.pop(seq, None)
         if position is None:
             return False

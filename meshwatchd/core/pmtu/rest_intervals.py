@@ -37,8 +37,6 @@ class RestIntervals:
     """Intervals of the sessions of one node.
 
     Args:
-        planner: knows the topology.
-        used: paths that carry traffic.
         silent: nodes that answer no size probe; the next in line takes the place of one that should look.
     """
 

@@ -29,12 +29,7 @@ def key_of(plan: SizePlan) -> SizeKey:
 
 
 def measured(plans: Iterable[SessionPlan], planner: Planner) -> tuple[SizePlan, ...]:
-    """The paths to measure, ids counting up.
-
-    Args:
-        plans: all sessions of this node; IPv6 ones and canaries are left out.
-        planner: knows the topology and the ports.
-    """
+    """The paths to measure, ids counting up; IPv6 ones and canaries are left out."""
     groups: dict[tuple[Layer, int], dict[str, SessionPlan]] = {}
     for plan in plans:
         if plan.layer in _MEASURED and not plan.is_advisory and plan.flow is FlowClass.FRESH:

@@ -74,12 +74,6 @@ def judge(watch: SizeWatch, topology: Topology, active: Path, now: int) -> SizeF
     """The worst finding about one pair; None when all sizes are as they should be.
 
     While the sessions look that a first black hole has hastened, only what needs no measuring is told.
-
-    Args:
-        watch: what was measured.
-        topology: whose nodes and paths they are.
-        active: the path in use between the pair's locations.
-        now: nanoseconds.
     """
     if not (watch.sessions or watch.stack.misfits):
         return None

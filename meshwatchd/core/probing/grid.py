@@ -28,9 +28,6 @@ easily met (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 class Grid:
     """The grid of one node.
 
-    Args:
-        rng: of jitter, where the grid is fine.
-
     Attributes:
         step_ns: from place to place.
     """

@@ -54,12 +54,7 @@ class Load:
         self._has_dropped = True
 
     def measured(self, event: LoadMeasured, late_ns: int) -> Iterator[EngineOverloaded | EngineRelieved]:
-        """One more round.
-
-        Args:
-            event: the measurement.
-            late_ns: the engine's own lateness, for whoever reads the warning.
-        """
+        """One more round."""
         if event.busy_percent >= BUSY_PERCENT or self._has_dropped:
             self._rounds += 1
             if (self._rounds >= ROUNDS or self._has_dropped) and self.slowdown < MOST_SLOWDOWN:

@@ -96,11 +96,7 @@ class Share:
 
 
 class Allowance:
-    """What a node may send besides its regular probes.
-
-    Args:
-        packets_per_second: the node's budget for regular probes.
-    """
+    """What a node may send besides its regular probes."""
 
     def __init__(self, packets_per_second: int) -> None:
         self._per_ns = max(packets_per_second // RATE_PART, LEAST_RATE) / SECOND
@@ -183,11 +179,7 @@ class Allowance:
 
 
 class Pace:
-    """Places for regular probes.
-
-    Args:
-        packets_per_second: the node's budget for them.
-    """
+    """Places for regular probes."""
 
     __slots__ = ("_ahead_ns", "_full_at", "_gap_ns")
 

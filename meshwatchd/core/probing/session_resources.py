@@ -22,12 +22,7 @@ Address = tuple[str, str, int]
 
 
 class SessionResources:
-    """Gives each session of a table its ports and its estimator.
-
-    Args:
-        probe: the profile and the ports.
-        node: this node; walks of two nodes are different ones.
-    """
+    """Gives each session of a table its ports and its estimator."""
 
     def __init__(self, probe: ProbeSettings, node: NodeName | str) -> None:
         regular, burst = split_ports(probe)

@@ -55,13 +55,7 @@ def place(taken: Iterable[int], shadow: ForeignRule | None, *, candidates: Seque
 def first_shadow(
     foreign: Iterable[ForeignRule], wanted: Iterable[Prefix], routes_of: Callable[[int], Routes]
 ) -> ForeignRule | None:
-    """The first foreign rule that answers for a prefix whose traffic a failover moves; None where none does.
-
-    Args:
-        foreign: in the order in which the kernel asks them.
-        wanted: the prefixes.
-        routes_of: reads a table.
-    """
+    """The first foreign rule that answers for a prefix whose traffic a failover moves; None where none does."""
     prefixes = frozenset(wanted)
     return next((rule for rule in foreign if _answers(rule, prefixes, routes_of)), None)
 

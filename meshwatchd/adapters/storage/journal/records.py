@@ -58,11 +58,7 @@ class Input(NamedTuple):
 
 
 class RecordEncoder:
-    """Turns events into records of one segment.
-
-    Args:
-        began_ns: the instant of the segment's checkpoint.
-    """
+    """Turns events into records of one segment."""
 
     def __init__(self, began_ns: int) -> None:
         self._last_ns = began_ns

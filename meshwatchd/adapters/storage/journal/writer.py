@@ -29,7 +29,6 @@ class Journal:
     """Writes what one engine is given.
 
     Args:
-        folder: where; made if it is missing.
         max_bytes: of all events on file together.
         counters: `journal-unwritten` counts what the file system would not take.
     """
