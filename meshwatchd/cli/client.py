@@ -22,7 +22,7 @@ from meshwatchd.adapters.control.varlink import (
     encode_call,
 )
 from meshwatchd.cli.main import EXIT_UNREACHABLE
-from meshwatchd.model.decoding import decode_json
+from meshwatchd.model.decoding import Kind, decode_json
 from meshwatchd.model.errors import ControlError, DecodeError
 
 EXIT_NOT_WATCHING = 4
@@ -55,6 +55,19 @@ class Client:
             ControlError: no daemon, no permission, no answer, or an error reply; the code is the exit status.
         """
         return next(self.stream(method, parameters, more=False))
+
+    def ask(self, method: str, kind: type[Kind], parameters: object = None) -> Kind:
+        """The reply to a method of `io.meshwatch.Control`, named without its interface.
+
+        Raises:
+            ControlError: as for `call`.
+            DecodeError: the reply is of another kind.
+        """
+        return decode_json(self.call(f"io.meshwatch.Control.{method}", parameters), kind, REPLIES)
+
+    def version(self) -> object:
+        """The daemon's version; raises as `ask` does."""
+        return decode_json(self.call("org.varlink.service.GetInfo"), dict[str, object], REPLIES).get("version")
 
     def stream(
         self, method: str, parameters: object = None, *, more: bool = True, is_patient: bool = False

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.bisection import BisectParameters, BisectReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import Client
 from meshwatchd.cli.command_status import fetch_status
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_bisect import find_known, render_bisection
 from meshwatchd.model.bisection import Place
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
 EXIT_DEAD = 2
@@ -34,14 +30,10 @@ def bisect(terminal: Terminal, *, node: str) -> int:
     Exit status: 0 nothing dies, 2 something does.
     """
     client = Client(terminal.socket, timeout_s=PATIENCE_S)
-    reply = client.call("io.meshwatch.Control.Bisect", BisectParameters(node=node))
-    result = decode_json(reply, BisectReply, REPLIES).result
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
-    else:
-        known: list[str] = []
-        if result.place is not Place.NOWHERE:
-            with contextlib.suppress(ControlError):  # the result stands without it
-                known = find_known(fetch_status(terminal), result.peer)
-        sys.stdout.write(render_bisection(result, terminal.paint, known))
+    result = client.ask("Bisect", BisectReply, BisectParameters(node=node)).result
+    known: list[str] = []
+    if result.place is not Place.NOWHERE and not terminal.is_json:
+        with contextlib.suppress(ControlError):  # the result stands without it
+            known = find_known(fetch_status(terminal), result.peer)
+    terminal.answer(result, lambda: render_bisection(result, terminal.paint, known))
     return 0 if result.place is Place.NOWHERE else EXIT_DEAD

@@ -69,11 +69,8 @@ def bundle(terminal: Terminal, *, anonymize: bool, output: Path | None, config: 
     parts.append(("MISSING.txt", ("\n".join(missing) + "\n").encode() if missing else b"nothing\n"))
     path = output or Path(f"meshwatch-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz")
     _write(path, [(name, redactor.clean(data)) for name, data in parts])
-    sys.stdout.write(
-        msgspec.json.encode({"path": str(path), "missing": missing}).decode() + "\n"
-        if terminal.is_json
-        else f"{path}: {len(parts)} files{''.join(f'; not in it: {each}' for each in missing)}\n"
-    )
+    gaps = "".join(f"; not in it: {each}" for each in missing)
+    terminal.answer({"path": str(path), "missing": missing}, lambda: f"{path}: {len(parts)} files{gaps}\n")
     return EXIT_UNREACHABLE if any(each.startswith("daemon: Status") for each in missing) else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,13 +42,12 @@ def config(terminal: Terminal, *, action: str, key: str, path: Path | None) -> i
             raise click.UsageError(f"there is no setting {key}{hint}")
     else:
         found = list(list_settings(settings))
-    if terminal.is_json:
-        whole = settings if action == "show" and not key else found
-        sys.stdout.write(msgspec.json.encode(whole).decode() + "\n")
-    elif action == "show":
-        sys.stdout.write(_show(settings, found if key else None))
+    if action == "show":
+        terminal.answer(found if key else settings, lambda: _show(settings, found if key else None))
     else:
-        sys.stdout.write("\n".join(line for each in found for line in _explain(each, terminal.paint)) + "\n")
+        terminal.answer(
+            found, lambda: "".join(f"{line}\n" for each in found for line in _explain(each, terminal.paint))
+        )
     return 0
 
 

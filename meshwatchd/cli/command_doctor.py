@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.status_reply import StatusReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.doctor import firewall, machine, policy_rules, ports, setup, tunnels
 from meshwatchd.adapters.process import LOCK_NAME, is_locked
 from meshwatchd.cli.client import EXIT_NO_PERMISSION
@@ -21,7 +18,6 @@ from meshwatchd.cli.doctor_daemon import judge_nodes, judge_status
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_doctor import render_checkup
 from meshwatchd.model.checkup import Check, CheckState, worst
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, DecodeError
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.status import Status
@@ -44,10 +40,8 @@ def doctor(terminal: Terminal, *, config: Path | None, is_quiet: bool) -> int:
     checks = list(_examine(terminal, config))
     if is_quiet:
         checks = [check for check in checks if check.state is not CheckState.OK]
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"state": worst(checks), "checks": checks}).decode() + "\n")
-    else:
-        sys.stdout.write(render_checkup(checks, paint=terminal.paint))
+    answer = {"state": worst(checks), "checks": checks}
+    terminal.answer(answer, lambda: render_checkup(checks, paint=terminal.paint))
     return EXIT_CODES[worst(checks)]
 
 
@@ -70,9 +64,9 @@ def _ask_daemon(terminal: Terminal, settings: Settings) -> tuple[Status | None, 
     """What the daemon says, or why it says nothing."""
     client = terminal.client
     try:
-        version = decode_json(client.call("org.varlink.service.GetInfo"), dict[str, object], REPLIES).get("version")
-        status = decode_json(client.call("io.meshwatch.Control.Status"), StatusReply, REPLIES).status
-        nodes = decode_json(client.call("io.meshwatch.Control.Nodes"), NodesReply, REPLIES)
+        version = client.version()
+        status = client.ask("Status", StatusReply).status
+        nodes = client.ask("Nodes", NodesReply)
     except ControlError as error:
         is_forbidden = error.code == EXIT_NO_PERMISSION and os.geteuid() != 0
         state = CheckState.NOTE if is_forbidden else CheckState.ERROR

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.interface import ExplainReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING
 from meshwatchd.cli.command_incidents import FOLDER, IncidentNumber, fetch_incident
 from meshwatchd.cli.command_status import EXIT_CODES
@@ -19,7 +16,6 @@ from meshwatchd.cli.render_findings import explain_code, list_codes
 from meshwatchd.cli.render_incidents import explain_incident
 from meshwatchd.cli.render_story import render_explanations
 from meshwatchd.cli.text import is_stale, warn_if_stale
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 
 
@@ -42,28 +38,22 @@ def explain(terminal: Terminal, *, code: str | None, is_listed: bool, number: in
     status is that of the worst verdict: 0 ok, 1 degraded, 2 critical, 3 unknown, 4 nothing is watched.
     """
     if is_listed:
-        every = msgspec.json.encode(list(CATALOGUE.values())).decode() + "\n"
-        sys.stdout.write(every if terminal.is_json else list_codes(terminal.paint))
+        terminal.answer(list(CATALOGUE.values()), lambda: list_codes(terminal.paint))
         return 0
     if folder is not None and number is None:
         raise click.UsageError("--from needs --incident")
     if code is not None:
         entry = CATALOGUE[FaultCode(code)]
-        text = msgspec.json.encode(entry).decode() + "\n" if terminal.is_json else explain_code(entry.code)
-        sys.stdout.write(text)
+        terminal.answer(entry, lambda: explain_code(entry.code))
         return 0
     if number is not None:
         told = fetch_incident(terminal, folder, number)
-        text = msgspec.json.encode(told).decode() + "\n" if terminal.is_json else explain_incident(told, terminal.paint)
-        sys.stdout.write(text)
+        terminal.answer(told, lambda: explain_incident(told, terminal.paint))
         return 0
-    reply = decode_json(terminal.client.call("io.meshwatch.Control.Explain"), ExplainReply, REPLIES)
+    reply = terminal.client.ask("Explain", ExplainReply)
     now_ns = time.monotonic_ns()
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
-    else:
-        sys.stdout.write("".join(f"{line}\n" for line in warn_if_stale(reply.at_ns, now_ns, terminal.paint)))
-        sys.stdout.write(render_explanations(reply, now_ns=now_ns, paint=terminal.paint))
+    warning = "".join(f"{line}\n" for line in warn_if_stale(reply.at_ns, now_ns, terminal.paint))
+    terminal.answer(reply, lambda: warning + render_explanations(reply, now_ns=now_ns, paint=terminal.paint))
     if is_stale(reply.at_ns, now_ns):
         return EXIT_UNREACHABLE
     if not reply.explanations:

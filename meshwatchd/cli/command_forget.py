@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
-import msgspec
 
 from meshwatchd.adapters.control.forgetting import ForgetParameters, ForgetReply
 from meshwatchd.cli.main import Terminal
@@ -22,12 +19,8 @@ def forget(terminal: Terminal, *, node: str) -> int:
 
     Exit status: 0 its identity is forgotten, 1 none was remembered.
     """
-    reply = terminal.client.call("io.meshwatch.Control.Forget", ForgetParameters(node=node))
-    was_known = msgspec.json.decode(reply, type=ForgetReply).was_known
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"was_known": was_known}).decode() + "\n")
-    elif was_known:
-        sys.stdout.write(f"the identity of {node} is forgotten; its next hello introduces it anew\n")
-    else:
-        sys.stdout.write(f"no identity of {node} is remembered here\n")
+    was_known = terminal.client.ask("Forget", ForgetReply, ForgetParameters(node=node)).was_known
+    forgotten = f"the identity of {node} is forgotten; its next hello introduces it anew\n"
+    text = forgotten if was_known else f"no identity of {node} is remembered here\n"
+    terminal.answer({"was_known": was_known}, lambda: text)
     return 0 if was_known else 1

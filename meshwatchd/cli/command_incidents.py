@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.history import read_incidents
 from meshwatchd.adapters.control.incidents import Incident, IncidentsParameters, IncidentsReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.storage.event_store import read_history
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_incidents import render_incidents
-from meshwatchd.model.decoding import decode_json
 
 LAST = 0
 """Stands for the latest incident."""
@@ -54,10 +50,7 @@ def incidents(terminal: Terminal, *, folder: Path | None) -> int:
     The history is on disk, as are the events that it is made of: it survives restarts and reboots.
     """
     found = fetch_incidents(terminal, folder)
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"incidents": found}).decode() + "\n")
-    else:
-        sys.stdout.write(render_incidents(found, terminal.paint))
+    terminal.answer({"incidents": found}, lambda: render_incidents(found, terminal.paint))
     return 0
 
 
@@ -65,8 +58,7 @@ def fetch_incidents(terminal: Terminal, folder: Path | None, number: int | None 
     """The history, or one incident of it with its events."""
     if folder is not None:
         return read_incidents(read_history(folder), number)
-    reply = terminal.client.call("io.meshwatch.Control.Incidents", IncidentsParameters(number=number))
-    return decode_json(reply, IncidentsReply, REPLIES).incidents
+    return terminal.client.ask("Incidents", IncidentsReply, IncidentsParameters(number=number)).incidents
 
 
 def fetch_incident(terminal: Terminal, folder: Path | None, number: int) -> Incident:

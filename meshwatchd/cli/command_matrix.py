@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.nodes import NodesReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_matrix import render_matrix, worst
-from meshwatchd.model.decoding import decode_json
 
 EXIT_CODES = {"ok": 0, "warning": 1, "critical": 2}
 
@@ -27,10 +23,7 @@ def matrix(terminal: Terminal) -> int:
 
     Exit status: 0 all nodes are ok, 1 some are not or have not reported, 2 some are critical.
     """
-    reply = decode_json(terminal.client.call("io.meshwatch.Control.Nodes"), NodesReply, REPLIES)
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
-    else:
-        width = shutil.get_terminal_size((120, 24)).columns
-        sys.stdout.write(render_matrix(reply, paint=terminal.paint, width=width))
+    reply = terminal.client.ask("Nodes", NodesReply)
+    width = shutil.get_terminal_size((120, 24)).columns
+    terminal.answer(reply, lambda: render_matrix(reply, paint=terminal.paint, width=width))
     return EXIT_CODES[worst(reply.nodes)]

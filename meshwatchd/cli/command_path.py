@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from ipaddress import ip_address
 
 import click
@@ -12,13 +11,11 @@ from meshwatchd.adapters.control.explain import explain
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.adapters.control.operator_requests import FailoverParameters, OperateReply
 from meshwatchd.adapters.control.status_reply import StatusReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.adapters.netlink.way import Way, find_way
 from meshwatchd.cli.client import ANSWER_TIMEOUT_S, Client
 from meshwatchd.cli.legs import Leg, Place, active_path, legs_to, locate
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render_path import PathView, render_path
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError, MeshwatchError
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import KernelSettings
@@ -58,10 +55,8 @@ def path(terminal: Terminal, *, address: str) -> int:
         view = describe(address, way, status, nodes)
     if view.path and status is not None:
         view = msgspec.structs.replace(view, operations=_rehearse(terminal, view))
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(view).decode() + "\n")
-    else:
-        sys.stdout.write(render_path(view, at_ns=status.at_ns if status else 0, paint=terminal.paint))
+    at_ns = status.at_ns if status else 0
+    terminal.answer(view, lambda: render_path(view, at_ns=at_ns, paint=terminal.paint))
     if refusal is not None:
         click.echo(f"meshwatchctl: {refusal}", err=True)
         return EXIT_BROKEN if way.problem else EXIT_UNREACHABLE
@@ -74,11 +69,9 @@ def ask_daemon(
     """What the daemon knows, or why it cannot be asked; each of two questions may meet so much silence."""
     client = Client(terminal.socket, timeout_s=timeout_s)
     try:
-        status = decode_json(client.call("io.meshwatch.Control.Status"), StatusReply, REPLIES).status
-        nodes = decode_json(client.call("io.meshwatch.Control.Nodes"), NodesReply, REPLIES).nodes
+        return client.ask("Status", StatusReply).status, client.ask("Nodes", NodesReply).nodes, None
     except ControlError as error:
         return None, (), error
-    return status, nodes, None
 
 
 def _rehearse(terminal: Terminal, view: PathView) -> tuple[str, ...]:
@@ -86,10 +79,9 @@ def _rehearse(terminal: Terminal, view: PathView) -> tuple[str, ...]:
     assert view.place is not None, "a path leads to some node's location"
     parameters = FailoverParameters(location=view.place.node.location, dry_run=True)
     try:
-        reply = terminal.client.call("io.meshwatch.Control.Failover", parameters)
+        return terminal.client.ask("Failover", OperateReply, parameters).operations
     except ControlError:
         return ()
-    return decode_json(reply, OperateReply, REPLIES).operations
 
 
 def describe(target: str, way: Way, status: Status, nodes: tuple[NodeStatus, ...]) -> PathView:

@@ -7,7 +7,6 @@ import time
 from ipaddress import ip_address
 
 import click
-import msgspec
 
 from meshwatchd.cli.command_path import ask_daemon
 from meshwatchd.cli.duration import Duration
@@ -134,11 +133,9 @@ def _repeat(
     except KeyboardInterrupt:
         if not legs:
             raise
-    if terminal.is_json:
+    if not is_live:
         document = {"target": target, "looks": looks, "legs": legs}
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-    elif not is_live:
-        sys.stdout.write(_page(terminal, target, legs, began_ns))
+        terminal.answer(document, lambda: _page(terminal, target, legs, began_ns))
     return legs
 
 

@@ -10,13 +10,11 @@ import click
 
 from meshwatchd.adapters.control.explain import Explanation
 from meshwatchd.adapters.control.interface import ExplainReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.command_incidents import FOLDER, IncidentNumber, fetch_incident
 from meshwatchd.cli.command_status import fetch_status
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.report_page import render_page
 from meshwatchd.cli.report_svg import draw_mesh
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 from meshwatchd.model.status import Status
 
@@ -45,8 +43,7 @@ def report(terminal: Terminal, *, html: Path | None, svg: Path | None, number: i
     if html is not None:
         explanations: tuple[Explanation, ...] = ()
         if incident is None:
-            reply = terminal.client.call("io.meshwatch.Control.Explain")
-            explanations = decode_json(reply, ExplainReply, REPLIES).explanations
+            explanations = terminal.client.ask("Explain", ExplainReply).explanations
         _write(html, render_page(status, incident, explanations, now_ns=time.monotonic_ns()))
     return 0
 

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.cli.client import EXIT_NO_PERMISSION
 from meshwatchd.cli.main import Terminal
@@ -44,11 +43,9 @@ def rollback(terminal: Terminal, *, config: Path) -> int:
         _put_unit(home)
     except PermissionError as error:
         raise ControlError(EXIT_NO_PERMISSION, f"you may not change {home}; use sudo") from error
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"current": later.name, "previous": former.name}).decode() + "\n")
-    else:
-        next_step = "next: systemctl daemon-reload && systemctl restart meshwatchd"
-        sys.stdout.write(f"{later.name} is in force, {former.name} is kept; {next_step}\n")
+    next_step = "next: systemctl daemon-reload && systemctl restart meshwatchd"
+    text = f"{later.name} is in force, {former.name} is kept; {next_step}\n"
+    terminal.answer({"current": later.name, "previous": former.name}, lambda: text)
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -112,10 +111,7 @@ def service(
     )
     note = PRESETS[preset].note if preset else ""
     view = _answer(terminal, questions, last, (f"DNS server: {own.source}",) * (not at) + (note,) * bool(note))
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(view).decode() + "\n")
-    else:
-        sys.stdout.write(render_service(view, paint=terminal.paint))
+    terminal.answer(view, lambda: render_service(view, paint=terminal.paint))
     return int(view.judgement.health)
 
 

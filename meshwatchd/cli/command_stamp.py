@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import time
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -134,11 +133,8 @@ def _measure(terminal: Terminal, series: Series) -> int:
     except OSError as error:
         raise click.UsageError(f"{series.address} port {series.port}: {error.strerror or error}") from error
     hint = hint_at_silence(result, port=series.port, mode=series.probe.mode)
-    if terminal.is_json:
-        record = {**_describe(series, resolved.address, began_ns), "hint": hint, **msgspec.to_builtins(result)}
-        sys.stdout.write(msgspec.json.encode(record).decode() + "\n")
-    else:
-        sys.stdout.write(render_measurement(result, terminal.paint) + (f"{hint}\n" if hint else ""))
+    record = {**_describe(series, resolved.address, began_ns), "hint": hint, **msgspec.to_builtins(result)}
+    terminal.answer(record, lambda: render_measurement(result, terminal.paint) + (f"{hint}\n" if hint else ""))
     if result.received == result.sent:
         return 0
     return EXIT_LOSSY if result.received else EXIT_DEAD

@@ -6,15 +6,12 @@ import sys
 import time
 
 import click
-import msgspec
 
 from meshwatchd.adapters.control.status_reply import StatusReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.client import EXIT_NOT_WATCHING
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
 from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import is_stale
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.faults import Severity
 from meshwatchd.model.status import Status
 
@@ -34,10 +31,7 @@ def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
     if is_watched and sys.stdout.isatty() and not terminal.is_json:
         _watch(terminal, is_verbose=is_verbose)
     status = fetch_status(terminal)
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
-    else:
-        sys.stdout.write(_render(terminal, status, is_verbose=is_verbose))
+    terminal.answer(status, lambda: _render(terminal, status, is_verbose=is_verbose))
     if is_stale(status.at_ns, time.monotonic_ns()):
         return EXIT_UNREACHABLE
     return EXIT_CODES[status.severity] if status.is_watching else EXIT_NOT_WATCHING
@@ -45,8 +39,7 @@ def status(terminal: Terminal, *, is_verbose: bool, is_watched: bool) -> int:
 
 def fetch_status(terminal: Terminal) -> Status:
     """Ask the daemon for its status."""
-    reply = terminal.client.call("io.meshwatch.Control.Status")
-    return decode_json(reply, StatusReply, REPLIES).status
+    return terminal.client.ask("Status", StatusReply).status
 
 
 def _render(terminal: Terminal, status: Status, *, is_verbose: bool) -> str:

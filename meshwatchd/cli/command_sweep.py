@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from meshwatchd.adapters.process import LOCK_NAME, is_locked
 from meshwatchd.cli.client import Client
@@ -46,7 +44,9 @@ def sweep(terminal: Terminal, *, is_dry_run: bool, config: Path | None) -> int:
     except MeshwatchError as error:
         click.echo(f"meshwatchctl: {error}", err=True)
         return EXIT_FAILED
-    _report(terminal, removed, is_dry_run=is_dry_run)
+    word = "would remove" if is_dry_run else "removed"
+    text = "".join(f"{word} {what}\n" for what in removed) or "nothing of meshwatchd is in the kernel\n"
+    terminal.answer({"dry_run": is_dry_run, "removed": removed}, lambda: text)
     return 0
 
 
@@ -78,14 +78,3 @@ def _sweep(settings: Settings, *, is_dry_run: bool) -> list[str]:
     from meshwatchd.adapters.netlink import sweep as kernel  # noqa: PLC0415 - pyroute2 is slow to import
 
     return kernel.sweep(settings.kernel, dry_run=is_dry_run, state_dir=Path(settings.daemon.state_dir))
-
-
-def _report(terminal: Terminal, removed: list[str], *, is_dry_run: bool) -> None:
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"dry_run": is_dry_run, "removed": removed}).decode() + "\n")
-        return
-    if not removed:
-        sys.stdout.write("nothing of meshwatchd is in the kernel\n")
-        return
-    word = "would remove" if is_dry_run else "removed"
-    sys.stdout.writelines(f"{word} {what}\n" for what in removed)

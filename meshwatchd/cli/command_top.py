@@ -16,10 +16,8 @@ from contextlib import contextmanager
 import click
 
 from meshwatchd.adapters.control.interface import EventsParameters, EventsReply
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.command_status import fetch_status
 from meshwatchd.cli.main import Terminal
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
 INTERVAL_S = 1.0
@@ -95,9 +93,7 @@ class Screen:
         self.mode = "" if mode == self.mode else mode
 
     def _fetch_events(self) -> None:
-        parameters = EventsParameters(since_ns=self._since_ns)
-        reply = self._terminal.client.call("io.meshwatch.Control.Events", parameters)
-        for event in decode_json(reply, EventsReply, REPLIES).events:
+        for event in self._terminal.client.ask("Events", EventsReply, EventsParameters(since_ns=self._since_ns)).events:
             self._events.append(event)
             at_ns = event.get("at_ns")
             self._since_ns = at_ns + 1 if isinstance(at_ns, int) else self._since_ns

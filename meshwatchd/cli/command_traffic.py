@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 import msgspec
 
@@ -13,11 +11,9 @@ from meshwatchd.adapters.control.operator_requests import (
     OperateReply,
     OrderParameters,
 )
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_operation
-from meshwatchd.model.decoding import decode_json
 
 EXIT_REFUSED = 1
 
@@ -60,11 +56,7 @@ def operate(
     terminal: Terminal, method: str, parameters: FailoverParameters | FailbackParameters | OrderParameters
 ) -> int:
     """Ask for something that changes what the daemon does, and show the answer; returns the exit status."""
-    raw = terminal.client.call(f"io.meshwatch.Control.{method}", parameters)
-    reply = decode_json(raw, OperateReply, REPLIES)
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(reply).decode() + "\n")
-    else:
-        is_dry_run = bool(parameters.dry_run)
-        sys.stdout.write(render_operation(reply, is_dry_run=is_dry_run, paint=terminal.paint))
+    reply = terminal.client.ask(method, OperateReply, parameters)
+    is_dry_run = bool(parameters.dry_run)
+    terminal.answer(reply, lambda: render_operation(reply, is_dry_run=is_dry_run, paint=terminal.paint))
     return 0 if reply.accepted else EXIT_REFUSED

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
 
 import click
-import msgspec
 
 import meshwatchd
-from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.main import Terminal
-from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ControlError
 
 
@@ -18,17 +15,9 @@ from meshwatchd.model.errors import ControlError
 @click.pass_obj
 def version(terminal: Terminal) -> int:
     """Show the version of this program and of the running daemon."""
-    versions = {"meshwatchctl": meshwatchd.__version__, "meshwatchd": _ask_daemon(terminal)}
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode(versions).decode() + "\n")
-    else:
-        sys.stdout.writelines(f"{name} {version or 'not running'}\n" for name, version in versions.items())
+    running = None
+    with contextlib.suppress(ControlError):
+        running = str(terminal.client.version())
+    versions = {"meshwatchctl": meshwatchd.__version__, "meshwatchd": running}
+    terminal.answer(versions, lambda: "".join(f"{name} {of_it or 'not running'}\n" for name, of_it in versions.items()))
     return 0
-
-
-def _ask_daemon(terminal: Terminal) -> str | None:
-    try:
-        reply = terminal.client.call("org.varlink.service.GetInfo")
-    except ControlError:
-        return None
-    return str(decode_json(reply, dict[str, object], REPLIES).get("version"))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import click
-import msgspec
 
 from meshwatchd.cli.command_status import EXIT_CODES, fetch_status
 from meshwatchd.cli.duration import Duration
@@ -36,9 +34,8 @@ def wait(terminal: Terminal, *, is_healthy: bool, timeout_ns: int) -> int:
         if not reason or time.monotonic_ns() >= until_ns:
             break
         time.sleep(min(LOOK_S, max(0, until_ns - time.monotonic_ns()) / SECOND))
-    if terminal.is_json:
-        sys.stdout.write(msgspec.json.encode({"is_met": not reason, "reason": reason}).decode() + "\n")
-    elif reason:
+    terminal.answer({"is_met": not reason, "reason": reason}, lambda: "")
+    if reason and not terminal.is_json:
         click.echo(f"meshwatchctl: {reason}", err=True)
     if not reason:
         return 0

@@ -84,6 +84,12 @@ class Terminal(NamedTuple):
 
         return Client(self.socket)
 
+    def answer(self, document: object, text: Callable[[], str]) -> None:
+        """Write one line of JSON for programs, or the text for a person."""
+        import msgspec  # noqa: PLC0415 - as above
+
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n" if self.is_json else text())
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
