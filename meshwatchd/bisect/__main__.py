@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -63,7 +64,7 @@ def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) 
     tap_keys.admit(leg.via)
     for each, name in ((keys, peer), (tap_keys, leg.via)):
         each.bind(read_binding(Path(settings.daemon.state_dir), node, name))
-    with Kernel() as kernel, UdpPeerTaps(tap_keys, random) as peer_taps:
+    with closing(Kernel()) as kernel, UdpPeerTaps(tap_keys, random) as peer_taps:
         run = Run(
             leg,
             kernel,

@@ -12,8 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 from random import Random
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
@@ -151,14 +150,6 @@ class Probes:
         for opened, _probe, _stamp in self._waiting.values():
             opened.close()
         self._waiting.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _read(self, fd: int) -> None:
         opened, probe, stamp = self._waiting[fd]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from random import Random
 from typing import Final, Protocol
 
@@ -88,10 +88,10 @@ class Run:
         began_ns = time.monotonic_ns()
         leg, kernel, probes = self._leg, self._kernel, self._probes
         with ExitStack() as exits:
-            exits.enter_context(probes)
+            exits.callback(probes.close)
             ledger = Ledger(kernel)
             stack = read_stack(kernel, leg)
-            taps = exits.enter_context(self._open_taps(stack))
+            taps = exits.enter_context(closing(self._open_taps(stack)))
             self._peer_taps.begin(leg, probes.ssid)
             self._send_as_programs(taps)
             if not self._is_answered():
@@ -124,7 +124,7 @@ class Run:
         self._listen(FIRST_WAIT_NS, taps, self._is_answered)
 
     def _send_crafted(self, stack: Stack, taps: Taps) -> None:
-        with Senders(self._leg, stack, self._random) as senders:
+        with closing(Senders(self._leg, stack, self._random)) as senders:
             available = tuple(senders.available())
             for _ in range(CRAFTED_PROBES):
                 for series, send in available:

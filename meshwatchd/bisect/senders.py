@@ -6,8 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from random import Random
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from meshwatchd.adapters.tap.decode import ETH_P_IP
 from meshwatchd.bisect import craft
@@ -52,12 +51,8 @@ class Senders:
             if self._lower_mac() and stack.lower is not None and stack.lower.is_ethernet:
                 yield SeriesName.FRAMED, self._send_frame
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close what was opened for them."""
         self._exits.close()
 
     def _inject(self, probe: Probe) -> None:

@@ -5,7 +5,7 @@ Looked at with every snapshot, so that a rule that another program adds later mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +15,7 @@ import msgspec
 from meshwatchd.adapters.netlink.foreign_rules import describe_foreign, routes_of
 from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.netlink.provision import windows_of
-from meshwatchd.adapters.netlink.route_lookup import RouteLookup
-from meshwatchd.adapters.netlink.tables import Table
+from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.adapters.storage.window_file import MAX_WINDOWS, WindowFile
 from meshwatchd.core.routes.placement import first_shadow, place
 from meshwatchd.model.decoding import Door
@@ -30,21 +29,6 @@ from meshwatchd.runtime.sinks import Warns
 
 MAX_QUESTIONS = 64
 """Selectors that are put to the kernel, ten microseconds each; all of them stand in one window."""
-
-
-class Tables(Protocol):
-    """What of the mirror is used."""
-
-    routes: Table
-
-    @property
-    def rules(self) -> tuple[bytes, ...]:
-        """All rules, as message bodies."""
-        ...
-
-    def devices(self) -> Mapping[int, str]:
-        """Device names by interface index."""
-        ...
 
 
 class Asks(Protocol):

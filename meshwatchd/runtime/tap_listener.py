@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -149,7 +150,7 @@ def open_taps(asker: Node, ssid: int, overlay_device: str, port: int) -> Taps:
         KernelError: no CAP_NET_RAW, or the kernel does not answer.
     """
     try:
-        with Kernel() as kernel:
+        with closing(Kernel()) as kernel:
             devices = kernel.devices()
             hop = kernel.hop(socket.inet_aton(asker.node_ip))
     except OSError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def standby(state_dir, **changes):
 
 async def with_standing(node, work):
     """Run `work(standing, devices, kernel)` as a freshly started daemon would."""
-    async with Kernel(117) as kernel:
+    with closing(Kernel(117)) as kernel:
         devices = Devices(kernel, standby(node.state_dir), node.state_dir)
         return await work(
             Standing(kernel, devices, KernelSettings(), time.monotonic_ns, log=make_log("json", level="error")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from meshwatchd.adapters.netlink.kernel import Kernel
@@ -39,7 +40,7 @@ def check_tunnels(protocol: int, directory: Path = quick_file.DIRECTORY) -> Iter
 
 
 async def _states(protocol: int) -> tuple[WireGuardState, ...]:
-    async with Kernel(protocol) as kernel:
+    with closing(Kernel(protocol)) as kernel:
         return await Poll().states(await kernel.links())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import socket
 import struct
@@ -16,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from meshwatchd.adapters import bpf
 from meshwatchd.model.errors import KernelError
 from meshwatchd.wire import hello, short_hello
 
@@ -26,16 +26,21 @@ MOST_A_SECOND: Final = 20_000
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
 """A thousand hellos, as the kernel accounts them: all nodes answer the first one at once, beside a flood of others."""
 
-_SO_ATTACH_FILTER: Final = 26
 _SO_RCVBUFFORCE: Final = 33
 """asm-generic/socket.h; beyond net.core.rmem_max with CAP_NET_ADMIN alone."""
 _IP_PKTINFO: Final = 8
 """linux/in.h; socket has no name for it before Python 3.14."""
 _PKTINFO: Final = struct.Struct("@i4s4s")
 """struct in_pktinfo: interface, source, and where the packet came to, which senders leave empty."""
-_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
-_UDP_HEADER_BYTES: Final = 8
-_INSTRUCTION: Final = struct.Struct("@HBBI")
+
+_FILTER: Final = (
+    (bpf.LOAD_WORD, 0, 0, bpf.UDP_HEADER_BYTES),
+    (bpf.EQUAL, 1, 0, int.from_bytes(hello.MAGIC, "big")),
+    (bpf.EQUAL, 0, 1, int.from_bytes(short_hello.MAGIC, "big")),
+    bpf.ACCEPT,
+    bpf.REFUSE,
+)
+"""Drops what does not begin with the magic."""
 
 Address = tuple[str, int]
 
@@ -138,7 +143,7 @@ def _open(family: socket.AddressFamily, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _make_room(opened)
-        _attach_filter(opened)
+        bpf.attach(opened, bpf.assemble(_FILTER))
         opened.bind(("", port))
     except OSError:
         opened.close()
@@ -151,20 +156,3 @@ def _make_room(opened: socket.socket) -> None:
         opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
     except PermissionError:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-
-
-def _attach_filter(opened: socket.socket) -> None:
-    """Drop what does not begin with the magic; the filter of a UDP socket sees the UDP header first."""
-    whole, short = (int.from_bytes(magic, "big") for magic in (hello.MAGIC, short_hello.MAGIC))
-    program = b"".join(
-        (
-            _INSTRUCTION.pack(_LOAD_WORD, 0, 0, _UDP_HEADER_BYTES),
-            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 1, 0, whole),
-            _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 1, short),
-            _INSTRUCTION.pack(_RETURN, 0, 0, 0xFFFF),
-            _INSTRUCTION.pack(_RETURN, 0, 0, 0),
-        )
-    )
-    memory = ctypes.create_string_buffer(program)
-    fprog = struct.pack("@HP", len(program) // _INSTRUCTION.size, ctypes.addressof(memory))
-    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)

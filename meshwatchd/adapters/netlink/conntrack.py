@@ -23,8 +23,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from meshwatchd.adapters.netlink.fibrule import NLM_F_ACK
 from meshwatchd.adapters.netlink.message import (
+    NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_REQUEST,
     NLMSG_DONE,

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import struct
 from ipaddress import ip_address
 from typing import Final
 
 import msgspec
 
+from meshwatchd.adapters.netlink.fibrule import number_or
 from meshwatchd.adapters.netlink.route_socket import RouteSocket, request_for
 from meshwatchd.model.snapshot import RouteLookup, Snapshot
 
@@ -18,7 +18,6 @@ MAX_LOOKUPS: Final = 64
 """A node of a large mesh has thousands of peers, and a handful of network cards."""
 
 _RTA_OIF: Final = 4
-_INDEX: Final = struct.Struct("=I")
 
 
 class EndpointLookups:
@@ -46,5 +45,4 @@ class EndpointLookups:
         except ValueError:
             return 0
         answer = self._socket.ask(request_for(packed))
-        device = b"" if answer is None else answer.attributes.get(_RTA_OIF, b"")
-        return int(_INDEX.unpack(device)[0]) if len(device) == _INDEX.size else 0
+        return 0 if answer is None else number_or(answer.attributes.get(_RTA_OIF))

@@ -21,48 +21,25 @@ import socket
 import struct
 from typing import Final, NamedTuple
 
-from meshwatchd.adapters.netlink.message import attributes
+from meshwatchd.adapters.netlink.message import attributes, encode_attribute
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Rule
 
-RTM_NEWRULE: Final = 32
-RTM_DELRULE: Final = 33
-RTM_GETRULE: Final = 34
+FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_GOTO, FRA_PRIORITY, FRA_FWMARK = 1, 2, 3, 4, 6, 10
+FRA_TABLE, FRA_OIFNAME, FRA_PROTOCOL, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE = 15, 17, 21, 22, 23, 24
 
-NLM_F_REQUEST: Final = 0x001
-NLM_F_ACK: Final = 0x004
-NLM_F_DUMP: Final = 0x300
-NLM_F_EXCL: Final = 0x200
-NLM_F_CREATE: Final = 0x400
-
-FRA_DST: Final = 1
-FRA_IIFNAME: Final = 3
-FRA_GOTO: Final = 4
-FRA_PRIORITY: Final = 6
-FRA_FWMARK: Final = 10
-FRA_TABLE: Final = 15
-FRA_PROTOCOL: Final = 21
-FRA_IP_PROTO: Final = 22
-FRA_SPORT_RANGE: Final = 23
-FRA_DPORT_RANGE: Final = 24
-
-_FR_ACT_TO_TBL: Final = 1
-_FR_ACT_GOTO: Final = 2
+_FR_ACT_TO_TBL, _FR_ACT_GOTO = 1, 2
 _FIB_RULE_UNRESOLVED: Final = 4
 """Set by the kernel on a jump whose target does not exist yet."""
 _RT_TABLE_UNSPEC: Final = 0
 _SMALL_TABLES: Final = 256
 
-MESSAGE: Final = struct.Struct("=IHHII")
-"""struct nlmsghdr: length, type, flags, sequence number, port id."""
-ATTRIBUTE: Final = struct.Struct("=HH")
-"""struct nlattr: length with this header, type."""
 RULE: Final = struct.Struct("=BBBBB2xBI")
 """struct fib_rule_hdr, as above."""
 _U8: Final = struct.Struct("=B")
-_U32: Final = struct.Struct("=I")
-_PORT_RANGE: Final = struct.Struct("=HH")
+U32: Final = struct.Struct("=I")
+PORT_RANGE: Final = struct.Struct("=HH")
 """struct fib_rule_port_range: first and last port; unlike ports in packets they are in host order."""
 
 
@@ -83,20 +60,20 @@ def encode_rule(rule: Rule, protocol: int) -> bytes:
     action = _FR_ACT_TO_TBL if rule.goto is None else _FR_ACT_GOTO
     parts = [
         RULE.pack(socket.AF_INET, 0, 0, 0, table, action, 0),
-        encode_attribute(FRA_PRIORITY, _U32.pack(rule.priority)),
-        encode_attribute(FRA_TABLE, _U32.pack(rule.table)),
+        encode_attribute(FRA_PRIORITY, U32.pack(rule.priority)),
+        encode_attribute(FRA_TABLE, U32.pack(rule.table)),
         encode_attribute(FRA_PROTOCOL, _U8.pack(protocol)),
     ]
     if rule.goto is not None:
-        parts.append(encode_attribute(FRA_GOTO, _U32.pack(rule.goto)))
+        parts.append(encode_attribute(FRA_GOTO, U32.pack(rule.goto)))
     if rule.iif is not None:
         parts.append(encode_attribute(FRA_IIFNAME, rule.iif.encode() + b"\0"))
     if rule.sport is not None or rule.dport is not None:
         parts.append(encode_attribute(FRA_IP_PROTO, _U8.pack(socket.IPPROTO_UDP)))
     if rule.sport is not None:
-        parts.append(encode_attribute(FRA_SPORT_RANGE, _PORT_RANGE.pack(*rule.sport)))
+        parts.append(encode_attribute(FRA_SPORT_RANGE, PORT_RANGE.pack(*rule.sport)))
     if rule.dport is not None:
-        parts.append(encode_attribute(FRA_DPORT_RANGE, _PORT_RANGE.pack(*rule.dport)))
+        parts.append(encode_attribute(FRA_DPORT_RANGE, PORT_RANGE.pack(*rule.dport)))
     return b"".join(parts)
 
 
@@ -177,27 +154,16 @@ def _is_udp_or_any(found: dict[int, bytes]) -> bool:
 
 
 def _number(value: bytes | None, default: int) -> int:
-    return default if value is None else int(_U32.unpack(value)[0])
+    return default if value is None else int(U32.unpack(value)[0])
 
 
 def number_or(value: bytes | None, default: int = 0) -> int:
     """A 32-bit attribute of anybody's rule; the default where it is missing or has another length."""
-    return int(_U32.unpack(value)[0]) if value is not None and len(value) == _U32.size else default
+    return int(U32.unpack(value)[0]) if value is not None and len(value) == U32.size else default
 
 
 def _ports(value: bytes | None) -> tuple[int, int] | None:
     if value is None:
         return None
-    first, last = _PORT_RANGE.unpack(value)
+    first, last = PORT_RANGE.unpack(value)
     return int(first), int(last)
-
-
-def encode_attribute(type_: int, value: bytes) -> bytes:
-    """One attribute with its padding."""
-    length = ATTRIBUTE.size + len(value)
-    return ATTRIBUTE.pack(length, type_) + value + bytes(-length % 4)
-
-
-def encode_message(type_: int, flags: int, sequence: int, body: bytes) -> bytes:
-    """A netlink message; port id 0 lets the kernel fill in the socket's."""
-    return MESSAGE.pack(MESSAGE.size + len(body), type_, flags, sequence, 0) + body

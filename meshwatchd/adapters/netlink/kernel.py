@@ -10,9 +10,8 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pyroute2.iproute.linux import AsyncIPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -48,16 +47,6 @@ class Kernel:
         self._socket = AsyncIPRoute(ext_ack=True, strict_check=True)
         self._dumper: Dumper | None = None
 
-    async def __aenter__(self) -> Self:
-        """Use the socket; it is opened by the first request."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the socket."""
-        self.close()
-
     def close(self) -> None:
         """Close the sockets; nothing in the kernel changes."""
         self._socket.close()
@@ -91,12 +80,12 @@ class Kernel:
 
     async def add_rule(self, rule: Rule) -> None:
         """Add a rule; EEXIST means that an equal one is there."""
-        with Tolerating(errno.EEXIST), Asking(f"add rule {rule.render()}"):
+        with tolerating(errno.EEXIST), asking(f"add rule {rule.render()}"):
             await self._socket.rule("add", **_rule_request(rule), protocol=self._protocol)
 
     async def delete_rule(self, rule: Rule) -> None:
         """Delete a rule; ENOENT means that it is gone."""
-        with Tolerating(errno.ENOENT), Asking(f"delete rule {rule.render()}"):
+        with tolerating(errno.ENOENT), asking(f"delete rule {rule.render()}"):
             await self._socket.rule("del", **_rule_request(rule), protocol=self._protocol)
 
     async def delete_marked_rule(self, record: RuleRecord) -> None:
@@ -105,7 +94,7 @@ class Kernel:
             await self.delete_rule(record.rule)
             return
         action = {"table": record.table} if record.table else {"action": 0}
-        with Tolerating(errno.ENOENT), Asking(f"delete {record.text}"):
+        with tolerating(errno.ENOENT), asking(f"delete {record.text}"):
             await self._socket.rule(
                 "del", priority=record.priority, protocol=self._protocol, family=socket.AF_INET, **action
             )
@@ -116,17 +105,17 @@ class Kernel:
         Raises:
             KernelError: also EEXIST, for what is there may be somebody else's.
         """
-        with Asking(f"add route {route.render()}"):
+        with asking(f"add route {route.render()}"):
             await self._socket.route("add", **_route_request(route, index), proto=self._protocol)
 
     async def replace_route(self, route: Route, index: int) -> None:
         """Replace the route of that prefix and table; the caller knows that it is ours."""
-        with Asking(f"replace route {route.render()}"):
+        with asking(f"replace route {route.render()}"):
             await self._socket.route("replace", **_route_request(route, index), proto=self._protocol)
 
     async def delete_route(self, record: RouteRecord) -> None:
         """Delete a route of ours; ESRCH means that it is gone."""
-        with Tolerating(errno.ESRCH), Asking(f"delete {record.text}"):
+        with tolerating(errno.ESRCH), asking(f"delete {record.text}"):
             metric = {"priority": record.metric} if record.metric else {}
             await self._socket.route(
                 "del",
@@ -140,17 +129,17 @@ class Kernel:
 
     async def add_wireguard(self, device: str) -> None:
         """Add a device of the kernel's WireGuard; EOPNOTSUPP when the kernel has none."""
-        with Asking(f"add device {device}"):
+        with asking(f"add device {device}"):
             await self._socket.link("add", ifname=device, kind="wireguard")
 
     async def delete_link(self, link: Link) -> None:
         """Delete a device by index and name; one that is gone is fine."""
-        with Tolerating(errno.ENODEV), Asking(f"delete device {link.name}"):
+        with tolerating(errno.ENODEV), asking(f"delete device {link.name}"):
             await self._socket.link("del", index=link.index)
 
     async def find_link(self, device: str) -> Link | None:
         """The device of that name, without its addresses."""
-        with Tolerating(errno.ENODEV), Asking(f"look for device {device}"):
+        with tolerating(errno.ENODEV), asking(f"look for device {device}"):
             messages = list(await self._socket.link("get", ifname=device))
             return decode.decode_link(messages[0])
         return None
@@ -161,13 +150,13 @@ class Kernel:
         EAFNOSUPPORT and EOPNOTSUPP stand for a kernel, or a device, without IPv6.
         """
         mode = {"attrs": [["IFLA_INET6_ADDR_GEN_MODE", IN6_ADDR_GEN_MODE_NONE]]}
-        unsupported = Tolerating(errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
-        with unsupported, Asking(f"set device {link.name} addrgenmode none"):
+        unsupported = tolerating(errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
+        with unsupported, asking(f"set device {link.name} addrgenmode none"):
             await self._socket.link("set", index=link.index, IFLA_AF_SPEC={"attrs": [["AF_INET6", mode]]})
 
     async def bring_up(self, link: Link, mtu_bytes: int) -> None:
         """Set a device's MTU and administrative state."""
-        with Asking(f"set device {link.name} mtu {mtu_bytes} up"):
+        with asking(f"set device {link.name} mtu {mtu_bytes} up"):
             await self._socket.link("set", index=link.index, mtu=mtu_bytes, state="up")
 
 
@@ -196,39 +185,27 @@ def _route_request(route: Route, index: int) -> dict[str, object]:
     return request | {"gateway": route.via, "flags": ["onlink"], "scope": RT_SCOPE_UNIVERSE}
 
 
-class Asking:
-    """Turns what pyroute2 raises inside the block into KernelError."""
-
-    def __init__(self, operation: str) -> None:
-        self._operation = operation
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, NetlinkError):
-            text = str(error.args[1]) if len(error.args) > 1 else os.strerror(error.code)
-            raise KernelError(self._operation, error.code, text) from error
-        if isinstance(error, OSError):
-            number = error.errno or errno.EIO
-            raise KernelError(self._operation, number, os.strerror(number)) from error
-        # What pyroute2 raises for a value that no message holds: a MAC that is none, a number of too many bits.
-        if isinstance(error, TypeError | ValueError | OverflowError | struct.error):
-            raise KernelError(self._operation, errno.EINVAL, f"no request can hold it: {error}") from error
+@contextmanager
+def asking(operation: str) -> Iterator[None]:
+    """Turn what pyroute2 raises inside the block into KernelError."""
+    try:
+        yield
+    except NetlinkError as error:
+        text = str(error.args[1]) if len(error.args) > 1 else os.strerror(error.code)
+        raise KernelError(operation, error.code, text) from error
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise KernelError(operation, number, os.strerror(number)) from error
+    # What pyroute2 raises for a value that no message holds: a MAC that is none, a number of too many bits.
+    except (TypeError, ValueError, OverflowError, struct.error) as error:
+        raise KernelError(operation, errno.EINVAL, f"no request can hold it: {error}") from error
 
 
-class Tolerating:
-    """Ends the block quietly at a KernelError of these numbers."""
-
-    def __init__(self, *numbers: int) -> None:
-        self._numbers = numbers
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        return isinstance(error, KernelError) and error.errno in self._numbers
+@contextmanager
+def tolerating(*numbers: int) -> Iterator[None]:
+    """End the block quietly at a KernelError of these numbers."""
+    try:
+        yield
+    except KernelError as error:
+        if error.errno not in numbers:
+            raise

@@ -18,6 +18,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from meshwatchd.adapters.netlink.fibrule import number_or
 from meshwatchd.adapters.netlink.message import attributes
 from meshwatchd.adapters.netlink.route_socket import RouteSocket, request_for
 from meshwatchd.model.errors import DecodeError
@@ -26,7 +27,6 @@ _RTA_METRICS, _RTA_CACHEINFO = 8, 12
 _RTAX_MTU: Final = 2
 _EXPIRES: Final = struct.Struct("=8xi")
 """rta_expires in struct rta_cacheinfo, in ticks."""
-_METRIC: Final = struct.Struct("=I")
 
 
 class LearnedMtu:
@@ -52,5 +52,4 @@ def _learned(found: Mapping[int, bytes]) -> int:
     cache, metrics = found.get(_RTA_CACHEINFO, b""), found.get(_RTA_METRICS, b"")
     if len(cache) < _EXPIRES.size or not _EXPIRES.unpack_from(cache)[0]:
         return 0
-    mtu = attributes(metrics, 0).get(_RTAX_MTU, b"")
-    return int(_METRIC.unpack(mtu)[0]) if len(mtu) == _METRIC.size else 0
+    return number_or(attributes(metrics, 0).get(_RTAX_MTU))

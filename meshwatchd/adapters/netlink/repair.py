@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from pyroute2.iproute.linux import AsyncIPRoute
 
 from meshwatchd.adapters.netlink.compact import AF_BRIDGE
-from meshwatchd.adapters.netlink.kernel import Asking, Tolerating
+from meshwatchd.adapters.netlink.kernel import asking, tolerating
 from meshwatchd.model.audit import RepairPlan
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
@@ -62,27 +62,27 @@ class OverlayKernel:
         for route in plan.drop_last():
             await self._delete_route(route, index)
         for forwarding in plan.drop.forwarding:
-            with Tolerating(errno.ENOENT), Asking(f"delete FDB entry {forwarding.lladdr} of {forwarding.dev}"):
+            with tolerating(errno.ENOENT), asking(f"delete FDB entry {forwarding.lladdr} of {forwarding.dev}"):
                 await self._socket.neigh("del", **_forwarding_request(forwarding, index))
         for neighbour in plan.drop.neighbours:
-            with Tolerating(errno.ENOENT), Asking(f"delete neighbour {neighbour.address} of {neighbour.dev}"):
+            with tolerating(errno.ENOENT), asking(f"delete neighbour {neighbour.address} of {neighbour.dev}"):
                 await self._socket.neigh("del", family=socket.AF_INET, ifindex=index, dst=neighbour.address)
 
     async def _index(self, device: str) -> int:
         """The device by name: its index may have changed since the plan was made."""
-        with Asking(f"look for device {device}"):
+        with asking(f"look for device {device}"):
             messages = list(await self._socket.link("get", ifname=device))
         if not messages:
             raise KernelError(f"look for device {device}", errno.ENODEV, "there is none")
         return int(messages[0]["index"])
 
     async def _bounce(self, device: str, index: int) -> None:
-        with Asking(f"take device {device} down and up"):
+        with asking(f"take device {device} down and up"):
             await self._socket.link("set", index=index, state="down")
             await self._socket.link("set", index=index, state="up")
 
     async def _put_neighbour(self, neighbour: Neighbour, index: int) -> None:
-        with Asking(f"put neighbour {neighbour.address} of {neighbour.dev}"):
+        with asking(f"put neighbour {neighbour.address} of {neighbour.dev}"):
             await self._socket.neigh(
                 "replace",
                 family=socket.AF_INET,
@@ -93,16 +93,16 @@ class OverlayKernel:
             )
 
     async def _put_forwarding(self, forwarding: Forwarding, index: int) -> None:
-        with Asking(f"put FDB entry {forwarding.lladdr} of {forwarding.dev}"):
+        with asking(f"put FDB entry {forwarding.lladdr} of {forwarding.dev}"):
             await self._socket.neigh("replace", **_forwarding_request(forwarding, index))
 
     async def _add_route(self, route: DeviceRoute, index: int) -> None:
         """Add, never replace: a route that has come meanwhile is somebody's. EEXIST is left to the verification."""
-        with Tolerating(errno.EEXIST), Asking(f"add route {route.dst} {route.kind or f'dev {route.dev}'}"):
+        with tolerating(errno.EEXIST), asking(f"add route {route.dst} {route.kind or f'dev {route.dev}'}"):
             await self._socket.route("add", **_route_request(route, index))
 
     async def _delete_route(self, route: DeviceRoute, index: int) -> None:
-        with Tolerating(errno.ESRCH), Asking(f"delete route {route.dst} {route.kind or f'dev {route.dev}'}"):
+        with tolerating(errno.ESRCH), asking(f"delete route {route.dst} {route.kind or f'dev {route.dev}'}"):
             await self._socket.route("del", **_route_request(route, index))
 
 

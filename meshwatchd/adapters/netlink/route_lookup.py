@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final, Protocol
 
 from meshwatchd.adapters.netlink import compact, fibrule
 from meshwatchd.adapters.netlink.message import attributes, encode_attribute
 from meshwatchd.adapters.netlink.route_socket import Answer, RouteSocket, request_for
+from meshwatchd.adapters.netlink.rule_text import read_rule
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
@@ -31,14 +32,13 @@ _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 27, 28, 29
 _PORT: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("=I")
 
-_FRA_DST, _FRA_SRC = 1, 2
 _OTHER_SELECTORS: Final = frozenset((10, 12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
 """Marks, tunnel ids, devices of sockets, VRFs, users, protocols, ports, DSCP and flow labels (linux/fib_rules.h): a
 packet between pods may have any, and is asked for without."""
 
 _FIB_RULE_INVERT: Final = 0x2
-_ACTIONS: Final = {1: "lookup", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
-_LOOKUP: Final = 1
+_ACTIONS: Final = frozenset((1, 6, 7, 8))
+"""Lookup, blackhole, unreachable, prohibit."""
 _USUAL_TABLES: Final = frozenset((253, 254, 255))
 """Default, main, local: rules that everybody has."""
 
@@ -107,12 +107,11 @@ class RouteLookup:
         """The rule that leads to a table, or for table 0 the first that leads anywhere; empty for those all have."""
         if table in _USUAL_TABLES:
             return ""
-        for body in self._tables.rules:
-            action, looked_up = _action(body)
-            if looked_up in _USUAL_TABLES or not selects(body, question) or (table and looked_up != table):
+        for rule in (read_rule(body) for body in self._tables.rules if selects(body, question)):
+            if rule.table in _USUAL_TABLES or (table and rule.table != table):
                 continue
-            if action != _LOOKUP or table or self._has_route(looked_up, question.destination):
-                return _render(body)
+            if not rule.table or table or self._has_route(rule.table, question.destination):
+                return rule.text
         return ""
 
     def _has_route(self, table: int, destination: str) -> bool:
@@ -136,12 +135,6 @@ def _request(question: RouteQuestion, index: int) -> bytes:
     return body + (encode_attribute(_RTA_IIF, _U32.pack(index)) if index else b"")
 
 
-def _action(body: bytes) -> tuple[int, int]:
-    """What a rule does, and the table it looks up."""
-    _, _, _, _, table, action, _ = fibrule.RULE.unpack_from(body)
-    return action, fibrule.number_or(attributes(body, fibrule.RULE.size).get(fibrule.FRA_TABLE)) or table
-
-
 def selects(body: bytes, question: RouteQuestion) -> bool:
     """Whether a rule takes a packet without mark, of no protocol; what it cannot say of it, it does not take."""
     family, dst_len, src_len, tos, _, action, flags = fibrule.RULE.unpack_from(body)
@@ -152,28 +145,10 @@ def selects(body: bytes, question: RouteQuestion) -> bool:
     iif = found.get(fibrule.FRA_IIFNAME, b"").rstrip(b"\0").decode(errors="replace")
     return (
         iif in ("", question.iif or "lo")
-        and _holds(found.get(_FRA_DST), dst_len, question.destination)
-        and _holds(found.get(_FRA_SRC), src_len, question.source)
+        and _holds(found.get(fibrule.FRA_DST), dst_len, question.destination)
+        and _holds(found.get(fibrule.FRA_SRC), src_len, question.source)
     )
 
 
 def _holds(prefix: bytes | None, length: int, address: str) -> bool:
     return prefix is None or IPv4Address(address) in IPv4Network((prefix, length), strict=False)
-
-
-def _render(body: bytes) -> str:
-    return " ".join(_words(body))
-
-
-def _words(body: bytes) -> Iterator[str]:
-    """As `ip rule` has it: "100: from all to 10.244.5.0/24 lookup 900"."""
-    _, dst_len, src_len, _, _, _, _ = fibrule.RULE.unpack_from(body)
-    found = attributes(body, fibrule.RULE.size)
-    action, table = _action(body)
-    yield f"{fibrule.number_or(found.get(fibrule.FRA_PRIORITY))}:"
-    yield f"from {IPv4Network((found[_FRA_SRC], src_len), strict=False)}" if _FRA_SRC in found else "from all"
-    if _FRA_DST in found:
-        yield f"to {IPv4Network((found[_FRA_DST], dst_len), strict=False)}"
-    if fibrule.FRA_IIFNAME in found:
-        yield f"iif {found[fibrule.FRA_IIFNAME].rstrip(bytes(1)).decode(errors='replace')}"
-    yield f"lookup {table}" if action == _LOOKUP else _ACTIONS[action]

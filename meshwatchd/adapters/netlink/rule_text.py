@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Final, NamedTuple
@@ -17,12 +16,10 @@ from meshwatchd.adapters.netlink.dumper import Dumper
 from meshwatchd.adapters.netlink.message import RTM_GETRULE, attributes
 from meshwatchd.model.decoding import Door
 
-_SRC, _OIFNAME = 2, 17
 _TABLES: Final = {253: "default", 254: "main", 255: "local"}
 _ACTIONS: Final = {2: "goto", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
 _INVERT: Final = 0x2
 _LOOKUP: Final = 1
-_PORTS: Final = struct.Struct("=HH")
 
 
 class RuleText(NamedTuple):
@@ -84,19 +81,20 @@ def _words(body: bytes, found: Mapping[int, bytes], table: int) -> Iterator[str]
     yield f"{fibrule.number_or(found.get(fibrule.FRA_PRIORITY))}:"
     if flags & _INVERT:
         yield "not"
-    yield f"from {IPv4Network((found[_SRC], src_len), strict=False)}" if _SRC in found else "from all"
+    source = found.get(fibrule.FRA_SRC)
+    yield f"from {IPv4Network((source, src_len), strict=False)}" if source is not None else "from all"
     if fibrule.FRA_DST in found:
         yield f"to {IPv4Network((found[fibrule.FRA_DST], dst_len), strict=False)}"
     if fibrule.number_or(found.get(fibrule.FRA_FWMARK)):
         yield f"fwmark {fibrule.number_or(found[fibrule.FRA_FWMARK]):#x}"
-    for kind, word in ((fibrule.FRA_IIFNAME, "iif"), (_OIFNAME, "oif")):
+    for kind, word in ((fibrule.FRA_IIFNAME, "iif"), (fibrule.FRA_OIFNAME, "oif")):
         if kind in found:
             yield f"{word} {found[kind].rstrip(bytes(1)).decode(errors='replace')}"
     if fibrule.FRA_IP_PROTO in found:
         yield f"ipproto {found[fibrule.FRA_IP_PROTO][0]}"
     for kind, word in ((fibrule.FRA_SPORT_RANGE, "sport"), (fibrule.FRA_DPORT_RANGE, "dport")):
         if kind in found:
-            first, last = _PORTS.unpack(found[kind])
+            first, last = fibrule.PORT_RANGE.unpack(found[kind])
             yield f"{word} {first}" if first == last else f"{word} {first}-{last}"
     if action == _LOOKUP:
         yield f"lookup {_TABLES.get(table, table)}"

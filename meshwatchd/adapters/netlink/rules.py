@@ -1,23 +1,17 @@
-"""Policy rules as RuleRecords, straight from netlink; only the odd ones are pyroute2's to read.
+"""Policy rules as RuleRecords, straight from netlink.
 
-A node of a large mesh has hundreds of rules, all alike. Those that `Rule` can say are taken apart in microseconds;
-what is left is somebody else's, and is decoded in full only because a person will read about it.
+What `Rule` cannot say is somebody else's, and has words only because a person will read about it.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Final
+import socket
+from collections.abc import Iterator, Mapping
 
-from pyroute2.netlink.rtnl.marshal import MarshalRtnl
-
-from meshwatchd.adapters.netlink import decode, fibrule, message
+from meshwatchd.adapters.netlink import fibrule
 from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.adapters.netlink.message import attributes, text_of
 from meshwatchd.model.decoding import Door
-
-_HEADER_BYTES: Final = 12
-_U32: Final = struct.Struct("=I")
-_MARSHAL = MarshalRtnl()
 
 
 @Door("netlink rule")
@@ -28,13 +22,34 @@ def describe_rule(body: bytes) -> RuleRecord:
         DecodeError: the bytes are cut short.
     """
     known = fibrule.decode_rule(body)
-    if known is None:
-        (decoded,) = _MARSHAL.parse(message.encode(message.RTM_NEWRULE, 0, 0, body))
-        return decode.decode_rule(decoded)
-    rule = known.rule
-    return RuleRecord(
-        priority=rule.priority, table=rule.table, protocol=known.protocol, rule=rule, text=f"rule {rule.render()}"
-    )
+    if known is not None:
+        rule, text = known.rule, f"rule {known.rule.render()}"
+        return RuleRecord(priority=rule.priority, table=rule.table, protocol=known.protocol, rule=rule, text=text)
+    priority, protocol = priority_and_protocol(body)
+    *_, small_table, _action, _flags = fibrule.RULE.unpack_from(body)
+    found = attributes(body, fibrule.RULE.size)
+    table = fibrule.number_or(found.get(fibrule.FRA_TABLE), small_table)
+    text = f"rule pref {priority} {' '.join(_words(found, table))}"
+    return RuleRecord(priority=priority, table=table, protocol=protocol, rule=None, text=text)
+
+
+def _words(found: Mapping[int, bytes], table: int) -> Iterator[str]:
+    """What a rule selects and where it leads, by its attributes."""
+    for word, kind in (("from", fibrule.FRA_SRC), ("to", fibrule.FRA_DST)):
+        if kind in found:
+            yield f"{word} {socket.inet_ntop(socket.AF_INET, found[kind])}"
+    for word, kind in (("iif", fibrule.FRA_IIFNAME), ("oif", fibrule.FRA_OIFNAME)):
+        if kind in found:
+            yield f"{word} {text_of(found[kind]).decode(errors='replace')}"
+    if fibrule.FRA_FWMARK in found:
+        yield f"fwmark {fibrule.number_or(found[fibrule.FRA_FWMARK])}"
+    if fibrule.FRA_IP_PROTO in found:
+        yield f"ipproto {found[fibrule.FRA_IP_PROTO][0]}"
+    for word, kind in (("sport", fibrule.FRA_SPORT_RANGE), ("dport", fibrule.FRA_DPORT_RANGE)):
+        if kind in found:
+            first, last = fibrule.PORT_RANGE.unpack(found[kind])
+            yield f"{word} {first}:{last}"
+    yield f"goto {fibrule.number_or(found[fibrule.FRA_GOTO])}" if fibrule.FRA_GOTO in found else f"lookup {table}"
 
 
 @Door("netlink rule")
@@ -44,6 +59,6 @@ def priority_and_protocol(body: bytes) -> tuple[int, int]:
     Raises:
         DecodeError: the bytes are cut short.
     """
-    found = message.attributes(body, _HEADER_BYTES)
-    (priority,) = _U32.unpack(found.get(fibrule.FRA_PRIORITY, bytes(4)))
+    found = attributes(body, fibrule.RULE.size)
+    (priority,) = fibrule.U32.unpack(found.get(fibrule.FRA_PRIORITY, bytes(4)))
     return priority, found.get(fibrule.FRA_PROTOCOL, b"\0")[0]

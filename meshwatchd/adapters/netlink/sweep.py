@@ -7,6 +7,7 @@ devices go last. What does not carry our mark is not looked at twice.
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -39,7 +40,7 @@ def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR)
 
 
 async def _sweep(settings: KernelSettings, *, dry_run: bool, state_dir: Path) -> list[str]:
-    async with Kernel(settings.protocol) as kernel:
+    with closing(Kernel(settings.protocol)) as kernel:
         return await sweep_by(kernel, settings, state_dir, dry_run=dry_run)
 
 

@@ -10,24 +10,21 @@ import errno
 import os
 import socket
 import struct
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from meshwatchd.adapters.netlink import fibrule
+from meshwatchd.adapters.netlink import fibrule, message
 from meshwatchd.adapters.netlink.fibrule import KernelRule
-from meshwatchd.adapters.netlink.message import Message, attributes, error_of, split
+from meshwatchd.adapters.netlink.message import NLMSG_DONE, NLMSG_ERROR, Message, attributes, error_of, split
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import Rule, Switch
 
 _SOL_NETLINK: Final = 270
 _NETLINK_CAP_ACK: Final = 10
 _NETLINK_EXT_ACK: Final = 11
-_NLMSG_ERROR: Final = 2
-_NLMSG_DONE: Final = 3
 _NLM_F_ACK_TLVS: Final = 0x200
 _NLMSGERR_ATTR_MSG: Final = 1
 _ERROR: Final = struct.Struct("=i")
-_CAPPED_ACK_BYTES: Final = fibrule.MESSAGE.size + _ERROR.size + fibrule.MESSAGE.size
+_CAPPED_ACK_BYTES: Final = message.HEADER.size + _ERROR.size + message.HEADER.size
 """Header, error number, header of the message it answers; NETLINK_CAP_ACK leaves out the rest of that."""
 
 _RECEIVE_BYTES: Final = 64 * 1024
@@ -59,14 +56,6 @@ class RuleSwitch:
         self._socket.setsockopt(_SOL_NETLINK, _NETLINK_EXT_ACK, 1)
         self._socket.bind((0, 0))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the socket; rules stay as they are."""
         self._socket.close()
@@ -77,9 +66,8 @@ class RuleSwitch:
         A rule that is already there, or already gone, is done.
 
         Raises:
-            KernelError: the kernel refused a step; the steps before it have been undone, or the text says
-            which
-                could not be.
+            KernelError: the kernel refused a step; the steps before it have been undone, or the text says which
+            could not be.
         """
         steps = [_Step(rule, is_add=True) for rule in switch.add]
         steps += [_Step(rule, is_add=False) for rule in switch.delete]
@@ -101,15 +89,15 @@ class RuleSwitch:
         Raises:
             KernelError: the dump failed.
         """
-        flags = fibrule.NLM_F_REQUEST | fibrule.NLM_F_DUMP
-        sequence = self._send(fibrule.RTM_GETRULE, flags, _DUMP_REQUEST, op="dump rules")
+        flags = message.NLM_F_REQUEST | message.NLM_F_DUMP
+        sequence = self._send(message.RTM_GETRULE, flags, _DUMP_REQUEST, op="dump rules")
         rules: list[KernelRule] = []
         while True:
-            for message in self._receive(sequence, op="dump rules"):
-                if message.kind in {_NLMSG_DONE, _NLMSG_ERROR}:
-                    self._check(message, op="dump rules")
+            for answer in self._receive(sequence, op="dump rules"):
+                if answer.kind in {NLMSG_DONE, NLMSG_ERROR}:
+                    self._check(answer, op="dump rules")
                     return tuple(rules)
-                found = fibrule.decode_rule(message.body) if message.kind == fibrule.RTM_NEWRULE else None
+                found = fibrule.decode_rule(answer.body) if answer.kind == message.RTM_NEWRULE else None
                 if found is not None:
                     rules.append(found)
 
@@ -139,21 +127,21 @@ class RuleSwitch:
         return remains
 
     def _request(self, step: _Step) -> None:
-        flags = fibrule.NLM_F_REQUEST | fibrule.NLM_F_ACK
+        flags = message.NLM_F_REQUEST | message.NLM_F_ACK
         if step.is_add:
-            flags |= fibrule.NLM_F_CREATE | fibrule.NLM_F_EXCL
-        type_ = fibrule.RTM_NEWRULE if step.is_add else fibrule.RTM_DELRULE
+            flags |= message.NLM_F_CREATE | message.NLM_F_EXCL
+        type_ = message.RTM_NEWRULE if step.is_add else message.RTM_DELRULE
         body = fibrule.encode_rule(step.rule, self._protocol)
         sequence = self._send(type_, flags, body, op=step)
         try:
-            messages = self._receive(sequence, op=step)
+            answers = self._receive(sequence, op=step)
         except KernelError:
             # ENOBUFS: the acknowledgement is lost, and the step is done all the same, unless it was refused.
             if self._is_done(step):
                 return
             raise
-        for message in messages:
-            self._check(message, op=step)
+        for answer in answers:
+            self._check(answer, op=step)
 
     def _is_done(self, step: _Step) -> bool:
         """Whether the kernel's rules are as after a step; False as well where they cannot be read."""
@@ -172,7 +160,7 @@ class RuleSwitch:
     def _send(self, type_: int, flags: int, body: bytes, *, op: str | _Step) -> int:
         self._sequence = (self._sequence + 1) & 0xFFFF_FFFF
         try:
-            self._socket.send(fibrule.encode_message(type_, flags, self._sequence, body))
+            self._socket.send(message.encode(type_, flags, self._sequence, body))
         except OSError as error:
             raise _failure(op, error.errno or errno.EIO) from error
         return self._sequence
@@ -184,25 +172,22 @@ class RuleSwitch:
                 data = self._socket.recv(_RECEIVE_BYTES)
             except OSError as error:
                 raise _failure(op, error.errno or errno.EIO) from error
-            messages = [message for message in split(data) if message.sequence == sequence]
-            if messages:
-                return messages
+            answers = [each for each in split(data) if each.sequence == sequence]
+            if answers:
+                return answers
 
     @staticmethod
-    def _check(message: Message, *, op: str | _Step) -> None:
-        if message.kind not in {_NLMSG_ERROR, _NLMSG_DONE}:
-            return
-        code = error_of(message.body)
-        if code:
-            raise _failure(op, -code, _explanation(message))
+    def _check(answer: Message, *, op: str | _Step) -> None:
+        if answer.kind in {NLMSG_ERROR, NLMSG_DONE} and (code := error_of(answer.body)):
+            raise _failure(op, -code, _explanation(answer))
 
 
-def _explanation(message: Message) -> str | None:
+def _explanation(answer: Message) -> str | None:
     """The kernel's own words (NLMSGERR_ATTR_MSG of the extended acknowledgement), if it gave any."""
-    if not message.flags & _NLM_F_ACK_TLVS:
+    if not answer.flags & _NLM_F_ACK_TLVS:
         return None
-    start = _CAPPED_ACK_BYTES - fibrule.MESSAGE.size if message.kind == _NLMSG_ERROR else _ERROR.size
-    text = attributes(message.body, start).get(_NLMSGERR_ATTR_MSG)
+    start = _CAPPED_ACK_BYTES - message.HEADER.size if answer.kind == NLMSG_ERROR else _ERROR.size
+    text = attributes(answer.body, start).get(_NLMSGERR_ATTR_MSG)
     return text.rstrip(b"\0").decode(errors="replace") if text is not None else None
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 
 import msgspec
 
+from meshwatchd.adapters.netlink.fibrule import number_or
 from meshwatchd.adapters.netlink.route_lookup import RTM_F_LOOKUP_TABLE, selects
 from meshwatchd.adapters.netlink.route_socket import Answer, RouteSocket, request_for
 from meshwatchd.adapters.netlink.rule_text import RuleText, dump_rules
@@ -24,7 +24,6 @@ from meshwatchd.model.errors import KernelError
 from meshwatchd.model.route_lookup import RouteQuestion
 
 _OIF, _GATEWAY, _PREFSRC, _TABLE, _VIA = 4, 5, 7, 15, 18
-_U32: Final = struct.Struct("=I")
 _VIA_FAMILY_BYTES: Final = 2
 """struct rtvia: the family, then the address."""
 
@@ -79,24 +78,18 @@ def read_way(address: str, answer: Answer, rules: Iterable[RuleText], devices: M
         rule = next((each for each in taking if not each.table), None)
         problem = os.strerror(answer.errno)
         return Way(address=address, problem=problem, rule=rule.text if rule else "")
-    table = _number(found.get(_TABLE))
+    table = number_or(found.get(_TABLE))
     rule = next((each for each in taking if each.table == table), None)
     return Way(
         address=address,
         rule=rule.text if rule is not None else "",
         rule_protocol=rule.protocol if rule is not None else 0,
         table=table,
-        device=devices.get(_number(found.get(_OIF)), ""),
+        device=devices.get(number_or(found.get(_OIF)), ""),
         via=_address(found.get(_GATEWAY, b"") or found.get(_VIA, b"")[_VIA_FAMILY_BYTES:]),
         source=source,
     )
 
 
 def _address(packed: bytes) -> str:
-    if len(packed) == 4:
-        return str(IPv4Address(packed))
-    return str(IPv6Address(packed)) if len(packed) == 16 else ""
-
-
-def _number(value: bytes | None) -> int:
-    return _U32.unpack(value)[0] if value is not None and len(value) == _U32.size else 0
+    return str(ip_address(packed)) if len(packed) in {4, 16} else ""

@@ -10,13 +10,13 @@ The DSCP is left at 0: probes take the queues that ordinary traffic takes.
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import struct
 from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
+from meshwatchd.adapters import bpf
 from meshwatchd.adapters.packet.address import family_of
 from meshwatchd.adapters.packet.delivery import LISTENER_OPTIONS
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS
@@ -42,7 +42,6 @@ _PROBE: Final = 3
 
 _SO_SNDBUFFORCE: Final = 32
 _SO_RCVBUFFORCE: Final = 33
-_SO_ATTACH_FILTER: Final = 26
 _SO_MEMINFO: Final = 55
 _MEMINFO: Final = struct.Struct("@9I")
 _MEMINFO_DROPS: Final = 8
@@ -87,9 +86,7 @@ def guard(opened: socket.socket) -> None:
     The kernel translates the program for each socket anew (net/core/filter.c, bpf_prepare_filter): 16 us of the 25 that
     opening and closing one takes (Linux 6.18).
     """
-    program = ctypes.create_string_buffer(_PROGRAM, len(_PROGRAM))
-    fprog = _FPROG.pack(len(_PROGRAM) // _INSTRUCTION.size, ctypes.addressof(program))
-    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
+    bpf.attach(opened, _PROGRAM)
 
 
 def open_listener(port: int, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
@@ -165,39 +162,23 @@ def _grow_buffers(opened: socket.socket) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
 
-# Classic BPF (linux/bpf_common.h, linux/filter.h): an instruction is code, jump if true, jump if false,
-# operand.
-_INSTRUCTION: Final = struct.Struct("@HBBI")
-_FPROG: Final = struct.Struct("@HP")
-_LOAD_LENGTH: Final = 0x80
-_LOAD_WORD: Final = 0x20
-_LOAD_BYTE: Final = 0x30
-_LOAD_HALF: Final = 0x28
-_JUMP_EQUAL: Final = 0x15
-_JUMP_AT_LEAST: Final = 0x35
-_RETURN: Final = 0x06
-_UDP_HEADER_BYTES: Final = 8
-"""A filter on a UDP socket sees the packet from its UDP header on."""
-
 _CHECKS: Final = (
-    (_LOAD_LENGTH, 0, _JUMP_AT_LEAST, _UDP_HEADER_BYTES + MIN_PACKET_BYTES),
-    (_LOAD_BYTE, MESH_OFFSET + 1, _JUMP_EQUAL, int(TlvType.MESH)),
-    (_LOAD_HALF, MESH_OFFSET + 2, _JUMP_AT_LEAST, BRIEF_MESH_BYTES),
-    (_LOAD_WORD, MESH_VALUE_OFFSET, _JUMP_EQUAL, ENTERPRISE),
-    (_LOAD_BYTE, MESH_VALUE_OFFSET + 4, _JUMP_EQUAL, MESH_VERSION),
+    (bpf.LOAD_LENGTH, 0, bpf.AT_LEAST, bpf.UDP_HEADER_BYTES + MIN_PACKET_BYTES),
+    (bpf.LOAD_BYTE, MESH_OFFSET + 1, bpf.EQUAL, int(TlvType.MESH)),
+    (bpf.LOAD_HALF, MESH_OFFSET + 2, bpf.AT_LEAST, BRIEF_MESH_BYTES),
+    (bpf.LOAD_WORD, MESH_VALUE_OFFSET, bpf.EQUAL, ENTERPRISE),
+    (bpf.LOAD_BYTE, MESH_VALUE_OFFSET + 4, bpf.EQUAL, MESH_VERSION),
 )
 """Load what and from where, compare how and with what: long enough, and our TLV where it always is."""
 
 
 def _filter_program() -> bytes:
-    program = []
+    program: list[bpf.Instruction] = []
     for position, (load, offset, compare, operand) in enumerate(_CHECKS):
-        start = 0 if load == _LOAD_LENGTH else _UDP_HEADER_BYTES + offset
-        program.append(_INSTRUCTION.pack(load, 0, 0, start))
+        program.append((load, 0, 0, 0 if load == bpf.LOAD_LENGTH else bpf.UDP_HEADER_BYTES + offset))
         # False jumps over the remaining checks and the accepting return, to the refusing one.
-        program.append(_INSTRUCTION.pack(compare, 0, 2 * (len(_CHECKS) - 1 - position) + 1, operand))
-    accept, refuse = _INSTRUCTION.pack(_RETURN, 0, 0, 0x4_0000), _INSTRUCTION.pack(_RETURN, 0, 0, 0)
-    return b"".join([*program, accept, refuse])
+        program.append((compare, 0, 2 * (len(_CHECKS) - 1 - position) + 1, operand))
+    return bpf.assemble([*program, bpf.ACCEPT, bpf.REFUSE])
 
 
 _PROGRAM: Final = _filter_program()

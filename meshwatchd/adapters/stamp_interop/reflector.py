@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from meshwatchd.adapters import bpf
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet.peers import TokenBucket
 from meshwatchd.adapters.packet.sockets import filtered_packets
@@ -29,7 +30,7 @@ from meshwatchd.adapters.stamp_interop.ancillary import (
     Ancillary,
     arrived_wall_ns,
 )
-from meshwatchd.adapters.stamp_interop.gate import Prefix, attach_gate, gate_program
+from meshwatchd.adapters.stamp_interop.gate import Prefix, gate_program
 from meshwatchd.adapters.stamp_interop.host import UNKNOWN_CLOCK, clock_state, own_addresses
 from meshwatchd.adapters.stamp_interop.sessions import Session, SessionKey, Sessions
 from meshwatchd.model.stamp import StampMode, StampSettings
@@ -244,7 +245,7 @@ def _open_listener(version: int, port: int, prefixes: list[Prefix], least_bytes:
             listener.setsockopt(level, option, 1)
         listener.setsockopt(level, socket.IP_TTL if version == 4 else socket.IPV6_UNICAST_HOPS, MAX_HOPS)
         listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        attach_gate(listener, gate_program(prefixes, port=port, least_bytes=least_bytes))
+        bpf.attach(listener, bpf.assemble(gate_program(prefixes, port=port, least_bytes=least_bytes)))
         listener.bind(("", port))
     except OSError:
         listener.close()

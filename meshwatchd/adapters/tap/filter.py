@@ -13,18 +13,14 @@ the probe's headers at fixed places, but for Geneve, whose options have a length
 
 A packet passes if one of these is UDP, from or to one of the addresses, from or to a port of probes. On Ethernet, ARP
 about the next hop passes as well.
-
-Source: Linux Documentation/networking/filter.rst, linux/filter.h, linux/bpf_common.h.
 """
 
 from __future__ import annotations
 
-import ctypes
-import socket
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from meshwatchd.adapters.bpf import AND, AT_LEAST, EQUAL, LOAD_BYTE, LOAD_HALF, LOAD_WORD, RETURN, Instruction
 from meshwatchd.adapters.tap.decode import (
     ETH_P_ARP,
     ETH_P_IP,
@@ -37,15 +33,9 @@ from meshwatchd.adapters.tap.decode import (
 )
 from meshwatchd.model.port_map import TAPPED_PORTS
 
-_LOAD_BYTE, _LOAD_HALF, _LOAD_WORD = 0x30, 0x28, 0x20
 _INDEX_BYTE, _INDEX_HALF, _INDEX_WORD = 0x50, 0x48, 0x40
-"""BPF_LD with BPF_ABS, and with BPF_IND: at X + k."""
-_AND, _SHIFT_LEFT, _TO_X, _X_BYTES = 0x54, 0x64, 0x07, 0x01
-_EQUAL, _AT_LEAST, _ABOVE, _RETURN = 0x15, 0x35, 0x25, 0x06
-_ANY_BIT: Final = 0x45
-_SO_ATTACH_FILTER: Final = 26
-_INSTRUCTION: Final = struct.Struct("@HBBI")
-_FPROG: Final = struct.Struct("@HP")
+"""BPF_LD with BPF_IND: at X + k."""
+_SHIFT_LEFT, _TO_X, _X_BYTES, _ABOVE, _ANY_BIT = 0x64, 0x07, 0x01, 0x25, 0x45
 _PLAIN_HEADER: Final = 0x45
 """IPv4, five words: no options."""
 _IP_BYTES: Final = 20
@@ -55,9 +45,6 @@ _ARP_TARGET, _ARP_SENDER = 24, 14
 
 SNAP_BYTES: Final = 512
 """Of each packet: all headers and a whole probe, and little of anything else."""
-
-Instruction = tuple[int, int, int, int]
-"""Code, jump if true, jump if false, operand."""
 
 
 class Wanted(NamedTuple):
@@ -96,55 +83,44 @@ def tap_program(wanted: Wanted) -> list[Instruction]:
     return _assemble(list(_lines(wanted)))
 
 
-def attach(tap: socket.socket, program: Sequence[Instruction]) -> None:
-    """Put the program in front of a socket, before it is bound.
-
-    Raises:
-        OSError: the kernel does not take it.
-    """
-    code = b"".join(_INSTRUCTION.pack(*instruction) for instruction in program)
-    memory = ctypes.create_string_buffer(code, len(code))
-    tap.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _FPROG.pack(len(program), ctypes.addressof(memory)))
-
-
 def _lines(wanted: Wanted) -> Iterator[_Line | _Label]:
     start = ETHERNET_BYTES if wanted.is_ethernet else 0
     if wanted.is_ethernet:
-        yield _Line(_LOAD_HALF, 12)
-        yield _Line(_EQUAL, ETH_P_IP, true="ip")
-        yield _Line(_EQUAL, ETH_P_ARP, true="arp", false="refuse")
+        yield _Line(LOAD_HALF, 12)
+        yield _Line(EQUAL, ETH_P_IP, true="ip")
+        yield _Line(EQUAL, ETH_P_ARP, true="arp", false="refuse")
         yield _Label("arp")
         yield from _arp(wanted)
     yield _Label("ip")
-    yield _Line(_LOAD_BYTE, start)
-    yield _Line(_EQUAL, _PLAIN_HEADER, false="refuse")
-    yield _Line(_LOAD_HALF, start + 6)
+    yield _Line(LOAD_BYTE, start)
+    yield _Line(EQUAL, _PLAIN_HEADER, false="refuse")
+    yield _Line(LOAD_HALF, start + 6)
     yield _Line(_ANY_BIT, _FRAGMENT, true="refuse")
-    yield _Line(_LOAD_BYTE, start + 9)
-    yield _Line(_EQUAL, IPIP, true="ipip")
-    yield _Line(_EQUAL, UDP, false="refuse")
-    yield _Line(_LOAD_HALF, start + _IP_BYTES + 2)
-    yield _Line(_EQUAL, wanted.vxlan_port, true="vxlan")
-    yield _Line(_EQUAL, GENEVE_PORT, true="geneve")
+    yield _Line(LOAD_BYTE, start + 9)
+    yield _Line(EQUAL, IPIP, true="ipip")
+    yield _Line(EQUAL, UDP, false="refuse")
+    yield _Line(LOAD_HALF, start + _IP_BYTES + 2)
+    yield _Line(EQUAL, wanted.vxlan_port, true="vxlan")
+    yield _Line(EQUAL, GENEVE_PORT, true="geneve")
     yield from _probe(wanted, "plain", start)
     yield from _at(wanted, "ipip", start + _IP_BYTES)
     yield _Label("vxlan")
-    yield _Line(_LOAD_HALF, start + _INNER - 2)
-    yield _Line(_EQUAL, ETH_P_IP, false="refuse")
+    yield _Line(LOAD_HALF, start + _INNER - 2)
+    yield _Line(EQUAL, ETH_P_IP, false="refuse")
     yield _Line(_X_BYTES, 0)
     yield _Label("inside")
     yield from _inside(wanted, start + _INNER)
     yield _Label("geneve")
-    yield _Line(_LOAD_BYTE, start + _IP_BYTES + UDP_BYTES)
-    yield _Line(_AND, 0x3F)
+    yield _Line(LOAD_BYTE, start + _IP_BYTES + UDP_BYTES)
+    yield _Line(AND, 0x3F)
     yield _Line(_SHIFT_LEFT, 2)
     yield _Line(_TO_X, 0)
     yield _Line(_INDEX_HALF, start + _INNER - 2)
-    yield _Line(_EQUAL, ETH_P_IP, true="options", false="refuse")
+    yield _Line(EQUAL, ETH_P_IP, true="options", false="refuse")
     yield _Label("options")
     yield from _inside(wanted, start + _INNER, name="geneve-")
     yield _Label("refuse")
-    yield _Line(_RETURN, 0)
+    yield _Line(RETURN, 0)
 
 
 def _arp(wanted: Wanted) -> Iterator[_Line | _Label]:
@@ -152,56 +128,56 @@ def _arp(wanted: Wanted) -> Iterator[_Line | _Label]:
     if wanted.next_hop:
         address = int.from_bytes(wanted.next_hop, "big")
         for offset in (_ARP_TARGET, _ARP_SENDER):
-            yield _Line(_LOAD_WORD, ETHERNET_BYTES + offset)
-            yield _Line(_EQUAL, address, false=f"arp-{offset}")
-            yield _Line(_RETURN, SNAP_BYTES)
+            yield _Line(LOAD_WORD, ETHERNET_BYTES + offset)
+            yield _Line(EQUAL, address, false=f"arp-{offset}")
+            yield _Line(RETURN, SNAP_BYTES)
             yield _Label(f"arp-{offset}")
-    yield _Line(_RETURN, 0)
+    yield _Line(RETURN, 0)
 
 
 def _inside(wanted: Wanted, offset: int, name: str = "") -> Iterator[_Line | _Label]:
     """The probe, or IPIP around it, in a frame whose IP header is at X + offset."""
     yield _Line(_INDEX_BYTE, offset)
-    yield _Line(_EQUAL, _PLAIN_HEADER, false=f"{name}no")
+    yield _Line(EQUAL, _PLAIN_HEADER, false=f"{name}no")
     yield _Line(_INDEX_BYTE, offset + 9)
-    yield _Line(_EQUAL, IPIP, true=f"{name}inner-ipip")
-    yield _Line(_EQUAL, UDP, true=f"{name}inner", false=f"{name}no")
+    yield _Line(EQUAL, IPIP, true=f"{name}inner-ipip")
+    yield _Line(EQUAL, UDP, true=f"{name}inner", false=f"{name}no")
     yield from _probe(wanted, f"{name}inner", offset, is_indexed=True)
     yield from _at(wanted, f"{name}inner-ipip", offset + _IP_BYTES, is_indexed=True)
     yield _Label(f"{name}no")
-    yield _Line(_RETURN, 0)
+    yield _Line(RETURN, 0)
 
 
 def _at(wanted: Wanted, name: str, offset: int, *, is_indexed: bool = False) -> Iterator[_Line | _Label]:
     """A probe's IP header is expected here and has to be checked first."""
-    load = _INDEX_BYTE if is_indexed else _LOAD_BYTE
+    load = _INDEX_BYTE if is_indexed else LOAD_BYTE
     yield _Label(name)
     yield _Line(load, offset)
-    yield _Line(_EQUAL, _PLAIN_HEADER, false=f"{name}-no")
+    yield _Line(EQUAL, _PLAIN_HEADER, false=f"{name}-no")
     yield _Line(load, offset + 9)
-    yield _Line(_EQUAL, UDP, true=f"{name}-udp", false=f"{name}-no")
+    yield _Line(EQUAL, UDP, true=f"{name}-udp", false=f"{name}-no")
     yield _Label(f"{name}-no")
-    yield _Line(_RETURN, 0)
+    yield _Line(RETURN, 0)
     yield from _probe(wanted, f"{name}-udp", offset, is_indexed=is_indexed)
 
 
 def _probe(wanted: Wanted, name: str, offset: int, *, is_indexed: bool = False) -> Iterator[_Line | _Label]:
     """Accept if addresses and ports are those of probes to the peer; ends in any case."""
-    word, half = (_INDEX_WORD, _INDEX_HALF) if is_indexed else (_LOAD_WORD, _LOAD_HALF)
+    word, half = (_INDEX_WORD, _INDEX_HALF) if is_indexed else (LOAD_WORD, LOAD_HALF)
     yield _Label(name)
     for field in (12, 16):
         yield _Line(word, offset + field)
         for address in wanted.addresses:
-            yield _Line(_EQUAL, int.from_bytes(address, "big"), true=f"{name}-ports")
-    yield _Line(_RETURN, 0)
+            yield _Line(EQUAL, int.from_bytes(address, "big"), true=f"{name}-ports")
+    yield _Line(RETURN, 0)
     yield _Label(f"{name}-ports")
     for field in (0, 2):
         yield _Line(half, offset + _IP_BYTES + field)
-        yield _Line(_AT_LEAST, wanted.port, false=f"{name}-{field}")
+        yield _Line(AT_LEAST, wanted.port, false=f"{name}-{field}")
         yield _Line(_ABOVE, wanted.port + TAPPED_PORTS - 1, true=f"{name}-{field}")
-        yield _Line(_RETURN, SNAP_BYTES)
+        yield _Line(RETURN, SNAP_BYTES)
         yield _Label(f"{name}-{field}")
-    yield _Line(_RETURN, 0)
+    yield _Line(RETURN, 0)
 
 
 def _assemble(lines: Sequence[_Line | _Label]) -> list[Instruction]:

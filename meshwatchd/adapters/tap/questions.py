@@ -10,8 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
@@ -172,14 +171,6 @@ class Kernel:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask_neighbours(self, family: int, index: int, what: str) -> list[bytes]:
         header = NEIGHBOUR.pack(family, 0, 0, 0, 0) + message.encode_attribute(_NDA_IFINDEX, _U32.pack(index))

@@ -14,13 +14,13 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from meshwatchd.adapters import bpf
 from meshwatchd.adapters.tap.decode import ETHERNET_BYTES, Datagram, read_datagram
-from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, tap_program
 from meshwatchd.model.bisection import TapReport
 
 ETH_P_ALL: Final = 0x0003
@@ -92,7 +92,7 @@ def open_tap(device: str, *, is_ethernet: bool, wanted: Wanted) -> Tap:
     # Protocol 0 at first: nothing is received, from whatever device, before filter and bind are in place.
     opened = socket.socket(socket.AF_PACKET, kind | socket.SOCK_NONBLOCK, 0)
     try:
-        attach(opened, tap_program(wanted._replace(is_ethernet=is_ethernet)))
+        bpf.attach(opened, bpf.assemble(tap_program(wanted._replace(is_ethernet=is_ethernet))))
         _prepare(opened)
         opened.bind((device, ETH_P_ALL))
     except OSError:
@@ -156,14 +156,6 @@ class Tap:
     def close(self) -> None:
         """See nothing more."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take(self, data: bytes, packet_type: int) -> Seen | None:
         datagram = read_datagram(data[ETHERNET_BYTES:] if self._is_ethernet else data, self._vxlan_port)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Final, Self
+from contextlib import ExitStack, closing
+from typing import Final
 
 from meshwatchd.adapters.tap.filter import Wanted
 from meshwatchd.adapters.tap.marks import Sightings
@@ -70,14 +69,6 @@ class Taps:
         """See nothing more."""
         self._exits.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _open_ones(self) -> list[tuple[Tap, Sightings]]:
         return [each for each in (self._overlay, self._lower) if each is not None]
 
@@ -89,7 +80,7 @@ class Taps:
         except OSError as error:
             text = f"{error.strerror or error}; taps need CAP_NET_RAW, as root or in the daemon's unit"
             raise KernelError(f"tap {device.name}", error.errno or 0, text) from error
-        return self._exits.enter_context(tap), Sightings(wanted.port, ssid)
+        return self._exits.enter_context(closing(tap)), Sightings(wanted.port, ssid)
 
     def _mac_of_via(self, seen: Seen) -> bytes:
         outermost = next(iter(seen.datagram.wrappings), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -42,7 +43,7 @@ OTHER_END = dataclasses.replace(
 
 async def _make(config):
     """A device that is up and configured; what it says of itself."""
-    async with Kernel(117) as kernel:
+    with closing(Kernel(117)) as kernel:
         await kernel.add_wireguard("mw0")
         link = await kernel.find_link("mw0")
         assert link is not None

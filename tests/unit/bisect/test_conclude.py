@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from random import Random
 
 import msgspec
@@ -47,8 +48,8 @@ def test_the_result_tells_tables_in_words():
     kernel.hops = {}
     wanted = Wanted(addresses=(), port=way.port, vxlan_port=8472)
     with (
-        Taps(None, None, wanted, ssid=1) as taps,
-        Probes(way, MeshKeys("b3", [SECRET]), epoch=1, random=Random(1)) as probes,
+        closing(Taps(None, None, wanted, ssid=1)) as taps,
+        closing(Probes(way, MeshKeys("b3", [SECRET]), epoch=1, random=Random(1))) as probes,
     ):
         gathered = Gathered(read_stack(kernel, way), taps, probes, Ledger(kernel), (), 0)
         result = conclude(way, gathered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from random import Random
 
 import msgspec
@@ -39,7 +40,7 @@ def way(port: int) -> Leg:
 
 def probes(port: int) -> Probes:
     """A run's probes with a fixed random sequence."""
-    return Probes(way(port), MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1))
+    return closing(Probes(way(port), MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1)))
 
 
 def ask(run: Probes, series: SeriesName, count: int, expected: int) -> None:
@@ -103,7 +104,7 @@ def test_a_forged_answer_does_not_count(position):
 def test_a_source_address_of_somebody_else_is_an_error_of_the_series():
     """The overlay device is gone, and its address with it: nothing is sent, and the reason is kept."""
     gone = msgspec.structs.replace(way(9), source="192.0.2.77")
-    with Probes(gone, MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1)) as run:
+    with closing(Probes(gone, MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1))) as run:
         assert run.make(SeriesName.KERNEL) is None
         assert (0, ("EADDRNOTAVAIL",)) == (run.sent(SeriesName.KERNEL), run.errors(SeriesName.KERNEL))
 
@@ -111,7 +112,7 @@ def test_a_source_address_of_somebody_else_is_an_error_of_the_series():
 def test_what_the_kernel_refuses_is_kept_once():
     """A route that leads nowhere, for each probe anew."""
     nowhere = msgspec.structs.replace(way(9), destination="240.0.0.1")
-    with Probes(nowhere, MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1)) as run:
+    with closing(Probes(nowhere, MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1))) as run:
         for _ in range(3):
             probe = run.make(SeriesName.KERNEL)
             assert probe is not None

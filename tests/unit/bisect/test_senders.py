@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from random import Random
 
 import msgspec
@@ -20,7 +21,7 @@ ALL_THREE = {SeriesName.INJECTED, SeriesName.CRAFTED, SeriesName.FRAMED}
 
 def names(stack: Stack, *ends: str) -> set[SeriesName]:
     """The series that can be sent there."""
-    with Senders(leg(*ends), stack, Random(1)) as senders:
+    with closing(Senders(leg(*ends), stack, Random(1))) as senders:
         return {name for name, _send in senders.available()}
 
 
@@ -92,7 +93,7 @@ def test_outer_ports_are_new_to_the_network():
         port=18618,
         payload=b"probe",
     )
-    with Kept(leg(), healthy(), Random(1)) as senders:
+    with closing(Kept(leg(), healthy(), Random(1))) as senders:
         send = dict(senders.available())[SeriesName.CRAFTED]
         for _ in range(8):
             send(probe)

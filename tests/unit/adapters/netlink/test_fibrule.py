@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from meshwatchd.adapters.netlink import fibrule
 from meshwatchd.adapters.netlink.fibrule import KernelRule, decode_rule, encode_rule
+from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Rule
 
@@ -48,7 +49,7 @@ def test_cut_rules_are_refused_or_read_without_the_rest(rule, data):
 
 def test_cut_priority_is_refused():
     """Two bytes where four must be."""
-    packed = encode_rule(Rule(priority=1, table=2), 117)[:12] + fibrule.encode_attribute(6, b"\1\2")
+    packed = encode_rule(Rule(priority=1, table=2), 117)[:12] + encode_attribute(6, b"\1\2")
 
     with pytest.raises(DecodeError, match="requires a buffer of 4 bytes"):
         decode_rule(packed)
@@ -80,6 +81,6 @@ def test_attributes_are_where_the_kernel_looks_for_them():
 )
 def test_rules_that_say_more_are_none_of_ours(attribute, value):
     """A rule with a destination, a mark, TCP, ports without UDP or a suppressor equals no rule of ours."""
-    body = encode_rule(Rule(priority=1, table=2), 117) + fibrule.encode_attribute(attribute, value)
+    body = encode_rule(Rule(priority=1, table=2), 117) + encode_attribute(attribute, value)
 
     assert decode_rule(body) is None

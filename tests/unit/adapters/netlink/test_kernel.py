@@ -1,5 +1,6 @@
 import asyncio
 import errno
+from contextlib import closing
 
 import pytest
 from pyroute2.netlink.exceptions import NetlinkError
@@ -14,7 +15,7 @@ def test_reading_needs_no_privilege():
     """Everybody may dump; the loopback device is always there."""
 
     async def scenario():
-        async with Kernel(117) as here:
+        with closing(Kernel(117)) as here:
             links = await here.links()
             rules = await here.rules()
             return links, await here.find_link("lo"), await here.find_link("mw-none"), rules
@@ -29,7 +30,7 @@ def test_reading_needs_no_privilege():
 def test_a_refusal_is_told_in_the_kernels_words():
     """Operation, number and text, whoever is the caller."""
     with pytest.raises(KernelError) as refusal:
-        with kernel.Asking("add rule"):
+        with kernel.asking("add rule"):
             raise NetlinkError(errno.EINVAL, "Invalid table")
 
     assert ("add rule", errno.EINVAL, "Invalid table") == (refusal.value.op, refusal.value.errno, refusal.value.text)
@@ -39,16 +40,16 @@ def test_a_refusal_without_words_gets_those_of_its_number():
     """Not every error has an extended acknowledgement; sockets have none."""
     for error in (NetlinkError(errno.EPERM), OSError(errno.EPERM, "whatever")):
         with pytest.raises(KernelError, match=r"sweep: Operation not permitted \(errno 1\)"):
-            with kernel.Asking("sweep"):
+            with kernel.asking("sweep"):
                 raise error
 
 
 def test_only_the_named_numbers_are_tolerated():
     """ENOENT on deletion means done; EPERM never does."""
-    with kernel.Tolerating(errno.ENOENT), kernel.Asking("delete rule"):
+    with kernel.tolerating(errno.ENOENT), kernel.asking("delete rule"):
         raise NetlinkError(errno.ENOENT)
     with pytest.raises(KernelError):
-        with kernel.Tolerating(errno.ENOENT), kernel.Asking("delete rule"):
+        with kernel.tolerating(errno.ENOENT), kernel.asking("delete rule"):
             raise NetlinkError(errno.EPERM)
 
 

@@ -6,10 +6,11 @@ import errno
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
-from meshwatchd.adapters.netlink import fibrule
+from meshwatchd.adapters.netlink import fibrule, message
 from meshwatchd.adapters.netlink.fibrule import KernelRule
 from meshwatchd.adapters.netlink.switch import RuleSwitch
 from meshwatchd.model.errors import KernelError
@@ -39,7 +40,7 @@ def space() -> Iterator[Space]:
 @pytest.fixture
 def switch(space: Space) -> Iterator[RuleSwitch]:
     """A switch that works in the namespace."""
-    with space.call(lambda: RuleSwitch(117)) as made:
+    with closing(space.call(lambda: RuleSwitch(117))) as made:
         yield made
 
 
@@ -89,9 +90,9 @@ def _clog(switch):
     """Leave no room in the socket for an acknowledgement, as memory that is short does."""
     switch._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     body = fibrule.encode_rule(Rule(priority=5999, table=9999), 117)
-    flags = fibrule.NLM_F_REQUEST | fibrule.NLM_F_ACK
+    flags = message.NLM_F_REQUEST | message.NLM_F_ACK
     for sequence in range(900, 910):
-        switch._socket.send(fibrule.encode_message(fibrule.RTM_DELRULE, flags, sequence, body))
+        switch._socket.send(message.encode(message.RTM_DELRULE, flags, sequence, body))
 
 
 def test_a_change_whose_acknowledgement_is_lost_is_known_to_be_done(space, switch):

@@ -8,7 +8,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from meshwatchd.adapters.stamp_interop.gate import attach_gate, gate_program
+from meshwatchd.adapters import bpf
+from meshwatchd.adapters.stamp_interop.gate import gate_program
 
 LEAST = 4
 
@@ -19,7 +20,7 @@ def _passes(sender, prefixes, *, length=LEAST, family=socket.AF_INET, own_port=8
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
         program = gate_program([ip_network(text) for text in prefixes], port=own_port, least_bytes=LEAST)
-        attach_gate(listener, program)
+        bpf.attach(listener, bpf.assemble(program))
         listener.bind((host, 0))
         listener.setblocking(False)
         source = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))

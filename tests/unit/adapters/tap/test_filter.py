@@ -14,7 +14,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.layers.vxlan import VXLAN
 
-from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, attach, tap_program
+from meshwatchd.adapters import bpf
+from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, tap_program
 from meshwatchd.model.port_map import TAPPED_PORTS
 
 PORT, VXLAN_PORT = 18618, 8472
@@ -33,7 +34,7 @@ def filtered(wanted: Wanted) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A pair of sockets, the second behind the filter."""
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with one, other:
-        attach(other, tap_program(wanted))
+        bpf.attach(other, bpf.assemble(tap_program(wanted)))
         other.setblocking(False)
         yield one, other
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import closing
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_failed_neighbours_are_unresolved(mac, state, is_resolved):
 
 def test_the_running_kernel_answers_every_question():
     """Loopback is everywhere: its device, the route to itself, no neighbours of note, no queue that drops."""
-    with Kernel() as kernel:
+    with closing(Kernel()) as kernel:
         devices = kernel.devices()
         hop = kernel.hop(socket.inet_aton("127.0.0.1"))
         lo = devices[hop.index]
@@ -95,5 +96,5 @@ def test_the_running_kernel_answers_every_question():
 
 def test_a_refused_question_names_its_error():
     """There is no route from a loopback address to anywhere else."""
-    with Kernel() as kernel:
+    with closing(Kernel()) as kernel:
         assert kernel.hop(socket.inet_aton("192.0.2.1"), socket.inet_aton("127.0.0.1")).error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ WANTED = Wanted(addresses=(socket.inet_aton("10.2.0.11"),), port=PORT, vxlan_por
 def test_without_devices_nothing_is_counted():
     """None, not zero: nobody looked."""
     down = msgspec.structs.replace(FLANNEL, is_up=False)
-    with Taps(down, None, WANTED, ssid=1) as taps:
+    with closing(Taps(down, None, WANTED, ssid=1)) as taps:
         taps.read()
 
         assert [] == taps.filenos()
