@@ -19,31 +19,26 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.OVERLAY_DEVICE_MISSING,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device is gone",
         remedy="restart flannel (K3s: its agent): older versions do not recreate the device after its lower device"
         " went",
         confirm_ns=1 * _SECOND,
-        about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4 on"
-        " makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on.",
+        about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4"
+        " on makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on.",
     ),
     Fault(
         code=FaultCode.OVERLAY_DEVICE_DOWN,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device is down",
         remedy="find out who took it down (NetworkManager: unmanaged-devices), then restart flannel: going down"
-        " deletes its"
-        " routes and neighbours",
+        " deletes its routes and neighbours",
         confirm_ns=1 * _SECOND,
-        about="Taking flannel.1 down deletes every route and every permanent neighbour on it and keeps the FDB."
-        " Taking it"
-        " up again brings none of them back.",
+        about="Taking flannel.1 down deletes every route and every permanent neighbour on it and keeps the FDB. Taking"
+        " it up again brings none of them back.",
     ),
     Fault(
         code=FaultCode.OVERLAY_EMPTIED,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device has lost its entries of all peers",
         remedy="restart flannel, or let meshwatchd put them back ([repair] reseed)",
         depends_on=_DEVICE_GONE,
@@ -54,7 +49,6 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.OVERLAY_MISMATCH,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device has another UDP port or another VNI than its peers",
         remedy="give flannel on that node the cluster's net-conf.json (Backend: Port, VNI), delete the device, restart"
         " flannel: neither can be changed in place",
@@ -67,20 +61,17 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.VTEP_MAC_CHANGED,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the MAC of an overlay device changed on one side",
         remedy="restart flannel on that node; keep systemd and NetworkManager from choosing its MAC"
         " (MACAddressPolicy=none)",
         depends_on=_DEVICE_GONE,
         confirm_ns=300 * _MS,
         about="The peers send to a MAC that is not there any more: the frames arrive, are counted as received and"
-        " belong"
-        " to nobody. The device's own neighbours are flushed by the change, so both directions die.",
+        " belong to nobody. The device's own neighbours are flushed by the change, so both directions die.",
     ),
     Fault(
         code=FaultCode.FDB_ENTRY_MISSING,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device does not know behind which node a MAC is",
         remedy="bridge fdb replace MAC dev flannel.1 dst NODE self permanent, or [repair] fdb",
         depends_on=(*_NO_ENTRIES,),
@@ -90,7 +81,6 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.FDB_ENTRY_WRONG,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the overlay device sends a peer's frames to another address",
         remedy="bridge fdb replace MAC dev flannel.1 dst NODE self permanent, or [repair] fdb",
         depends_on=(*_NO_ENTRIES,),
@@ -100,7 +90,6 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.NEIGHBOUR_MISSING,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the gateway of a peer's pods has no link-layer address",
         remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
         depends_on=(*_NO_ENTRIES, FaultCode.VTEP_MAC_CHANGED),
@@ -115,14 +104,12 @@ _OVERLAY_FAULTS = (
         remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
         depends_on=(*_NO_ENTRIES, FaultCode.VTEP_MAC_CHANGED),
         confirm_ns=2 * _SECOND,
-        about="Somebody replaced or deleted flannel's permanent entry. While the MAC is right, packets pass, STALE"
-        " or not:"
-        " a unicast ARP renews it. So this warns and nothing more.",
+        about="Somebody replaced or deleted flannel's permanent entry. While the MAC is right, packets pass, STALE or"
+        " not: a unicast ARP renews it. So this warns and nothing more.",
     ),
     Fault(
         code=FaultCode.NEIGHBOUR_WRONG_MAC,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the gateway of a peer's pods has a MAC that is not the peer's",
         remedy="ip neigh replace GATEWAY lladdr MAC dev flannel.1 nud permanent, or [repair] neighbour",
         depends_on=(*_NO_ENTRIES,),
@@ -133,32 +120,28 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.POD_ROUTE_MISSING,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="there is no route to a peer's pods",
         remedy="ip route replace PODS via GATEWAY dev flannel.1 onlink, or [repair] route",
         depends_on=(*_NO_ENTRIES,),
         confirm_ns=100 * _MS,
-        about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster. Or the"
-        " route leads to another peer's gateway, and they pass if that node forwards them: somebody made it, and"
+        about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster. Or"
+        " the route leads to another peer's gateway, and they pass if that node forwards them: somebody made it, and"
         " [repair] route does not replace it.",
     ),
     Fault(
         code=FaultCode.POD_ROUTE_ESCAPED,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the route to a peer's pods leads past the overlay into another device",
-        remedy="remove the pod prefix from AllowedIPs or Table=auto of the WireGuard device; nobody's route is"
-        " fought over",
+        remedy="remove the pod prefix from AllowedIPs or Table=auto of the WireGuard device; nobody's route is fought"
+        " over",
         depends_on=(*_DEVICE_GONE,),
         confirm_ns=500 * _MS,
-        about="wg-quick makes a route for each of AllowedIPs; with pod prefixes among them it competes with"
-        " flannel's, and"
-        " the peer drops what comes out of WireGuard unasked.",
+        about="wg-quick makes a route for each of AllowedIPs; with pod prefixes among them it competes with flannel's,"
+        " and the peer drops what comes out of WireGuard unasked.",
     ),
     Fault(
         code=FaultCode.CLUSTER_ROUTE_MISSING,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="the route into WireGuard to the pods of all other nodes is gone, or ends nowhere",
         remedy="ip route add CLUSTER dev flannel-wg scope link proto boot, or [repair] route; or restart flannel (K3s:"
         " its agent), which makes its device and the route anew",
@@ -174,7 +157,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_DEVICE_MISSING,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="the WireGuard device of the mesh is gone",
         remedy="make it again (wg-quick up DEV; Kilo: its agent), then restart flannel where its device ran over it",
         confirm_ns=1 * _SECOND,
@@ -184,7 +166,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_PEER_MISSING,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="a WireGuard device has lost a peer that is a node of the mesh",
         remedy="wg syncconf DEV <(wg-quick strip DEV), or wg set DEV peer KEY allowed-ips ... endpoint ...",
         confirm_ns=2 * _SECOND,
@@ -194,7 +175,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_NO_HANDSHAKE,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="a WireGuard peer does not answer handshakes",
         remedy="look at the peer's endpoint and UDP port, at filters and NAT between, and at both keys",
         about="Packets are sent and no handshake has come about for longer than a session may live (180 s), or ever.",
@@ -202,7 +182,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_NO_DATA,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="a WireGuard peer shakes hands and delivers nothing",
         remedy="look at AllowedIPs on both sides, at filters by packet size, and at the peer's forwarding",
         confirm_ns=15 * _SECOND,
@@ -212,7 +191,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_KEY_MISMATCH,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="a WireGuard key is not the one the other side expects",
         remedy="give the peers the public key in force, or the device its former private key",
         confirm_ns=2 * _SECOND,
@@ -221,7 +199,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.ALLOWED_IPS_STOLEN,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="a prefix has moved from one WireGuard peer to another",
         remedy="set AllowedIPs of the peer that should have it once more: the last peer given a prefix takes it",
         confirm_ns=1 * _SECOND,
@@ -231,10 +208,9 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.ALLOWED_IPS_MISSING,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="no WireGuard peer may carry the pods of a node that the mesh routes to it",
-        remedy="add the prefix to AllowedIPs of the peer that holds the node's address (wg set DEV peer KEY allowed-ips"
-        " +PREFIX), or restart the mesh's agent (Kilo: kg), which writes them anew",
+        remedy="add the prefix to AllowedIPs of the peer that holds the node's address (wg set DEV peer KEY"
+        " allowed-ips +PREFIX), or restart the mesh's agent (Kilo: kg), which writes them anew",
         confirm_ns=5 * _SECOND,
         about="Kilo gives a peer the address and the pod prefix of each node behind it. Without the prefix WireGuard"
         " drops what is sent there (ENOKEY) and what comes from there, while the node's own address answers every"
@@ -270,16 +246,15 @@ _HOST_FAULTS = (
         title="strict rp_filter on a device of the mesh drops what comes by another path",
         remedy="sysctl net.ipv4.conf.all.rp_filter=2 (loose), and the same for the device",
         confirm_ns=2 * _SECOND,
-        about="The larger of conf.all and conf.DEV counts. With 1 a packet is dropped, uncounted but for"
-        " TcpExt IPReversePathFilter, unless its source is routed out of the device it came in by.",
+        about="The larger of conf.all and conf.DEV counts. With 1 a packet is dropped, uncounted but for TcpExt"
+        " IPReversePathFilter, unless its source is routed out of the device it came in by.",
     ),
     Fault(
         code=FaultCode.FORWARDING_OFF,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="the node does not forward packets",
-        remedy="sysctl net.ipv4.ip_forward=1, or net.ipv4.conf.DEVICE.forwarding=1 where that alone is 0; then find out"
-        " who set it",
+        remedy="sysctl net.ipv4.ip_forward=1, or net.ipv4.conf.DEVICE.forwarding=1 where that alone is 0; then find"
+        " out who set it",
         confirm_ns=1 * _SECOND,
         about="Every node of a Kubernetes network forwards between pods and the overlay; a leader for its whole"
         " location.",
@@ -287,7 +262,6 @@ _HOST_FAULTS = (
     Fault(
         code=FaultCode.POD_ROUTE_DIVERTED,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="a policy rule or a route leads packets to a node's pods out of the mesh, or nowhere",
         remedy="ip route get PODS from POD iif DEV, and ip rule: delete the rule or the route that takes these packets",
         depends_on=(
@@ -295,13 +269,12 @@ _HOST_FAULTS = (
             FaultCode.CLUSTER_ROUTE_MISSING,
         ),
         confirm_ns=5 * _SECOND,
-        about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table do"
-        " not show what a policy rule above them does. Addresses of nodes are routed as before, and answer.",
+        about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table"
+        " do not show what a policy rule above them does. Addresses of nodes are routed as before, and answer.",
     ),
     Fault(
         code=FaultCode.CONNTRACK_FULL,
         layer=Layer.SELF,
-        severity=Severity.CRITICAL,
         title="the connection tracking table is full: the node drops new flows",
         remedy="sysctl net.netfilter.nf_conntrack_max, or find who opens so many connections",
         confirm_ns=1 * _SECOND,
@@ -334,7 +307,6 @@ _UNDERLAY_FAULTS = (
     Fault(
         code=FaultCode.DUPLICATE_ADDRESS,
         layer=Layer.UNDERLAY,
-        severity=Severity.CRITICAL,
         title="a node's address is another machine's as well",
         remedy="take the address from the machine whose MAC the evidence names; arping -D ADDRESS shows whether any is"
         " left",
@@ -347,18 +319,16 @@ _UNDERLAY_FAULTS = (
     Fault(
         code=FaultCode.MAC_MOVED,
         layer=Layer.UNDERLAY,
-        severity=Severity.CRITICAL,
         title="the switch delivers frames for a node's MAC to another port",
         remedy="look for the MAC in the switch's table (bridge fdb show, show mac address-table): a loop, a cloned"
         " machine, or a static entry",
         confirm_ns=1 * _SECOND,
-        about="The node answers ARP probes that everybody hears, and those to its MAC alone are lost, always or now and"
-        " then. From its peers it looks dead.",
+        about="The node answers ARP probes that everybody hears, and those to its MAC alone are lost, always or now"
+        " and then. From its peers it looks dead.",
     ),
     Fault(
         code=FaultCode.NEIGHBOUR_WRONG,
         layer=Layer.UNDERLAY,
-        severity=Severity.CRITICAL,
         title="a permanent neighbour entry of the LAN has a MAC that is not the peer's or the gateway's",
         remedy="ip neigh del ADDRESS dev DEVICE: ARP finds the right one; then find out who made it permanent",
         confirm_ns=1 * _SECOND,
@@ -376,9 +346,9 @@ _MESH_FAULTS = (
         remedy="give the node at the second address a name of its own (daemon.node, or its host name), restart"
         " meshwatchd there",
         confirm_ns=1 * _SECOND,
-        about="Names tell nodes apart. The second of two, a cloned machine or one whose image has a host name in it, is"
-        " no part of the mesh: what it says is refused, and traffic of its pods is neither watched nor moved. A node"
-        " that was given another address and started again looks the same for a minute and a half.",
+        about="Names tell nodes apart. The second of two, a cloned machine or one whose image has a host name in it,"
+        " is no part of the mesh: what it says is refused, and traffic of its pods is neither watched nor moved. A"
+        " node that was given another address and started again looks the same for a minute and a half.",
     ),
 )
 

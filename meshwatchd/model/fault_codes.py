@@ -103,7 +103,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     code: FaultCode
     layer: Layer
-    severity: Severity
+    severity: Severity = Severity.CRITICAL
     title: str
     remedy: str
     depends_on: tuple[FaultCode, ...] = ()

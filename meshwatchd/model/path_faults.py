@@ -18,36 +18,32 @@ PATH_FAULTS = (
     Fault(
         code=FaultCode.LOCAL,
         layer=Layer.SELF,
-        severity=Severity.CRITICAL,
         title="the node does not hear itself or reaches no other: the fault is there",
         remedy="look at this node's NIC, firewall, loopback and load; no route is moved on its word",
-        about="This node loses probes to itself, or to everybody at once. Its word about others is worth nothing"
-        " then, so it names no peer and moves no route. Pods of this node suffer; those of others need not.",
+        about="This node loses probes to itself, or to everybody at once. Its word about others is worth nothing then,"
+        " so it names no peer and moves no route. Pods of this node suffer; those of others need not.",
     ),
     Fault(
         code=FaultCode.LEADER_DEAD,
         layer=Layer.UNDERLAY,
-        severity=Severity.CRITICAL,
         title="the leader answers on no layer",
         remedy="bring the leader back or remove its Kilo leader annotation",
         about="The leader answers neither on its own LAN nor beyond. All traffic between the sites ends there."
-        " Kubernetes notes a dead node after 40 s and a leader that Kilo replaces after a minute; a standby"
-        " takes over at once.",
+        " Kubernetes notes a dead node after 40 s and a leader that Kilo replaces after a minute; a standby takes over"
+        " at once.",
     ),
     Fault(
         code=FaultCode.WIREGUARD_BLOCKED,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="the leaders' WireGuard tunnel passes nothing while both leaders are alive",
         remedy="compare keys and endpoints in `wg show` on both; then look at UDP 51820 between them: security groups,"
         " NAT, keepalive",
-        about="Both leaders answer in their own sites and their tunnel passes nothing: a filter, a NAT that forgot"
-        " the session, a changed endpoint. Handshakes stop as well, some minutes later.",
+        about="Both leaders answer in their own sites and their tunnel passes nothing: a filter, a NAT that forgot the"
+        " session, a changed endpoint. Handshakes stop as well, some minutes later.",
     ),
     Fault(
         code=FaultCode.OVERLAY_NEW_FLOWS,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="new overlay flows die while established flows pass",
         remedy="drain the leader; the fault lies between its overlay device and its NIC, or in the hypervisor",
         about="Connections that exist go on, new ones hang until they time out. ping works and the node is Ready,"
@@ -56,30 +52,27 @@ PATH_FAULTS = (
     Fault(
         code=FaultCode.OVERLAY_BLACK_HOLE,
         layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
         title="no overlay packet passes the leader while its underlay answers",
         remedy="look at the overlay device, its FDB and neighbours, and filters for its UDP port on the leader",
-        about="The leader answers on its own address, and nothing that is inside the overlay reaches it, old flows"
-        " or new. Pods on other nodes of the site cannot reach the other site; pods on the leader can. Where the"
-        " node that is named does not lead, its own pods alone are cut off.",
+        about="The leader answers on its own address, and nothing that is inside the overlay reaches it, old flows or"
+        " new. Pods on other nodes of the site cannot reach the other site; pods on the leader can. Where the node"
+        " that is named does not lead, its own pods alone are cut off.",
     ),
     Fault(
         code=FaultCode.IPIP_BLACK_HOLE,
         layer=Layer.IPIP,
-        severity=Severity.CRITICAL,
         title="no IPIP packet passes the leader while its overlay answers",
         remedy="look at the IPIP device, its rp_filter, and filters for IP protocol 4 on the leader",
-        about="Kilo over Cilium sends packets to the leader in IPIP. The leader answers over the overlay, and what"
-        " is inside IPIP is lost: a filter of IP protocol 4, or rp_filter on the IPIP device.",
+        about="Kilo over Cilium sends packets to the leader in IPIP. The leader answers over the overlay, and what is"
+        " inside IPIP is lost: a filter of IP protocol 4, or rp_filter on the IPIP device.",
     ),
     Fault(
         code=FaultCode.RELAY_NOT_FORWARDING,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="the leader answers on every layer and forwards nothing",
         remedy="look at net.ipv4.ip_forward, FORWARD policy and rp_filter on the leader",
-        about="The leader answers whatever is addressed to itself and drops what it should pass on. ping to the"
-        " leader proves nothing here; only packets through it do.",
+        about="The leader answers whatever is addressed to itself and drops what it should pass on. ping to the leader"
+        " proves nothing here; only packets through it do.",
     ),
     Fault(
         code=FaultCode.NODE_UNREACHABLE,
@@ -87,8 +80,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="one remote node is silent while its neighbours answer over the same path",
         remedy="look at that node; no path is to blame",
-        about="One node of the other location answers nothing while its neighbours answer over the same path. The"
-        " path is good, so nothing is moved.",
+        about="One node of the other location answers nothing while its neighbours answer over the same path. The path"
+        " is good, so nothing is moved.",
     ),
     Fault(
         code=FaultCode.ADDRESS_FAMILY_BROKEN,
@@ -96,8 +89,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="only IPv6 is lost: IPv4 between the same nodes answers",
         remedy="look at IPv6 addresses, neighbours, routes and ip6tables; nothing is moved, standby routes are IPv4",
-        about="IPv4 between two nodes works and IPv6 does not. Programs that prefer IPv6 are slow or hang, all"
-        " others notice nothing.",
+        about="IPv4 between two nodes works and IPv6 does not. Programs that prefer IPv6 are slow or hang, all others"
+        " notice nothing.",
     ),
     Fault(
         code=FaultCode.POD_NETWORK_BROKEN,
@@ -105,8 +98,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="the addresses of a node's pods are cut off while the node itself answers",
         remedy="look at policy rules, AllowedIPs and filters that tell packets to those pods from packets to the node",
-        about="The node answers on its own addresses and the network of its pods does not. Every pod there is cut"
-        " off from other nodes, while the node looks well.",
+        about="The node answers on its own addresses and the network of its pods does not. Every pod there is cut off"
+        " from other nodes, while the node looks well.",
     ),
     Fault(
         code=FaultCode.POD_UNREACHABLE,
@@ -139,7 +132,6 @@ PATH_FAULTS = (
     Fault(
         code=FaultCode.ALL_PATHS_DOWN,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="the path in use is broken and no standby is good",
         remedy="repair any of the paths; routes stay as they are",
         about="The path in use is broken and no other is good. Nothing is moved: every place to go is worse or"
@@ -148,16 +140,14 @@ PATH_FAULTS = (
     Fault(
         code=FaultCode.UNDETERMINED,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="the path in use is broken and the layer is not yet known",
         remedy="wait for the segment probes, or look at `meshwatchctl explain`",
-        about="Traffic is lost and the evidence does not name a layer yet. That takes half a second after most"
-        " faults; if it stays, the signs contradict each other.",
+        about="Traffic is lost and the evidence does not name a layer yet. That takes half a second after most faults;"
+        " if it stays, the signs contradict each other.",
     ),
     Fault(
         code=FaultCode.ONE_WAY_BREAK,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="the tunnel passes packets in one direction only",
         remedy="look at the NAT mapping and PersistentKeepalive of the side that is not heard, and at stateful filters",
         about="Probes of the other leader still arrive while nothing that is sent to it is answered. A NAT that has"
@@ -172,8 +162,7 @@ PATH_FAULTS = (
         remedy="look at TCP 10250 towards that node: filters, whether the kubelet runs, and the certificate's address;"
         " logs and exec fail until then",
         about="The node's own heartbeat goes out, so it stays Ready, while the control plane cannot come in: kubectl"
-        " logs,"
-        " exec and metrics fail with 502. A canary of kind tcp on port 10250, or with role kubelet, watches it."
+        " logs, exec and metrics fail with 502. A canary of kind tcp on port 10250, or with role kubelet, watches it."
         ' With expect = "service" a refused connection counts as well: the kubelet has stopped.',
     ),
     Fault(
@@ -183,8 +172,8 @@ PATH_FAULTS = (
         title="a node answers on every layer while its API server cannot be reached",
         remedy="look at TCP 6443 towards that node: filters, and whether the API server runs",
         about="A kubelet that has to reach this API server from here cannot report its node, which becomes NotReady"
-        " although the mesh is well. A canary of kind tcp on port 6443, or with role apiserver, watches it."
-        ' With expect = "service" a refused connection counts as well: the API server has stopped.',
+        " although the mesh is well. A canary of kind tcp on port 6443, or with role apiserver, watches it. With"
+        ' expect = "service" a refused connection counts as well: the API server has stopped.',
     ),
     Fault(
         code=FaultCode.PROBE_PORT_BLOCKED,
@@ -192,9 +181,8 @@ PATH_FAULTS = (
         severity=Severity.WARNING,
         title="probes die while real traffic passes: this is no outage",
         remedy="let UDP probe.port and the ports above it pass between nodes; nothing is moved meanwhile",
-        about="Every probe of the path is lost and every canary behind it answers. A filter that was closed for"
-        " ports it"
-        " does not know looks like this. Moving traffic would harm what works.",
+        about="Every probe of the path is lost and every canary behind it answers. A filter that was closed for ports"
+        " it does not know looks like this. Moving traffic would harm what works.",
     ),
     Fault(
         code=FaultCode.PROBES_ONLY,
@@ -203,8 +191,8 @@ PATH_FAULTS = (
         title="probes pass while no canary of the location answers: something lets only probes through",
         remedy="look for a filter or a middlebox between the locations that knows the probes' ports",
         about="All layers answer for the probes, and all canaries on two nodes or more of the other location are"
-        " silent at"
-        " once. That is what RFC 5880 section 9 warns of: a device that serves the watcher and not the watched.",
+        " silent at once. That is what RFC 5880 section 9 warns of: a device that serves the watcher and not the"
+        " watched.",
     ),
 )
 """What sessions, groups and canaries prove; the order is that of the codes."""

@@ -9,7 +9,6 @@ SIZE_FAULTS = (
     Fault(
         code=FaultCode.MTU_BLACK_HOLE,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="large packets vanish while small ones pass",
         remedy="look at the MTUs on the way and at filters of ICMP; `meshwatchctl mtu` has the number to configure",
         about="Pings, handshakes and health checks are small and pass; image pulls, TLS and kubectl logs hang."
@@ -32,8 +31,8 @@ SIZE_FAULTS = (
         severity=Severity.WARNING,
         title="the kernel has cached a path MTU that is smaller than what the path carries",
         remedy="ip route flush cache; if it comes back, look for whoever sends ICMP fragmentation-needed messages",
-        about="An ICMP message has made the kernel remember a smaller size for ten minutes, and every TCP connection to"
-        " that address obeys. Probes do not: they have measured that more passes.",
+        about="An ICMP message has made the kernel remember a smaller size for ten minutes, and every TCP connection"
+        " to that address obeys. Probes do not: they have measured that more passes.",
     ),
     Fault(
         code=FaultCode.STANDBY_MTU_SMALLER,
@@ -50,8 +49,8 @@ SIZE_FAULTS = (
         severity=Severity.WARNING,
         title="fragments are dropped while whole packets pass",
         remedy="admit IP fragments between the nodes, or keep every tunnel's MTU below what passes in one piece",
-        about="VXLAN and WireGuard clear DF on their outer packets, so what is too large travels in fragments, and many"
-        " firewalls and clouds drop those. The switch mtu.fragments turns the question off where this is known.",
+        about="VXLAN and WireGuard clear DF on their outer packets, so what is too large travels in fragments, and"
+        " many firewalls and clouds drop those. The switch mtu.fragments turns the question off where this is known.",
     ),
 )
 """In the order in which they are looked for."""

@@ -11,76 +11,26 @@ fields become one flat line: the same line goes to the log, to events.jsonl and 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, get_args
 
 import msgspec
 
 from meshwatchd.adapters.storage.event_store import EventLine, EventStore
 from meshwatchd.core.operators.incidents import IncidentTracker
-from meshwatchd.model.audit_facts import (
-    FaultCleared,
-    FaultRaised,
-    RepairAdvised,
-    RepairHeld,
-    RepairStarted,
-    RepairUndone,
-    RepairVerified,
-)
-from meshwatchd.model.failover_facts import (
-    FailoverAdvised,
-    FailoverApplied,
-    FailoverDoubted,
-    FailoverHeld,
-    FailoverProposed,
-    FailoverRolledBack,
-    FailoverVerified,
-    OverrideAdopted,
-    OverrideRetired,
-    PathSuppressed,
-    PlanRefused,
-    ProposalAnswered,
-)
+from meshwatchd.model.failover_facts import FailoverApplied
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
 from meshwatchd.model.frames import FactFrame
-from meshwatchd.model.generation import GenerationAccepted, GenerationRefused
 from meshwatchd.model.ids import Layer, LocationName
-from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed, ProbesHeld
 from meshwatchd.model.mtu import SizeMeasured
-from meshwatchd.model.outputs import (
-    CollisionFound,
-    DaemonReady,
-    DaemonStarted,
-    Fact,
-    KeyMismatched,
-    MeshUnsettled,
-    ObjectReasserted,
-    OrderEnded,
-    OrderGiven,
-    PathBisected,
-    SessionChanged,
-    SessionSuspected,
-    SuspicionCleared,
-    TopologyChanged,
-    TopologyRejected,
-    VerdictChanged,
-)
+from meshwatchd.model.outputs import Fact, TopologyRejected, TunnelFact, VerdictChanged
 from meshwatchd.model.policy_state import Order
-from meshwatchd.model.process_facts import AgentRestarted, ClockStalled, ConfigRefused, ConfigReloaded
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.topology import RANKS_PER_PAIR, pair_number
-from meshwatchd.model.tunnel_facts import (
-    AllowedIpsMoved,
-    EndpointMoved,
-    HandshakeRenewed,
-    HandshakeStale,
-    TunnelKeyChanged,
-    TunnelPeersChanged,
-)
 
 
 class EventKind(NamedTuple):
@@ -90,63 +40,38 @@ class EventKind(NamedTuple):
     level: str
 
 
-EVENTS: Mapping[type[object], EventKind] = MappingProxyType(
+_LEVELS: Mapping[str, str] = MappingProxyType(
     {
-        DaemonStarted: EventKind("daemon.started", "info"),
-        TopologyChanged: EventKind("topology.changed", "info"),
-        MeshUnsettled: EventKind("mesh.unsettled", "info"),
-        OverrideRetired: EventKind("override.retired", "info"),
-        TopologyRejected: EventKind("topology.rejected", "error"),
-        DaemonReady: EventKind("daemon.ready", "info"),
-        SessionChanged: EventKind("session.changed", "info"),
-        SessionSuspected: EventKind("session.suspected", "debug"),
-        SuspicionCleared: EventKind("suspicion.cleared", "debug"),
-        VerdictChanged: EventKind("verdict.changed", "warning"),
-        FailoverProposed: EventKind("failover.proposed", "info"),
-        ProposalAnswered: EventKind("proposal.answered", "info"),
-        FailoverApplied: EventKind("failover.applied", "warning"),
-        FailoverVerified: EventKind("failover.verified", "info"),
-        FailoverDoubted: EventKind("failover.doubted", "warning"),
-        FailoverRolledBack: EventKind("failover.rolled_back", "error"),
-        FailoverHeld: EventKind("failover.held", "warning"),
-        FailoverAdvised: EventKind("failover.advised", "warning"),
-        PlanRefused: EventKind("plan.refused", "error"),
-        OverrideAdopted: EventKind("override.adopted", "info"),
-        PathBisected: EventKind("path.bisected", "info"),
-        OrderGiven: EventKind("order.given", "info"),
-        OrderEnded: EventKind("order.ended", "info"),
-        GenerationRefused: EventKind("generation.refused", "warning"),
-        GenerationAccepted: EventKind("generation.accepted", "warning"),
-        PathSuppressed: EventKind("path.suppressed", "warning"),
-        CollisionFound: EventKind("collision.found", "error"),
-        ObjectReasserted: EventKind("object.reasserted", "warning"),
-        ClockStalled: EventKind("clock.stalled", "warning"),
-        EngineOverloaded: EventKind("engine.overloaded", "warning"),
-        EngineRelieved: EventKind("engine.relieved", "info"),
-        ProbesHeld: EventKind("probes.held", "warning"),
-        ProbesFreed: EventKind("probes.freed", "info"),
-        AgentRestarted: EventKind("agent.restarted", "warning"),
-        ConfigReloaded: EventKind("config.reloaded", "info"),
-        ConfigRefused: EventKind("config.refused", "error"),
-        KeyMismatched: EventKind("key.mismatched", "warning"),
-        StampRefused: EventKind("stamp.refused", "warning"),
-        FaultRaised: EventKind("fault.raised", "warning"),
-        FaultCleared: EventKind("fault.cleared", "info"),
-        RepairAdvised: EventKind("repair.advised", "warning"),
-        RepairStarted: EventKind("repair.started", "info"),
-        RepairVerified: EventKind("repair.verified", "warning"),
-        RepairUndone: EventKind("repair.undone", "error"),
-        RepairHeld: EventKind("repair.held", "warning"),
-        EndpointMoved: EventKind("wireguard.endpoint_moved", "info"),
-        AllowedIpsMoved: EventKind("wireguard.allowed_ips_moved", "warning"),
-        HandshakeStale: EventKind("wireguard.handshake_stale", "warning"),
-        HandshakeRenewed: EventKind("wireguard.handshake_renewed", "info"),
-        TunnelPeersChanged: EventKind("wireguard.peers_changed", "info"),
-        TunnelKeyChanged: EventKind("wireguard.key_changed", "warning"),
-        SizeMeasured: EventKind("mtu.measured", "warning"),
+        "debug": "session.suspected suspicion.cleared",
+        "info": "daemon.started topology.changed mesh.unsettled override.retired daemon.ready session.changed"
+        " failover.proposed proposal.answered failover.verified override.adopted path.bisected order.given"
+        " order.ended engine.relieved probes.freed config.reloaded fault.cleared repair.started"
+        " wireguard.endpoint_moved wireguard.handshake_renewed wireguard.peers_changed",
+        "warning": "verdict.changed failover.applied failover.doubted failover.held failover.advised generation.refused"
+        " generation.accepted path.suppressed object.reasserted clock.stalled engine.overloaded probes.held"
+        " agent.restarted key.mismatched stamp.refused fault.raised repair.advised repair.verified repair.held"
+        " wireguard.allowed_ips_moved wireguard.handshake_stale wireguard.key_changed mtu.measured",
+        "error": "topology.rejected failover.rolled_back plan.refused collision.found config.refused repair.undone",
     }
 )
-"""Every class of fact; a test asserts that none is missing."""
+"""Every event at its level."""
+
+
+def _events() -> dict[type[object], EventKind]:
+    levels = {name: level for level, names in _LEVELS.items() for name in names.split()}
+    return {fact: EventKind(name := _name_of(fact), levels[name]) for fact in get_args(Fact)}
+
+
+def _name_of(fact: type[object]) -> str:
+    """As `failover.rolled_back` of FailoverRolledBack; those of WireGuard devices have that word in front."""
+    words = re.findall("[A-Z][a-z]+", fact.__name__.removeprefix("Tunnel"))
+    if fact in get_args(TunnelFact):
+        words.insert(0, "wireguard")
+    return "mtu.measured" if fact is SizeMeasured else f"{words[0]}.{'_'.join(words[1:])}".lower()
+
+
+EVENTS: Mapping[type[object], EventKind] = MappingProxyType(_events())
+"""Every class of fact."""
 
 FAILBACK = EventKind("failback.applied", "info")
 """A FailoverApplied whose target is the mesh's own path."""

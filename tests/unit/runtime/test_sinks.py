@@ -17,7 +17,7 @@ from meshwatchd.model.outputs import Fact, SessionChanged, TopologyRejected, Ver
 from meshwatchd.model.process_facts import ClockStalled
 from meshwatchd.model.settings import DaemonSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Location, Node
-from meshwatchd.runtime.sinks import EVENTS, Sinks, classify, flatten
+from meshwatchd.runtime.sinks import _LEVELS, EVENTS, Sinks, classify, flatten
 
 
 def _node(name: str, location: str) -> Node:
@@ -98,7 +98,10 @@ def verdict(fault: FaultCode, severity: Severity) -> VerdictChanged:
 
 def test_every_fact_has_an_event():
     """A fact without a name would be lost; a name without a fact is dead."""
+    named = [name for names in _LEVELS.values() for name in names.split()]
+
     assert set(get_args(Fact)) == set(EVENTS)
+    assert sorted(named) == sorted(kind.name for kind in EVENTS.values())
 
 
 def test_event_names_are_noun_and_participle():
