@@ -30,8 +30,7 @@ from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
-from meshwatchd.wire import MeshKeys, MeshSecret
-from meshwatchd.wire.auth import Purpose
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, Purpose
 
 EXIT_FAILURE: Final = 1
 

@@ -21,17 +21,11 @@ from meshwatchd.adapters.tap.marks import FIRST_SSID, first_sequence
 from meshwatchd.bisect.leg import Leg
 from meshwatchd.model.bisection import SeriesName
 from meshwatchd.model.ids import Layer
-from meshwatchd.wire import (
-    FLAG_FRESH,
-    MeshKeys,
-    OwnState,
-    ParsedProbe,
-    ProbeSpec,
-    ProbeTemplate,
-    node_id,
-    peek,
-    verify_and_parse,
-)
+from meshwatchd.wire.auth import MeshKeys, node_id
+from meshwatchd.wire.mesh_tlv import FLAG_FRESH, OwnState
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.seal import peek
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 
 _PACKET_BYTES: Final = 2048
 _MS: Final = 1_000_000

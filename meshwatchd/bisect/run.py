@@ -21,7 +21,7 @@ from meshwatchd.bisect.probes import Probe, Probes
 from meshwatchd.bisect.senders import Senders
 from meshwatchd.bisect.stack import Questions, Stack, pack, read_stack
 from meshwatchd.model.bisection import BisectResult, PeerCounts, SeriesName
-from meshwatchd.wire import MeshKeys
+from meshwatchd.wire.auth import MeshKeys
 
 MS: Final = 1_000_000
 GAP_NS: Final = 3 * MS

@@ -22,9 +22,9 @@ from meshwatchd.cli.render_stamp import hint_at_silence, render_measurement, ren
 from meshwatchd.config.keys import read_stamp_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import StandardProbe
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.report_tlv import AccessReport, FollowUpTelemetry, TimestampInformation
+from meshwatchd.wire.standard_probe import StandardProbe
 from meshwatchd.wire.standard_tlv import ClassOfService, DestinationNodeAddress, DirectMeasurement, Location
 from meshwatchd.wire.tlv import Tlv
 

@@ -47,7 +47,7 @@ from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.service_questions import ServiceQuestions
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
-from meshwatchd.wire import MeshKeys, MeshSecret
+from meshwatchd.wire.auth import MeshKeys, MeshSecret
 
 if TYPE_CHECKING:
     from meshwatchd.adapters.stamp_interop.reflector import StandardReflector

@@ -18,7 +18,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.outputs import Fact
 from meshwatchd.model.process_facts import ConfigRefused, ConfigReloaded
 from meshwatchd.runtime.boot import Boot, Refusal, changed_keys, decode
-from meshwatchd.wire import MeshSecret
+from meshwatchd.wire.auth import MeshSecret
 
 READER_FD: Final = 3
 """The reader's end of the pipe, behind the standard three."""

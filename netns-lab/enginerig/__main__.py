@@ -35,7 +35,7 @@ from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
-from meshwatchd.wire import MeshKeys, MeshSecret
+from meshwatchd.wire.auth import MeshKeys, MeshSecret
 
 if TYPE_CHECKING:
     from meshwatchd.runtime.agent_link import AgentLink

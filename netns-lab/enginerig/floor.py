@@ -25,8 +25,11 @@ from meshwatchd.adapters.process import go_realtime, settle_memory
 from meshwatchd.core.probing.grid import LEAST_GRID_PARTS
 from meshwatchd.model.ids import Layer
 from meshwatchd.runtime.loop import LINGER_NS, MAX_REST_NS
-from meshwatchd.wire import MeshKeys, MeshSecret, Mould, OwnState, PairKey, ProbeSpec, ProbeTemplate, cut, is_signed
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey
+from meshwatchd.wire.mesh_tlv import OwnState
+from meshwatchd.wire.mould import Mould, cut, is_signed
 from meshwatchd.wire.stamp import HMAC_OFFSET
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 
 LISTENER_CONTROL_BYTES: Final = 128
 """Room for what a listener's packets come with; it is not looked at."""

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from meshwatchd.wire import OwnState, ProbeSpec, ProbeTemplate, node_id
+from meshwatchd.wire.auth import node_id
+from meshwatchd.wire.mesh_tlv import OwnState
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from netnslab.daemons import Event
 from netnslab.waiting import wait_until
 from tests.support.stage import stage

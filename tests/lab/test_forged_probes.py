@@ -8,17 +8,9 @@ from ipaddress import ip_address
 
 import pytest
 
-from meshwatchd.wire import (
-    FLAG_FRESH,
-    Coordination,
-    CoordinationKind,
-    MeshKeys,
-    MeshSecret,
-    OwnState,
-    ProbeSpec,
-    ProbeTemplate,
-    node_id,
-)
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, node_id
+from meshwatchd.wire.mesh_tlv import FLAG_FRESH, Coordination, CoordinationKind, OwnState
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from netnslab import marks
 from netnslab.waiting import wait_until
 from tests.support.mesh import udp_socket

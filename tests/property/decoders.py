@@ -63,12 +63,13 @@ from meshwatchd.model.settings import MetricsSettings, Settings
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.runtime import boot
 from meshwatchd.runtime.metrics import Metrics
-from meshwatchd.wire import peek, reflect, report_tlv, standard_probe, standard_reflect, standard_tlv
+from meshwatchd.wire import report_tlv, standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
-from meshwatchd.wire.seal import sign
+from meshwatchd.wire.reflect import reflect
+from meshwatchd.wire.seal import peek, sign
 from tests.property import service_samples as service
 from tests.property.hello_samples import HELLOS, SHORT_HELLOS, read_hello, read_short_hello
 from tests.property.wireguard_samples import UAPI, WIREGUARD

@@ -13,20 +13,13 @@ from scapy.contrib import stamp as oracle
 from meshwatchd.adapters.stamp_interop.loss import Counted, find_loss
 from meshwatchd.adapters.stamp_interop.sessions import REORDERED, Session
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import (
-    Arrival,
-    Reflector,
-    RejectReason,
-    StandardProbe,
-    StandardReply,
-    StandardRequest,
-    answer_request,
-    read_reply,
-    read_request,
-)
+from meshwatchd.wire.answer import Arrival, Reflector
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.parse import RejectReason
 from meshwatchd.wire.stamp import SenderPacket, encode_sender
+from meshwatchd.wire.standard_probe import StandardProbe, StandardReply, read_reply
+from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, read_request
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, Tlv
 from tests.support import stamp_peer
 from tests.support.stamp_codec import decode_sender

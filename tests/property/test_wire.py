@@ -6,24 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import (
-    Coordination,
-    CoordinationKind,
-    GossipEntry,
-    OwnState,
-    ProbeSpec,
-    ProbeTemplate,
-    RejectReason,
-    encode_gossip,
-    node_id,
-    peek,
-    verify_and_parse,
-)
-from meshwatchd.wire.mesh_tlv import SESSION_FLAGS
+from meshwatchd.wire.auth import node_id
+from meshwatchd.wire.mesh_tlv import SESSION_FLAGS, Coordination, CoordinationKind, GossipEntry, OwnState, encode_gossip
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.parse import RejectReason, verify_and_parse
 from meshwatchd.wire.replay import WINDOW, ReplayGuard, ReplayVerdict
-from meshwatchd.wire.seal import HMAC_TLV_BYTES, mesh_end, sign
+from meshwatchd.wire.seal import HMAC_TLV_BYTES, mesh_end, peek, sign
 from meshwatchd.wire.stamp import SenderPacket, encode_sender
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from meshwatchd.wire.tlv import Tlv, TlvType
 from tests.support.stamp_codec import ReflectorPacket, decode_reflector, decode_sender, encode_reflector
 from tests.support.wire_pair import A1, TO_A1, TO_B1, answer, answered, received, request

@@ -10,7 +10,12 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
-from meshwatchd.wire import MeshKeys, OwnState, ParsedProbe, Reflector, node_id, ntp_from_ns, reflect, verify_and_parse
+from meshwatchd.wire.answer import Reflector
+from meshwatchd.wire.auth import MeshKeys, node_id
+from meshwatchd.wire.mesh_tlv import OwnState
+from meshwatchd.wire.ntp import ntp_from_ns
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.reflect import reflect
 from tests.support.wire_pair import A1, B1, SECRET
 
 ADDRESS = "127.0.0.1"

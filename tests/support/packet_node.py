@@ -19,7 +19,9 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Banner, Event
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import MeshKeys, MeshSecret, OwnState, PairKey, ProbeSpec, ProbeTemplate
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey
+from meshwatchd.wire.mesh_tlv import OwnState
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from meshwatchd.wire.tlv import Tlv
 
 NAMES = (NodeName("a1"), NodeName("b1"), NodeName("b2"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from meshwatchd.adapters.identity import FILE_NAME, read_binding
 from meshwatchd.adapters.storage import mesh_file
-from meshwatchd.wire import MeshKeys, MeshSecret, PairKey
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey
 from netnslab.waiting import wait_until
 
 SAVED_S = 30

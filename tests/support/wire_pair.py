@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from meshwatchd.wire import (
-    FLAG_FRESH,
-    Coordination,
-    CoordinationKind,
-    GossipEntry,
-    MeshKeys,
-    MeshSecret,
-    OwnState,
-    ParsedProbe,
-    ProbeSpec,
-    ProbeTemplate,
-    Reflector,
-    encode_gossip,
-    node_id,
-    reflect,
-    verify_and_parse,
-)
+from meshwatchd.wire.answer import Reflector
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, node_id
+from meshwatchd.wire.mesh_tlv import FLAG_FRESH, Coordination, CoordinationKind, GossipEntry, OwnState, encode_gossip
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.reflect import reflect
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 
 SECRET = MeshSecret(secret=bytes(range(32)))
 A1, B1 = "a1", "b1"

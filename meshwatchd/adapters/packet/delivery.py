@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from meshwatchd import wire
 from meshwatchd.adapters.packet.address import unpack_name
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES
+from meshwatchd.wire.answer import Arrival, Reflector
 
 _IP_PKTINFO: Final = 8
 _IP_RECVTTL: Final = 12
@@ -90,9 +90,9 @@ class Delivery(msgspec.Struct, frozen=True):
     destination: bytes
     answer: bytes
     routed_answer: bytes
-    reflector: wire.Reflector
+    reflector: Reflector
 
-    def asked(self, name: bytes, *, port: int, count: int) -> wire.Reflector:
+    def asked(self, name: bytes, *, port: int, count: int) -> Reflector:
         """What the answer to a request with questions of the RFCs draws on.
 
         Args:
@@ -101,7 +101,7 @@ class Delivery(msgspec.Struct, frozen=True):
             count: requests of the session that were answered, this one included.
         """
         source, source_port = unpack_name(name)
-        arrival = wire.Arrival(
+        arrival = Arrival(
             source=source,
             source_port=source_port,
             destination=self.destination,
@@ -111,7 +111,7 @@ class Delivery(msgspec.Struct, frozen=True):
             rx_count=count,
             tx_count=count,
         )
-        return wire.Reflector(addresses=self.reflector.addresses, arrival=arrival)
+        return Reflector(addresses=self.reflector.addresses, arrival=arrival)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -133,7 +133,7 @@ def read_delivery(control: bytes) -> Delivery:
         destination=destination,
         answer=_answer(interface, local, traffic_class or 0),
         routed_answer=_answer(0, local, traffic_class or 0),
-        reflector=wire.Reflector(addresses=frozenset((destination,))),
+        reflector=Reflector(addresses=frozenset((destination,))),
     )
 
 

@@ -9,7 +9,9 @@ from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.timers import TIMERS
-from meshwatchd.wire import MeshKeys, MeshSecret, PairKey, ReplayGuard, peek
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, PairKey
+from meshwatchd.wire.replay import ReplayGuard
+from meshwatchd.wire.seal import peek
 
 PEER_SESSIONS: Final = 200
 """Sessions one peer may have towards this node: ten times what all layers, paths and classes of two locations make."""

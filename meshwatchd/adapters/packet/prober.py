@@ -33,18 +33,10 @@ from meshwatchd.model.events import ReplyReceived, SendFailed
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import (
-    FLAG_BRIEF,
-    OwnState,
-    PairKey,
-    ParsedProbe,
-    RejectReason,
-    check_tags,
-    cut,
-    is_signed,
-    shared,
-    verify_and_parse,
-)
+from meshwatchd.wire.auth import PairKey
+from meshwatchd.wire.mesh_tlv import FLAG_BRIEF, OwnState
+from meshwatchd.wire.mould import cut, is_signed, shared
+from meshwatchd.wire.parse import ParsedProbe, RejectReason, check_tags, verify_and_parse
 
 PROBE_LIFE_NS: Final = 1_000_000_000
 """How long an answer is waited for: longer than any detection time, far shorter than a port's return."""

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from meshwatchd import wire
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.packet import translate
 from meshwatchd.adapters.packet.delivery import ANSWER_CONTROL_BYTES, REQUEST_CONTROL_BYTES, Delivery, read_delivery
@@ -30,24 +29,13 @@ from meshwatchd.adapters.packet.sockets import (
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_ntp
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import OtherKeySeen, RequestReceived
-from meshwatchd.wire import (
-    FLAG_CONFIRM_BURST,
-    FLAG_FRAGMENTS,
-    FLAG_SIZE,
-    Mould,
-    OwnState,
-    PairKey,
-    ParsedProbe,
-    Pieces,
-    ReplayVerdict,
-    check_tags,
-    cut,
-    is_signed,
-    peek,
-    read_asked,
-    reflect_again,
-    verify_and_parse,
-)
+from meshwatchd.wire.auth import PairKey
+from meshwatchd.wire.mesh_tlv import FLAG_CONFIRM_BURST, FLAG_FRAGMENTS, FLAG_SIZE, OwnState
+from meshwatchd.wire.mould import Mould, Pieces, cut, is_signed
+from meshwatchd.wire.parse import ParsedProbe, check_tags, verify_and_parse
+from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
+from meshwatchd.wire.replay import ReplayVerdict
+from meshwatchd.wire.seal import peek
 
 DRAIN: Final = 256
 """Requests taken from one socket in one turn, some 6 ms of work: a flood cannot starve our own probes."""
@@ -123,7 +111,7 @@ class Reflector:
         self._outgoing = SendBatch(BATCH, LONGEST_BYTES, ANSWER_CONTROL_BYTES)
         # Answers that may be fragmented leave behind the others: DF is the socket's, not a packet's.
         self._in_fragments: list[tuple[bytes, bytes, bytes]] = []
-        # By third and fifth piece (see `wire.Pieces`).
+        # By third and fifth piece (see `wire.mould.Pieces`).
         self._familiar: dict[tuple[bytes, bytes], _Familiar] = {}
         self._rotations = 0
         self._external: frozenset[int] = frozenset()
@@ -326,7 +314,7 @@ class Reflector:
         asked = delivery.reflector
         if request.has_questions:
             asked = delivery.asked(name, port=listener.port, count=count + 1)
-        reply = wire.reflect(
+        reply = reflect(
             data,
             request,
             key=key,

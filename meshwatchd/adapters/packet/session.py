@@ -14,7 +14,10 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.outputs import SendProbe, SessionPlan
-from meshwatchd.wire import FLAG_CONFIRM_BURST, OwnState, PairKey, ProbeSpec, ProbeTemplate, ReplayGuard
+from meshwatchd.wire.auth import PairKey
+from meshwatchd.wire.mesh_tlv import FLAG_CONFIRM_BURST, OwnState
+from meshwatchd.wire.replay import ReplayGuard
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 
 _NO_DEVICE: Final = -1
 """An index that no interface has: sending by it fails with ENODEV."""

@@ -29,16 +29,10 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.mtu import SendSizeProbe, SizeAnswered, SizePlan, SizeUnsent
-from meshwatchd.wire import (
-    FLAG_FRAGMENTS,
-    FLAG_SIZE,
-    OwnState,
-    PairKey,
-    ParsedProbe,
-    ProbeSpec,
-    ProbeTemplate,
-    verify_and_parse,
-)
+from meshwatchd.wire.auth import PairKey
+from meshwatchd.wire.mesh_tlv import FLAG_FRAGMENTS, FLAG_SIZE, OwnState
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 
 PROBE_LIFE_NS: Final = 2_000_000_000
 """Twice the longest wait for an answer."""

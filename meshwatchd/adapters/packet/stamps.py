@@ -14,8 +14,7 @@ import struct
 import time
 from typing import Final
 
-from meshwatchd.wire import ntp_from_ns
-from meshwatchd.wire.ntp import ERA_S, NTP_TO_UNIX_S
+from meshwatchd.wire.ntp import ERA_S, NTP_TO_UNIX_S, ntp_from_ns
 
 SO_TIMESTAMPNS: Final = 35
 """Also the type of its ancillary message (asm-generic/socket.h); Python 3.11 has no name for it."""

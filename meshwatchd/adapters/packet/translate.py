@@ -7,19 +7,20 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
-from meshwatchd import wire
 from meshwatchd.core.diagnosis.banner_windows import Parts, from_window, to_window
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.generation import GENERATIONS
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import GossipEntry, MeshFields, OwnState, encode_gossip
+from meshwatchd.wire import mesh_tlv
+from meshwatchd.wire.auth import node_id
+from meshwatchd.wire.mesh_tlv import GossipEntry, MeshFields, OwnState, encode_gossip
 
 _KINDS: Final = MappingProxyType(
     {
-        CoordinationKind.PROPOSE: wire.CoordinationKind.PROPOSE,
-        CoordinationKind.GRANT: wire.CoordinationKind.GRANT,
-        CoordinationKind.REFUSE: wire.CoordinationKind.REFUSE,
-        CoordinationKind.NOTICE: wire.CoordinationKind.NOTICE,
+        CoordinationKind.PROPOSE: mesh_tlv.CoordinationKind.PROPOSE,
+        CoordinationKind.GRANT: mesh_tlv.CoordinationKind.GRANT,
+        CoordinationKind.REFUSE: mesh_tlv.CoordinationKind.REFUSE,
+        CoordinationKind.NOTICE: mesh_tlv.CoordinationKind.NOTICE,
     }
 )
 _KINDS_BACK: Final = MappingProxyType({sent: kind for kind, sent in _KINDS.items()})
@@ -37,21 +38,21 @@ class Dictionary:
 
     def know(self, names: Iterable[NodeName]) -> None:
         """The mesh has these nodes from here on."""
-        self._names = {wire.node_id(name): name for name in names}
+        self._names = {node_id(name): name for name in names}
 
-    def encode(self, message: Coordination) -> wire.Coordination:
+    def encode(self, message: Coordination) -> mesh_tlv.Coordination:
         """The message as a probe carries it."""
-        return wire.Coordination(
+        return mesh_tlv.Coordination(
             kind=_KINDS[message.kind],
             reason=_REASON_CODES[message.reason],
             pair=message.pair,
             rank=message.rank,
             generation=_fold(message.generation, message.relays),
             nonce=message.nonce,
-            target_node_id=wire.node_id(message.target),
+            target_node_id=node_id(message.target),
         )
 
-    def decode(self, message: wire.Coordination) -> Coordination | None:
+    def decode(self, message: mesh_tlv.Coordination) -> Coordination | None:
         """The message as the core takes it; None for a kind or a node that this version does not know."""
         kind, target = _KINDS_BACK.get(message.kind), self._names.get(message.target_node_id)
         if kind is None or target is None:
@@ -81,11 +82,11 @@ def own_state(banner: Banner, *, node: NodeName, epoch: int) -> OwnState:
         for path in banner.active
     )
     return OwnState(
-        node_id=wire.node_id(node),
+        node_id=node_id(node),
         epoch=epoch,
-        flags=wire.FLAG_BRIEF
-        | (wire.FLAG_ADMIN_DOWN if banner.is_admin_down else 0)
-        | (wire.FLAG_MISFIT if banner.has_misfit else 0),
+        flags=mesh_tlv.FLAG_BRIEF
+        | (mesh_tlv.FLAG_ADMIN_DOWN if banner.is_admin_down else 0)
+        | (mesh_tlv.FLAG_MISFIT if banner.has_misfit else 0),
         heard=to_window(banner.view_up, banner.window),
         known=to_window(banner.view_known, banner.window),
         gossip_block=encode_gossip(entries[:MAX_GOSSIP], banner.window),
@@ -113,7 +114,7 @@ MAX_GOSSIP: Final = 8
 
 def banner_of(mesh: MeshFields) -> Banner:
     """What the sender of a packet says of itself."""
-    return _banner(mesh.heard, mesh.known, mesh.gossip, (mesh.flags & wire.NODE_FLAGS, mesh.window))
+    return _banner(mesh.heard, mesh.known, mesh.gossip, (mesh.flags & mesh_tlv.NODE_FLAGS, mesh.window))
 
 
 # Banners change when something happens, and come with each packet.
@@ -134,8 +135,8 @@ def _banner(heard: int, known: int, gossip: tuple[GossipEntry, ...], flags_and_w
         view_up=from_window(heard, window),
         view_known=from_window(known, window),
         active=active,
-        is_admin_down=bool(flags & wire.FLAG_ADMIN_DOWN),
-        has_misfit=bool(flags & wire.FLAG_MISFIT),
+        is_admin_down=bool(flags & mesh_tlv.FLAG_ADMIN_DOWN),
+        has_misfit=bool(flags & mesh_tlv.FLAG_MISFIT),
         window=window,
     )
 
@@ -154,10 +155,10 @@ LAYERS: Final = MappingProxyType({int(layer): layer for layer in Layer})
 
 def session_flags(layer: Layer, flow: FlowClass) -> int:
     """The flags that stay the same in all probes of a session."""
-    fresh = wire.FLAG_FRESH if flow is FlowClass.FRESH else 0
-    return fresh | (wire.FLAG_EFFECTIVE if layer is Layer.EFFECTIVE else 0)
+    fresh = mesh_tlv.FLAG_FRESH if flow is FlowClass.FRESH else 0
+    return fresh | (mesh_tlv.FLAG_EFFECTIVE if layer is Layer.EFFECTIVE else 0)
 
 
 def flow_of(flags: int) -> FlowClass:
     """The class a request says it is of."""
-    return FlowClass.FRESH if flags & wire.FLAG_FRESH else FlowClass.PINNED
+    return FlowClass.FRESH if flags & mesh_tlv.FLAG_FRESH else FlowClass.PINNED

@@ -18,8 +18,8 @@ import msgspec
 from meshwatchd.adapters.stamp_interop.loss import Counted, Loss, find_loss
 from meshwatchd.adapters.stamp_interop.spread import Jitter, Spread, mean_step, spread_of
 from meshwatchd.model.errors import DecodeError
-from meshwatchd.wire import StandardReply
 from meshwatchd.wire.ntp import NANOSECONDS
+from meshwatchd.wire.standard_probe import StandardReply
 from meshwatchd.wire.standard_tlv import DIRECT_MEASUREMENT_BYTES, DirectMeasurement, Location, LocationType
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, TlvType
 

@@ -34,10 +34,12 @@ from meshwatchd.adapters.stamp_interop.gate import Prefix, gate_program
 from meshwatchd.adapters.stamp_interop.host import UNKNOWN_CLOCK, clock_state, own_addresses
 from meshwatchd.adapters.stamp_interop.sessions import Session, SessionKey, Sessions
 from meshwatchd.model.stamp import StampMode, StampSettings
-from meshwatchd.wire import Arrival, Reflector, RejectReason, StandardRequest, answer_request, ntp_from_ns, read_request
+from meshwatchd.wire.answer import Arrival, Reflector
 from meshwatchd.wire.auth import MacKey
+from meshwatchd.wire.ntp import ntp_from_ns
+from meshwatchd.wire.parse import RejectReason
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES, TWAMP_BYTES
-from meshwatchd.wire.standard_reflect import is_answer_to_us
+from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, is_answer_to_us, read_request
 
 TURN_NS: Final = 2_000_000
 """How long requests are taken in one turn of the loop: our own probes come first. Ordinary ones take 40 us, nasty ones

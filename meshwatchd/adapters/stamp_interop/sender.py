@@ -18,7 +18,9 @@ from meshwatchd.adapters.stamp_interop.ancillary import IP_RECVTTL, TIMESTAMP_SP
 from meshwatchd.adapters.stamp_interop.clock_reading import read_clocks, turnaround_ns
 from meshwatchd.adapters.stamp_interop.host import clock_state
 from meshwatchd.adapters.stamp_interop.measurement import Measurement, Sample, evaluate
-from meshwatchd.wire import RejectReason, StandardProbe, ntp_from_ns, read_reply
+from meshwatchd.wire.ntp import ntp_from_ns
+from meshwatchd.wire.parse import RejectReason
+from meshwatchd.wire.standard_probe import StandardProbe, read_reply
 
 PACKET_BYTES: Final = 65_535
 MAX_HOPS: Final = 255

@@ -13,7 +13,7 @@ from meshwatchd.bisect.conclude import Gathered, Ledger, conclude
 from meshwatchd.bisect.probes import Probes
 from meshwatchd.bisect.stack import read_stack
 from meshwatchd.model.bisection import DeviceCounters, Place
-from meshwatchd.wire import MeshKeys
+from meshwatchd.wire.auth import MeshKeys
 from tests.support.bisection import FLANNEL, FakeKernel, leg
 from tests.support.wire_pair import SECRET
 

@@ -14,7 +14,7 @@ from meshwatchd.bisect.leg import Leg
 from meshwatchd.bisect.probes import Probes
 from meshwatchd.model.bisection import SeriesName
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.wire import MeshKeys
+from meshwatchd.wire.auth import MeshKeys
 from tests.support.echo import ADDRESS, Echo
 from tests.support.wire_pair import A1, B1, SECRET
 

@@ -7,7 +7,7 @@ from random import Random
 
 from meshwatchd.bisect.run import KERNEL_PROBES, Run
 from meshwatchd.model.bisection import BisectResult, Flows, PeerCounts, Place, SeriesName
-from meshwatchd.wire import MeshKeys
+from meshwatchd.wire.auth import MeshKeys
 from tests.support.bisection import FakeKernel
 from tests.support.echo import Echo
 from tests.support.wire_pair import A1, SECRET

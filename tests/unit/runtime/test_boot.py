@@ -21,7 +21,7 @@ from meshwatchd.runtime.boot import (
     read_shared,
     take_over,
 )
-from meshwatchd.wire import KeyRole, MeshSecret
+from meshwatchd.wire.auth import KeyRole, MeshSecret
 
 SETTINGS = Settings(
     daemon=DaemonSettings(node="a1", mode=Mode.ENFORCE),

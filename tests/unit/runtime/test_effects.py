@@ -35,8 +35,7 @@ from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.stamp import StampMode, StampSettings
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
-from meshwatchd.wire import KeyRole, MeshSecret
-from meshwatchd.wire.auth import key_id
+from meshwatchd.wire.auth import KeyRole, MeshSecret, key_id
 from tests.support.engine_node import EngineNode, engine_node, no_agent, python_agent
 from tests.support.netns import namespace
 from tests.support.packet_node import SECRET, free_port, send, udp

@@ -13,7 +13,7 @@ import pytest
 from meshwatchd.runtime import main as runtime_main
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, Boot, Refusal, decode
 from meshwatchd.runtime.main import main, read_boot
-from meshwatchd.wire import KeyRole, MeshSecret
+from meshwatchd.wire.auth import KeyRole, MeshSecret
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from meshwatchd.model.process_facts import ConfigRefused, ConfigReloaded
 from meshwatchd.model.settings import AuthSettings, ProbeSettings, Settings
 from meshwatchd.runtime.boot import Boot, Refusal, encode
 from meshwatchd.runtime.reload import READER_FD, Reloader, spawn_reader
-from meshwatchd.wire import KeyRole, MeshSecret
+from meshwatchd.wire.auth import KeyRole, MeshSecret
 from tests.support.pump import pump
 
 OLD = MeshSecret(secret=bytes(32))

@@ -7,8 +7,9 @@ from collections import Counter
 import msgspec
 import pytest
 
-from meshwatchd.wire import MeshKeys, MeshSecret, ParsedProbe, RejectReason, verify_and_parse
+from meshwatchd.wire.auth import MeshKeys, MeshSecret
 from meshwatchd.wire.mesh_tlv import MESH_BYTES, GossipEntry, encode_gossip
+from meshwatchd.wire.parse import ParsedProbe, RejectReason, verify_and_parse
 from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_OFFSET, MESH_VALUE_OFFSET, mesh_end, sign
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
 from meshwatchd.wire.template import ProbeTemplate

@@ -5,19 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.wire import (
-    FLAG_FRESH,
-    FLAG_REPLY,
-    Mould,
-    ProbeTemplate,
-    Reflector,
-    cut,
-    read_asked,
-    reflect,
-    reflect_again,
-)
+from meshwatchd.wire.answer import Reflector
+from meshwatchd.wire.mesh_tlv import FLAG_FRESH, FLAG_REPLY
+from meshwatchd.wire.mould import Mould, cut
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
 from meshwatchd.wire.standard_tlv import ClassOfService, Location
+from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs
 from tests.support.wire_pair import (
     A1_STATE,

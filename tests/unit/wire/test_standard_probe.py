@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import RejectReason, StandardProbe, StandardReply, read_reply
 from meshwatchd.wire.auth import MacKey
+from meshwatchd.wire.parse import RejectReason
+from meshwatchd.wire.standard_probe import StandardProbe, StandardReply, read_reply
 from meshwatchd.wire.standard_tlv import DirectMeasurement
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, UNRECOGNIZED, Tlv
 from tests.support import stamp_peer

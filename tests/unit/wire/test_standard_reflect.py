@@ -6,19 +6,13 @@ import pytest
 from scapy.contrib import stamp as oracle
 
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import (
-    Arrival,
-    Reflector,
-    RejectReason,
-    StandardProbe,
-    StandardRequest,
-    answer_request,
-    read_request,
-)
+from meshwatchd.wire.answer import Arrival, Reflector
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.parse import RejectReason
 from meshwatchd.wire.stamp import SenderPacket, encode_sender
-from meshwatchd.wire.standard_reflect import is_answer_to_us
+from meshwatchd.wire.standard_probe import StandardProbe
+from meshwatchd.wire.standard_reflect import StandardRequest, answer_request, is_answer_to_us, read_request
 from meshwatchd.wire.standard_tlv import DestinationNodeAddress, Location
 from meshwatchd.wire.tlv import INTEGRITY_FAILED, MALFORMED, MAX_TLVS, UNRECOGNIZED, Tlv, decode_tlvs, encode_tlvs
 from tests.support.stamp_codec import ReflectorPacket, decode_reflector

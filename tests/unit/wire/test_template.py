@@ -5,20 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.wire import (
-    FLAG_ADMIN_DOWN,
-    FLAG_CONFIRM_BURST,
-    FLAG_FRESH,
-    FLAG_REPLY,
-    KeyRole,
-    MeshKeys,
-    MeshSecret,
-    ProbeSpec,
-    ProbeTemplate,
-    encode_gossip,
-    verify_and_parse,
-)
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
+from meshwatchd.wire.mesh_tlv import FLAG_ADMIN_DOWN, FLAG_CONFIRM_BURST, FLAG_FRESH, FLAG_REPLY, encode_gossip
+from meshwatchd.wire.parse import verify_and_parse
 from meshwatchd.wire.standard_tlv import DirectMeasurement, Location
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from meshwatchd.wire.tlv import TlvType, decode_tlvs
 from tests.support.wire_pair import (
     A1,

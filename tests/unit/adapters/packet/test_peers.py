@@ -8,8 +8,8 @@ from meshwatchd.adapters.packet.peers import ALL_ANSWERS_PER_S, PEER_SESSIONS, B
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.topology import Node
-from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ReplayVerdict, node_id
-from meshwatchd.wire.auth import key_id
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, key_id, node_id
+from meshwatchd.wire.replay import ReplayVerdict
 
 SECOND_NS = 1_000_000_000
 BUDGETS = Budgets(peer_per_s=100, all_per_s=150)

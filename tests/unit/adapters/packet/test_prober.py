@@ -26,8 +26,11 @@ from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import FlowClass, NodeName, SessionId
 from meshwatchd.model.load import AnswersDropped
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import FLAG_CONFIRM_BURST, FLAG_FRESH, KeyRole, MeshSecret, ParsedProbe, reflect, verify_and_parse
-from meshwatchd.wire import Reflector as Answers
+from meshwatchd.wire.answer import Reflector as Answers
+from meshwatchd.wire.auth import KeyRole, MeshSecret
+from meshwatchd.wire.mesh_tlv import FLAG_CONFIRM_BURST, FLAG_FRESH
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.reflect import reflect
 from tests.support.packet_node import SECRET, PacketNode, free_port, key, nodes, plan, send, stamping_kernel, udp
 from tests.support.pump import pump
 

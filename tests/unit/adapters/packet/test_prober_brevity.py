@@ -7,7 +7,10 @@ import socket
 import msgspec
 
 from meshwatchd.adapters.packet.session import MOST_BRIEF
-from meshwatchd.wire import FLAG_BRIEF, ParsedProbe, Reflector, reflect, verify_and_parse
+from meshwatchd.wire.answer import Reflector
+from meshwatchd.wire.mesh_tlv import FLAG_BRIEF
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
+from meshwatchd.wire.reflect import reflect
 from tests.support.packet_node import PacketNode, key, nodes, plan, send, udp
 from tests.support.pump import pump
 

@@ -14,7 +14,8 @@ from meshwatchd.adapters.packet.reflector import BATCH
 from meshwatchd.adapters.packet.sockets import open_listener
 from meshwatchd.model.events import Banner, OtherKeySeen, ReplyReceived, RequestReceived
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import KeyRole, MeshKeys, MeshSecret, ParsedProbe, node_id, verify_and_parse
+from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, node_id
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
 from meshwatchd.wire.standard_tlv import ClassOfService, DirectMeasurement, Location, LocationType
 from meshwatchd.wire.tlv import TlvType, decode_tlvs

@@ -11,7 +11,8 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.events import Banner, Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, NodeName
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.wire import FLAG_BRIEF, FLAG_CONFIRM_BURST, FLAG_FRESH, OwnState, ParsedProbe, verify_and_parse
+from meshwatchd.wire.mesh_tlv import FLAG_BRIEF, FLAG_CONFIRM_BURST, FLAG_FRESH, OwnState
+from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from tests.support.packet_node import NAMES, key, plan, send
 
 DICTIONARY = translate.Dictionary(NAMES)

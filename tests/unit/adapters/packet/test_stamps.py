@@ -9,7 +9,7 @@ import time
 import pytest
 
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS, STAMP_BYTES, NtpClock, arrival_ntp, arrival_wall_ns
-from meshwatchd.wire import ns_from_ntp, ntp_from_ns
+from meshwatchd.wire.ntp import ns_from_ntp, ntp_from_ns
 
 STAMP = struct.Struct("@Q i i l l")
 

@@ -9,9 +9,10 @@ from meshwatchd.core.diagnosis.banner_windows import Parts, bit_of, cut
 from meshwatchd.core.failover.topology_change_hold import HERE
 from meshwatchd.model.events import ActivePath, Banner, Coordination, CoordinationKind, Reason
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.wire import FLAG_EFFECTIVE, FLAG_FRESH, ProbeTemplate
-from meshwatchd.wire import Coordination as WireCoordination
-from meshwatchd.wire import CoordinationKind as WireKind
+from meshwatchd.wire.mesh_tlv import FLAG_EFFECTIVE, FLAG_FRESH
+from meshwatchd.wire.mesh_tlv import Coordination as WireCoordination
+from meshwatchd.wire.mesh_tlv import CoordinationKind as WireKind
+from meshwatchd.wire.template import ProbeTemplate
 from tests.support import wire_pair
 
 NAMES = (NodeName("a1"), NodeName("b1"))

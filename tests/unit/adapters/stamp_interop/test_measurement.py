@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from meshwatchd.adapters.stamp_interop.loss import Loss
 from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, STATELESS, UNKNOWN, Place, Sample, evaluate, rtt_ns
-from meshwatchd.wire import StandardReply
 from meshwatchd.wire.ntp import ErrorEstimate
+from meshwatchd.wire.standard_probe import StandardReply
 from meshwatchd.wire.standard_tlv import Location
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv
 

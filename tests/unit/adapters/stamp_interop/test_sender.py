@@ -15,8 +15,8 @@ from meshwatchd.adapters.stamp_interop.loss import Loss
 from meshwatchd.adapters.stamp_interop.measurement import STATEFUL, UNKNOWN, Sample
 from meshwatchd.adapters.stamp_interop.sender import Series, _Sender, measure, resolve
 from meshwatchd.model.stamp import StampMode
-from meshwatchd.wire import StandardProbe
 from meshwatchd.wire.auth import MacKey
+from meshwatchd.wire.standard_probe import StandardProbe
 from meshwatchd.wire.standard_tlv import ClassOfService
 from tests.support.packet_node import free_port
 from tests.support.stamp_peer import Habits, PeerReflector, peer_reflector

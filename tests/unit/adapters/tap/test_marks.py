@@ -8,7 +8,7 @@ from meshwatchd.adapters.tap.decode import Datagram
 from meshwatchd.adapters.tap.marks import FIRST_SSID, Mark, Sightings, first_sequence, read_mark
 from meshwatchd.adapters.tap.tap import Seen
 from meshwatchd.model.bisection import KnownFlows, SeriesName
-from meshwatchd.wire import ProbeSpec
+from meshwatchd.wire.template import ProbeSpec
 from tests.support.wire_pair import B1_ADDRESS, answer, request
 
 PORT = 18618

@@ -14,7 +14,7 @@ from meshwatchd.model.events import Banner, ReplyReceived, Tick
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
-from meshwatchd.wire import MeshSecret
+from meshwatchd.wire.auth import MeshSecret
 from netnslab.bench.rig import MEMBERS, legs
 
 MS = 1_000_000
