@@ -43,11 +43,6 @@ class Outer(msgspec.Struct, frozen=True, kw_only=True):
     vni: int
 
 
-def inner_packet(inner: Inner) -> bytes:
-    """The probe with its IPv4 and UDP headers."""
-    return bytes(_inner(inner))
-
-
 def inner_frame(inner: Inner) -> bytes:
     """The probe as a frame for the overlay device."""
     return bytes(_frame(inner))

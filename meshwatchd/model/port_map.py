@@ -19,7 +19,6 @@ from typing import Final
 
 TAP_OFFSET: Final = -2
 HELLO_OFFSET: Final = -1
-SEGMENT_OFFSET: Final = 0
 ROUTED_OFFSET: Final = 1
 _PATHS_OFFSET: Final = 2
 

@@ -12,7 +12,7 @@ Type 252, mesh, 54 or 96 bytes, with room for one gossip entry or for eight:
     6       2      flags, FLAG_*
     8       8      boot epoch of the node that sent this packet
     16      1      layer id (model.ids.Layer)
-    17      1      diagnostic (RFC 5880 section 4.1)
+    17      1      diagnostic (RFC 5880 section 4.1); always 0 of this version
     18      2      path number
     20      8      node id of the node that sent this packet
     28      8      the first 8 bytes of the base packet's HMAC
@@ -104,21 +104,6 @@ MESH_SIZES: Final = frozenset({BRIEF_MESH_BYTES, MESH_BYTES})
 
 COORDINATION: Final = struct.Struct(">I BBBB I Q H 2x Q")
 COORDINATION_BYTES: Final = COORDINATION.size
-MAX_EVIDENCE: Final = 0xFFFF
-
-
-class Diagnostic(IntEnum):
-    """Why a session last left Up (RFC 5880 section 4.1)."""
-
-    NONE = 0
-    DETECTION_TIME_EXPIRED = 1
-    ECHO_FAILED = 2
-    NEIGHBOR_SIGNALED_DOWN = 3
-    FORWARDING_PLANE_RESET = 4
-    PATH_DOWN = 5
-    CONCATENATED_PATH_DOWN = 6
-    ADMINISTRATIVELY_DOWN = 7
-    REVERSE_CONCATENATED_PATH_DOWN = 8
 
 
 class CoordinationKind(IntEnum):
@@ -164,7 +149,7 @@ class Coordination(msgspec.Struct, frozen=True, kw_only=True):
         reason: a code whose meaning belongs to the core.
         generation: of the decision; counts up for each decision on the pair.
         nonce: ties an answer to its question.
-        evidence_hundredths: log-likelihood of the fault, see `hundredths`.
+        evidence_hundredths: log-likelihood of the fault, saturated.
         target_node_id: whom it is for; relays pass others' messages on.
     """
 
@@ -251,11 +236,6 @@ def decode_coordination(value: bytes) -> Coordination:
 
 
 _KINDS: Final = {int(kind): kind for kind in CoordinationKind}
-
-
-def hundredths(log_likelihood: float) -> int:
-    """A log-likelihood as it is sent: hundredths, 0 for what speaks against the fault, at most 655.35."""
-    return round(min(max(log_likelihood, 0.0) * 100, MAX_EVIDENCE))
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,8 @@
 """Timestamps and error estimates as STAMP carries them.
 
-A timestamp is the 64-bit NTP format: 32 bits of seconds since 1900-01-01 and 32 bits of fraction. The
-seconds wrap every 136 years, next on 2036-02-07, and the era is not in the packet: whoever reads one says
-which instant it must be near. Between two readings of one clock the wrap does not matter; subtract modulo
-2**64.
+A timestamp is the 64-bit NTP format: 32 bits of seconds since 1900-01-01 and 32 bits of fraction. The seconds wrap
+every 136 years, next on 2036-02-07, and the era is not in the packet. Between two readings of one clock the wrap does
+not matter; subtract modulo 2**64.
 
 Source: RFC 5905 section 6 (format and eras); RFC 4656 section 4.1.2 and RFC 8186 section 2.3 (error
 estimate).
@@ -19,7 +18,6 @@ NANOSECONDS: Final = 1_000_000_000
 NTP_TO_UNIX_S: Final = 2_208_988_800
 """Seconds from 1900-01-01 to 1970-01-01: 70 years with 17 leap days."""
 ERA_S: Final = 1 << 32
-_ERA_NS: Final = ERA_S * NANOSECONDS
 
 _SYNCHRONIZED: Final = 0x8000
 _PTP: Final = 0x4000
@@ -31,19 +29,6 @@ def ntp_from_ns(unix_ns: int) -> int:
     """Turn nanoseconds since 1970 (UTC) into a 64-bit NTP timestamp of whatever era it falls into."""
     seconds, rest_ns = divmod(unix_ns, NANOSECONDS)
     return ((seconds + NTP_TO_UNIX_S) % ERA_S) << 32 | (rest_ns << 32) // NANOSECONDS
-
-
-def ns_from_ntp(timestamp: int, *, near_ns: int) -> int:
-    """Turn a 64-bit NTP timestamp into nanoseconds since 1970 (UTC).
-
-    Args:
-        timestamp: as on the wire.
-        near_ns: any instant within 68 years of the result, as the reader's own clock; it decides the era.
-    """
-    seconds, fraction = timestamp >> 32, timestamp & 0xFFFF_FFFF
-    within_era_ns = (seconds - NTP_TO_UNIX_S) * NANOSECONDS + ((fraction * NANOSECONDS + (1 << 31)) >> 32)
-    eras = (near_ns - within_era_ns + _ERA_NS // 2) // _ERA_NS
-    return within_era_ns + eras * _ERA_NS
 
 
 class ErrorEstimate(msgspec.Struct, frozen=True, kw_only=True):

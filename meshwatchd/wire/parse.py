@@ -81,8 +81,6 @@ class RejectReason(StrEnum):
     BAD_TLV_TAG = "bad-tlv-tag"
     SPLICED = "spliced"
     MALFORMED_TLV = "malformed-tlv"
-    UNKNOWN_PEER = "unknown-peer"
-    REPLAYED = "replayed"
 
 
 class ParsedProbe(msgspec.Struct, frozen=True, gc=False):

@@ -61,7 +61,6 @@ def reflect(
     rx_ntp: int,
     tx_ntp: int,
     ttl: int = 0,
-    diagnostic: int = 0,
     error_estimate: int = UNSYNCHRONIZED_WORD,
 ) -> bytes:
     """Answer a verified mesh request.
@@ -77,7 +76,6 @@ def reflect(
         rx_ntp: when the request arrived, 64-bit NTP format.
         tx_ntp: when the answer is sent.
         ttl: with which the request arrived, 0 when unknown.
-        diagnostic: of this node's own session on the path.
         error_estimate: of this node's clock, as a 16-bit field.
     """
     assert not parsed.is_reply, "answering an answer would never end"
@@ -90,7 +88,7 @@ def reflect(
         0, _MESH_TYPE, others - MESH_VALUE_OFFSET,
         ENTERPRISE, MESH_VERSION, key.key_id,
         mesh.flags & SESSION_FLAGS | own.flags & NODE_FLAGS | FLAG_REPLY,
-        own.epoch, mesh.layer, diagnostic, mesh.path, own.node_id, _NO_BASE_TAG,
+        own.epoch, mesh.layer, 0, mesh.path, own.node_id, _NO_BASE_TAG,
         own.heard, own.known,
     )  # fmt: skip
     reply[gossip:others] = fit_gossip(own.gossip_block, others - gossip)

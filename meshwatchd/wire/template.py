@@ -39,7 +39,7 @@ from meshwatchd.wire.stamp import (
     encode_sender,
 )
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
-from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, UNRECOGNIZED, Tlv, TlvType, encode_tlvs, scan
+from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, UNRECOGNIZED, Tlv, TlvType, encode_tlvs
 
 _BASE: Final = struct.Struct(">I 12x Q H H 68x")
 """An authenticated base packet without its tag: sequence number, timestamp, error estimate, SSID (RFC 8762 section
@@ -127,7 +127,7 @@ class ProbeTemplate:
         assert len(packet) <= MAX_PACKET_BYTES
         self._error, self._ssid = _error_bits(spec.error_estimate), spec.ssid
         self._mould: Mould
-        self._write_mesh(packet, diagnostic=0)
+        self._write_mesh(packet)
 
     def __len__(self) -> int:
         return len(self._mould)
@@ -140,46 +140,27 @@ class ProbeTemplate:
         """
         return self._mould.cast(_BASE.pack(sequence, timestamp_ntp, self._error, self._ssid), self._mac)
 
-    def announce(self, own: OwnState, *, diagnostic: int = 0) -> None:
-        """Take over what this node says of itself from here on, and the diagnostic of this session."""
+    def announce(self, own: OwnState) -> None:
+        """Take over what this node says of itself from here on."""
         self._own = own
-        self._write_mesh(self._mould.blank(), diagnostic=diagnostic)
+        self._write_mesh(self._mould.blank())
 
     def set_flags(self, flags: int) -> None:
         """Change the session's flags, for instance for a confirm burst; those of the node stay."""
         self._flags = flags
-        self._keep_diagnostic()
+        self._write_mesh(self._mould.blank())
 
     def be_brief(self, is_brief: bool) -> None:
         """Give the mesh TLV no more room than its gossip needs, or the room of eight entries again."""
         self.is_brief = is_brief
-        self._keep_diagnostic()
+        self._write_mesh(self._mould.blank())
 
     def rekey(self, key: PairKey) -> None:
         """Sign with another secret of the same peer from here on."""
         self._key, self._mac = key, key.send
-        self._keep_diagnostic()
+        self._write_mesh(self._mould.blank())
 
-    def set_value(self, type_: int, value: bytes) -> None:
-        """Replace the value of the first TLV of a type, for instance of a coordination message.
-
-        Raises:
-            KeyError: the template has no such TLV of this length.
-        """
-        packet = self._mould.blank()
-        for span in scan(packet, MESH_OFFSET).spans:
-            if span.type == type_ and span.length == len(value):
-                packet[span.value_offset : span.end] = value
-                self._mould = Mould(packet)
-                return
-        raise KeyError(type_)
-
-    def _keep_diagnostic(self) -> None:
-        packet = self._mould.blank()
-        diagnostic: int = packet[MESH_VALUE_OFFSET + 17]
-        self._write_mesh(packet, diagnostic=diagnostic)
-
-    def _write_mesh(self, packet: bytearray, *, diagnostic: int) -> None:
+    def _write_mesh(self, packet: bytearray) -> None:
         own, block = self._own, self._own.gossip_block
         if not self.is_brief:
             block = fit_gossip(block, GOSSIP_BLOCK_BYTES)
@@ -194,7 +175,7 @@ class ProbeTemplate:
             self._flags & SESSION_FLAGS | own.flags & NODE_FLAGS,
             own.epoch,
             self._layer,
-            diagnostic,
+            0,  # no diagnostic
             self._path,
             own.node_id,
             _NO_BASE_TAG,

@@ -40,7 +40,7 @@ MISHAPS = (
 REMARKS = ("hello.rejected", "input.refused", "control.refused")
 # Counters of packets that were not understood. What was on its way to a daemon that has ended is no such thing.
 UNREAD = {
-    *(reason for reason in RejectReason if reason not in (RejectReason.UNKNOWN_PEER, RejectReason.REPLAYED)),
+    *RejectReason,
     *(reason for reason in HelloRejection if reason is not HelloRejection.REPEATED),
 }
 

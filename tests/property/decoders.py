@@ -281,7 +281,7 @@ def _probe(data: bytes) -> None:
     if isinstance(parsed, ParsedProbe) and not parsed.is_reply:
         reflect(
             bytes(packet), parsed, key=TO_A1, own=B1_STATE, reflector=REFLECTOR, reflector_sequence=1, rx_ntp=RX_NTP,
-            tx_ntp=TX_NTP, ttl=63, diagnostic=0,
+            tx_ntp=TX_NTP, ttl=63,
         )  # fmt: skip
 
 

@@ -17,13 +17,14 @@ import sys
 from typing import NamedTuple
 
 from meshwatchd.core.engine import Engine
-from meshwatchd.core.session.cusum import TRIP_NATS, probes_between_false_trips
+from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.profiles import PROFILES
 from tests.support.lab_mesh import settings_for, snapshot_of
+from tests.support.run_length import probes_between_false_trips
 
 RTT_NS, JITTER_NS = 10 * MS, 2 * MS
 HOUR = 60 * MINUTE

@@ -75,6 +75,5 @@ class Echo:
                 rx_ntp=stamp,
                 tx_ntp=stamp,
                 ttl=64,
-                diagnostic=0,
             )
             self._socket.sendto(self._spoil(answer), asker)

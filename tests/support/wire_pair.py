@@ -64,7 +64,6 @@ def answer(packet: bytes, *, reflector: Reflector = REFLECTOR) -> bytes:
         rx_ntp=RX_NTP,
         tx_ntp=TX_NTP,
         ttl=63,
-        diagnostic=1,
     )
 
 

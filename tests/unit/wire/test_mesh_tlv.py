@@ -16,13 +16,11 @@ from meshwatchd.wire.mesh_tlv import (
     MESH_BYTES,
     Coordination,
     CoordinationKind,
-    Diagnostic,
     GossipEntry,
     decode_coordination,
     decode_gossip,
     encode_gossip,
     fit_gossip,
-    hundredths,
 )
 
 MESSAGE = Coordination(
@@ -97,17 +95,3 @@ def test_a_gossip_count_beyond_the_area_reads_the_area():
     """Nobody honest sends it; it must not read other bytes."""
     assert 1 == len(decode_gossip(b"\xff" + EMPTY_GOSSIP[1:]))
     assert MAX_GOSSIP == len(decode_gossip(fit_gossip(b"\xff" + EMPTY_GOSSIP[1:], GOSSIP_BLOCK_BYTES)))
-
-
-@pytest.mark.parametrize(
-    ("log_likelihood", "sent"),
-    [(0.0, 0), (-3.0, 0), (1.234, 123), (655.35, 65535), (1e9, 65535), (float("inf"), 65535)],
-)
-def test_evidence_is_saturated_hundredths(log_likelihood, sent):
-    """What does not fit is as good as certain."""
-    assert sent == hundredths(log_likelihood)
-
-
-def test_diagnostics_are_those_of_bfd():
-    """RFC 5880 section 4.1 numbers them 0 to 8."""
-    assert list(range(9)) == list(Diagnostic)

@@ -168,8 +168,6 @@ def test_reasons_are_labels_of_a_counter():
         "bad-tlv-tag",
         "spliced",
         "malformed-tlv",
-        "unknown-peer",
-        "replayed",
     ] == [str(reason) for reason in RejectReason]
 
 

@@ -59,7 +59,7 @@ def test_an_answer_carries_the_request_and_the_reflectors_own_words():
         mesh.known,
         mesh.gossip,
     )
-    assert (1, 5, 1, FLAG_FRESH | FLAG_REPLY) == (mesh.path, mesh.layer, mesh.diagnostic, mesh.flags)
+    assert (1, 5, FLAG_FRESH | FLAG_REPLY) == (mesh.path, mesh.layer, mesh.flags)
     assert COORDINATION == parsed.coordination
     assert A1_STATE.node_id != mesh.node_id
 

@@ -8,9 +8,9 @@ import pytest
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
 from meshwatchd.wire.mesh_tlv import FLAG_ADMIN_DOWN, FLAG_CONFIRM_BURST, FLAG_FRESH, FLAG_REPLY, encode_gossip
 from meshwatchd.wire.parse import verify_and_parse
-from meshwatchd.wire.standard_tlv import DirectMeasurement, Location
+from meshwatchd.wire.standard_tlv import Location
 from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
-from meshwatchd.wire.tlv import TlvType, decode_tlvs
+from meshwatchd.wire.tlv import decode_tlvs
 from tests.support.wire_pair import (
     A1,
     A1_STATE,
@@ -81,26 +81,19 @@ def test_the_tag_comes_last_even_behind_padding():
 
 
 def test_patches_arrive_with_the_next_probe():
-    """State, diagnostic, flags and values change; the rest stays."""
+    """State and flags change; the rest stays."""
     template = ProbeTemplate(msgspec.structs.replace(SPEC, coordination=COORDINATION), key=TO_B1, own=A1_STATE)
     state = msgspec.structs.replace(
         A1_STATE, heard=6, known=7, flags=FLAG_ADMIN_DOWN, gossip_block=encode_gossip(GOSSIP)
     )
-    message = msgspec.structs.replace(COORDINATION, generation=78)
 
-    template.announce(state, diagnostic=7)
+    template.announce(state)
     template.set_flags(FLAG_CONFIRM_BURST | FLAG_REPLY)
-    template.set_value(TlvType.COORDINATION, message.to_tlv().value)
     parsed = received(bytes(template.seal(1, 2)))
 
     assert FLAG_CONFIRM_BURST | FLAG_ADMIN_DOWN == parsed.mesh.flags, "no probe can pretend to be an answer"
-    assert (6, 7, 7, GOSSIP) == (
-        parsed.mesh.heard,
-        parsed.mesh.known,
-        parsed.mesh.diagnostic,
-        parsed.mesh.gossip,
-    )
-    assert message == parsed.coordination
+    assert (6, 7, GOSSIP) == (parsed.mesh.heard, parsed.mesh.known, parsed.mesh.gossip)
+    assert COORDINATION == parsed.coordination
     assert B1_ADDRESS == parsed.destination
 
 
@@ -109,7 +102,7 @@ def test_a_brief_probe_has_room_for_one_pair_alone():
     template = ProbeTemplate(SPEC, key=TO_B1, own=A1_STATE)
     whole = len(template)
     template.be_brief(True)
-    template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP[:1])), diagnostic=7)
+    template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP[:1])))
 
     assert whole - 42 == len(template)
     packet = bytes(template.seal(1, 1))
@@ -117,27 +110,13 @@ def test_a_brief_probe_has_room_for_one_pair_alone():
         (tlv.type, len(tlv.value), tlv.flags) for tlv in decode_tlvs(packet, 112)
     }, "a sender sets U in all (RFC 8972 section 4)"
     parsed = received(bytes(template.seal(1, 2)))
-    assert (GOSSIP[:1], 7, B1_ADDRESS) == (parsed.mesh.gossip, parsed.mesh.diagnostic, parsed.destination)
+    assert (GOSSIP[:1], B1_ADDRESS) == (parsed.mesh.gossip, parsed.destination)
     template.announce(msgspec.structs.replace(A1_STATE, gossip_block=encode_gossip(GOSSIP)))
     assert GOSSIP == received(bytes(template.seal(1, 3))).mesh.gossip
     template.announce(A1_STATE)
     template.be_brief(False)
     assert whole == len(template)
     assert () == received(bytes(template.seal(1, 4))).mesh.gossip
-
-
-def test_a_value_of_another_length_is_not_patched():
-    """It would move the tag."""
-    template = ProbeTemplate(
-        msgspec.structs.replace(SPEC, extra_tlvs=(DirectMeasurement(sender_tx=1).to_tlv(),)), key=TO_B1, own=A1_STATE
-    )
-
-    template.set_value(TlvType.DIRECT_MEASUREMENT, DirectMeasurement(sender_tx=2).to_tlv().value)
-    with pytest.raises(KeyError):
-        template.set_value(TlvType.DIRECT_MEASUREMENT, b"short")
-    with pytest.raises(KeyError):
-        template.set_value(TlvType.LOCATION, b"none")
-    received(bytes(template.seal(1, 2)))
 
 
 def test_a_template_outlives_its_secret():

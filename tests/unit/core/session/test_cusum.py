@@ -20,10 +20,8 @@ from meshwatchd.core.session.cusum import (
     TOLD_PAUSE_NS,
     TRIP_NATS,
     Cusum,
-    mean_run_length,
-    probes_between_false_trips,
-    probes_to_trip,
 )
+from tests.support.run_length import mean_run_length, probes_between_false_trips, probes_to_trip
 
 SEED = 489
 DEATH = 15
