@@ -23,10 +23,10 @@ from meshwatchd.config.keys import read_stamp_key
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import MacKey
-from meshwatchd.wire.report_tlv import AccessReport, FollowUpTelemetry, TimestampInformation
+from meshwatchd.wire.report_tlv import FOLLOW_UP_BYTES, TIMESTAMP_INFORMATION_BYTES
 from meshwatchd.wire.standard_probe import StandardProbe
-from meshwatchd.wire.standard_tlv import ClassOfService, DestinationNodeAddress, DirectMeasurement, Location
-from meshwatchd.wire.tlv import Tlv
+from meshwatchd.wire.standard_tlv import DirectMeasurement, Location, class_of_service, destination_node_address
+from meshwatchd.wire.tlv import Tlv, TlvType
 
 EXIT_LOSSY: Final = 1
 EXIT_DEAD: Final = 2
@@ -35,10 +35,10 @@ MAX_PAYLOAD: Final = 65_507
 
 _QUESTIONS: Final = {
     "location": Location.request().to_tlv(),
-    "timestamp": TimestampInformation().to_tlv(),
+    "timestamp": Tlv(type=TlvType.TIMESTAMP_INFORMATION, value=bytes(TIMESTAMP_INFORMATION_BYTES)),
     "direct": DirectMeasurement(sender_tx=0).to_tlv(),
-    "access": AccessReport(access_id=2, return_code=1).to_tlv(),
-    "follow-up": FollowUpTelemetry().to_tlv(),
+    "access": Tlv(type=TlvType.ACCESS_REPORT, value=bytes((2 << 4, 1, 0, 0))),
+    "follow-up": Tlv(type=TlvType.FOLLOW_UP_TELEMETRY, value=bytes(FOLLOW_UP_BYTES)),
 }
 
 
@@ -186,9 +186,9 @@ def _question(text: str) -> Tlv:
         return _QUESTIONS[name]
     try:
         if name == "cos":
-            return ClassOfService(dscp1=_number(value, 63)).to_tlv()
+            return class_of_service(_number(value, 63))
         if name == "destination":
-            return DestinationNodeAddress(address=ip_address(value)).to_tlv()
+            return destination_node_address(ip_address(value))
         return Tlv(type=_number(name, 255), value=bytes.fromhex(value))
     except ValueError as error:
         known = ", ".join([*_QUESTIONS, "cos:DSCP", "destination:ADDRESS", "TYPE:HEX"])

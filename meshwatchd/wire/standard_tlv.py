@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.model.errors import DecodeError
-from meshwatchd.wire.tlv import UNRECOGNIZED, Tlv, TlvType, decode_tlvs, encode_tlvs
+from meshwatchd.wire.tlv import Tlv, TlvType, decode_tlvs, encode_tlvs
 
 _PORTS: Final = struct.Struct(">HH")
 _COUNTERS: Final = struct.Struct(">III")
@@ -26,22 +26,6 @@ PORTS_BYTES: Final = _PORTS.size
 COS_BYTES: Final = 4
 DIRECT_MEASUREMENT_BYTES: Final = _COUNTERS.size
 ADDRESS_BYTES: Final = frozenset({4, 16})
-
-
-class ExtraPadding(msgspec.Struct, frozen=True, kw_only=True):
-    """Filler that makes a packet as long as wanted, for MTU probes; zeros unless told otherwise."""
-
-    filler: bytes
-
-    def to_tlv(self) -> Tlv:
-        """As sent."""
-        return Tlv(type=TlvType.EXTRA_PADDING, value=self.filler)
-
-    @classmethod
-    def from_tlv(cls, tlv: Tlv) -> ExtraPadding:
-        """Any value is legal."""
-        _require(tlv, TlvType.EXTRA_PADDING, is_valid=True)
-        return cls(filler=tlv.value)
 
 
 class LocationType(IntEnum):
@@ -103,34 +87,13 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class ClassOfService(msgspec.Struct, frozen=True, kw_only=True):
-    """DSCP asked for on the way back, and DSCP and ECN with which the request arrived.
+def class_of_service(dscp: int) -> Tlv:
+    """Ask for a DSCP on the way back; the answer has DSCP and ECN with which the request arrived.
 
-    Layout of the 32 bits: DSCP1 (6), DSCP2 (6), ECN (2), RP (2), reserved (16).
-
-    Attributes:
-        dscp1: what the sender wants on the reverse path.
-        dscp2: what the reflector received.
-        ecn: what the reflector received.
-        reverse_path: 1 when the reflector did not send its answer with `dscp1`.
+    Layout of the 32 bits: DSCP1 (6), DSCP2 (6), ECN (2), RP (2), reserved (16). DSCP1 is what the sender wants, DSCP2
+    and ECN what the reflector received, and RP is 1 when its answer was not sent with DSCP1.
     """
-
-    dscp1: int
-    dscp2: int = 0
-    ecn: int = 0
-    reverse_path: int = 0
-
-    def to_tlv(self) -> Tlv:
-        """As sent."""
-        word = self.dscp1 << 26 | self.dscp2 << 20 | self.ecn << 18 | self.reverse_path << 16
-        return Tlv(type=TlvType.CLASS_OF_SERVICE, value=word.to_bytes(COS_BYTES, "big"))
-
-    @classmethod
-    def from_tlv(cls, tlv: Tlv) -> ClassOfService:
-        """Raises DecodeError unless the value has 4 bytes."""
-        _require(tlv, TlvType.CLASS_OF_SERVICE, is_valid=len(tlv.value) == COS_BYTES)
-        word = int.from_bytes(tlv.value, "big")
-        return cls(dscp1=word >> 26, dscp2=word >> 20 & 0x3F, ecn=word >> 18 & 0x3, reverse_path=word >> 16 & 0x3)
+    return Tlv(type=TlvType.CLASS_OF_SERVICE, value=(dscp << 26).to_bytes(COS_BYTES, "big"))
 
 
 class DirectMeasurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,24 +119,12 @@ class DirectMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         return cls(sender_tx=sender_tx, reflector_rx=reflector_rx, reflector_tx=reflector_tx)
 
 
-class DestinationNodeAddress(msgspec.Struct, frozen=True, kw_only=True):
+def destination_node_address(address: IPv4Address | IPv6Address) -> Tlv:
     """The node a probe is meant for: a probe that reached another one comes back with U set.
 
     Layout: 4 bytes of IPv4 or 16 of IPv6. A sender of this TLV also sends a non-zero SSID.
     """
-
-    address: IPv4Address | IPv6Address
-    is_refused: bool = False
-
-    def to_tlv(self) -> Tlv:
-        """As sent."""
-        return Tlv(type=TlvType.DESTINATION_NODE_ADDRESS, value=self.address.packed)
-
-    @classmethod
-    def from_tlv(cls, tlv: Tlv) -> DestinationNodeAddress:
-        """Raises DecodeError unless the value has 4 or 16 bytes; only an answer can be a refusal."""
-        _require(tlv, TlvType.DESTINATION_NODE_ADDRESS, is_valid=len(tlv.value) in ADDRESS_BYTES)
-        return cls(address=ip_address(tlv.value), is_refused=bool(tlv.flags & UNRECOGNIZED))
+    return Tlv(type=TlvType.DESTINATION_NODE_ADDRESS, value=address.packed)
 
 
 def _require(tlv: Tlv, kind: TlvType, *, is_valid: bool) -> None:

@@ -63,7 +63,7 @@ from meshwatchd.model.settings import MetricsSettings, Settings
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.runtime import boot
 from meshwatchd.runtime.metrics import Metrics
-from meshwatchd.wire import report_tlv, standard_probe, standard_reflect, standard_tlv
+from meshwatchd.wire import standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
@@ -296,16 +296,7 @@ def _standard(data: bytes) -> None:
         )
 
 
-_TLV_KINDS = (
-    standard_tlv.ExtraPadding,
-    standard_tlv.Location,
-    standard_tlv.ClassOfService,
-    standard_tlv.DirectMeasurement,
-    standard_tlv.DestinationNodeAddress,
-    report_tlv.TimestampInformation,
-    report_tlv.AccessReport,
-    report_tlv.FollowUpTelemetry,
-)
+_TLV_KINDS = (standard_tlv.Location, standard_tlv.DirectMeasurement)
 
 
 def _tlvs(data: bytes) -> None:

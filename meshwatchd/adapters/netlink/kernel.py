@@ -139,10 +139,10 @@ class Kernel:
 
     async def find_link(self, device: str) -> Link | None:
         """The device of that name, without its addresses."""
+        found = []
         with tolerating(errno.ENODEV), asking(f"look for device {device}"):
-            messages = list(await self._socket.link("get", ifname=device))
-            return decode.decode_link(messages[0])
-        return None
+            found = list(await self._socket.link("get", ifname=device))
+        return decode.decode_link(found[0]) if found else None
 
     async def keep_without_addresses(self, link: Link) -> None:
         """Stop the kernel from giving the device an IPv6 link-local address when it goes up.

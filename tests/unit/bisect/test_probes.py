@@ -38,7 +38,7 @@ def way(port: int) -> Leg:
     )
 
 
-def probes(port: int) -> Probes:
+def probes(port: int) -> closing[Probes]:
     """A run's probes with a fixed random sequence."""
     return closing(Probes(way(port), MeshKeys(A1, [SECRET]), epoch=EPOCH, random=Random(1)))
 

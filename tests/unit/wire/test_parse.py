@@ -11,7 +11,7 @@ from meshwatchd.wire.auth import MeshKeys, MeshSecret
 from meshwatchd.wire.mesh_tlv import MESH_BYTES, GossipEntry, encode_gossip
 from meshwatchd.wire.parse import ParsedProbe, RejectReason, verify_and_parse
 from meshwatchd.wire.seal import HMAC_TLV_BYTES, MESH_OFFSET, MESH_VALUE_OFFSET, mesh_end, sign
-from meshwatchd.wire.standard_tlv import ClassOfService, Location
+from meshwatchd.wire.standard_tlv import Location, class_of_service
 from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import Tlv, encode_tlvs
 from tests.support.wire_pair import (
@@ -177,7 +177,7 @@ def test_reasons_are_labels_of_a_counter():
         (SPEC, False),
         (msgspec.structs.replace(SPEC, destination=None), False),
         (msgspec.structs.replace(SPEC, coordination=COORDINATION), False),
-        (msgspec.structs.replace(SPEC, extra_tlvs=(ClassOfService(dscp1=1).to_tlv(),)), True),
+        (msgspec.structs.replace(SPEC, extra_tlvs=(class_of_service(1),)), True),
         (msgspec.structs.replace(SPEC, coordination=COORDINATION, extra_tlvs=(Location.request().to_tlv(),)), True),
         (msgspec.structs.replace(SPEC, extra_tlvs=(Tlv(type=251, value=b""),)), True),
     ],

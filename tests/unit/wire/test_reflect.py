@@ -10,7 +10,7 @@ from meshwatchd.wire.mesh_tlv import FLAG_FRESH, FLAG_REPLY
 from meshwatchd.wire.mould import Mould, cut
 from meshwatchd.wire.ntp import ErrorEstimate
 from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
-from meshwatchd.wire.standard_tlv import ClassOfService, Location
+from meshwatchd.wire.standard_tlv import Location, class_of_service
 from meshwatchd.wire.template import ProbeTemplate
 from meshwatchd.wire.tlv import MALFORMED, UNRECOGNIZED, Tlv, decode_tlvs
 from tests.support.wire_pair import (
@@ -85,7 +85,7 @@ def test_a_brief_request_is_answered_briefly():
 
 def test_flags_of_an_answer_tell_what_was_understood():
     """U, set by the sender, is cleared but for the unknown type; padding and tag included."""
-    extra = (Tlv(type=200, value=b"??"), Location.request().to_tlv(), ClassOfService(dscp1=0).to_tlv())
+    extra = (Tlv(type=200, value=b"??"), Location.request().to_tlv(), class_of_service(0))
     spec = msgspec.structs.replace(SPEC, extra_tlvs=extra, coordination=COORDINATION, payload_bytes=400)
 
     tlvs = decode_tlvs(answer(request(spec)), 112)

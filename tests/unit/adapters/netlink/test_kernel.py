@@ -46,11 +46,14 @@ def test_a_refusal_without_words_gets_those_of_its_number():
 
 def test_only_the_named_numbers_are_tolerated():
     """ENOENT on deletion means done; EPERM never does."""
-    with kernel.tolerating(errno.ENOENT), kernel.asking("delete rule"):
-        raise NetlinkError(errno.ENOENT)
-    with pytest.raises(KernelError):
+
+    def refuse(number):
         with kernel.tolerating(errno.ENOENT), kernel.asking("delete rule"):
-            raise NetlinkError(errno.EPERM)
+            raise NetlinkError(number)
+
+    refuse(errno.ENOENT)
+    with pytest.raises(KernelError):
+        refuse(errno.EPERM)
 
 
 def test_ports_imply_udp_and_are_written_as_ranges():

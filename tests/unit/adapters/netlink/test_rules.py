@@ -100,11 +100,11 @@ def test_an_inverted_or_blocking_rule_is_not_ours():
 
 def test_whatever_a_rule_of_others_selects_is_told():
     """In the words by which it can be found."""
-    attributes = [("FRA_SRC", "10.1.0.0"), ("FRA_DST", "10.2.0.0"), ("FRA_IIFNAME", "eth0"), ("FRA_OIFNAME", "tun0")]
-    attributes += [("FRA_FWMARK", 256), ("FRA_IP_PROTO", 6), ("FRA_SPORT_RANGE", "1:2"), ("FRA_DPORT_RANGE", "3:3")]
+    names = [("FRA_SRC", "10.1.0.0"), ("FRA_DST", "10.2.0.0"), ("FRA_IIFNAME", "eth0"), ("FRA_OIFNAME", "tun0")]
+    numbers = [("FRA_FWMARK", 256), ("FRA_IP_PROTO", 6), ("FRA_SPORT_RANGE", "1:2"), ("FRA_DPORT_RANGE", "3:3")]
     selected = "from 10.1.0.0 to 10.2.0.0 iif eth0 oif tun0 fwmark 256 ipproto 6 sport 1:2 dport 3:3"
 
-    assert f"rule pref 5411 {selected} lookup 7701" == rule(*attributes).text
+    assert f"rule pref 5411 {selected} lookup 7701" == rule(*names, *numbers).text
 
 
 @pytest.mark.parametrize("given", [OVERRIDE, Rule(priority=0, table=255)])

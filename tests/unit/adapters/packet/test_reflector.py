@@ -17,7 +17,7 @@ from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, node_id
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.stamp import AUTH_BASE_BYTES
-from meshwatchd.wire.standard_tlv import ClassOfService, DirectMeasurement, Location, LocationType
+from meshwatchd.wire.standard_tlv import DirectMeasurement, Location, LocationType, class_of_service
 from meshwatchd.wire.tlv import TlvType, decode_tlvs
 from tests.support.packet_node import BUDGETS, SECRET, PacketNode, free_port, key, nodes, plan, request, send, udp
 from tests.support.pump import pump
@@ -211,7 +211,7 @@ def test_layer_of_a_later_version_is_answered_and_not_told():
 def test_request_that_asks_is_told_how_it_came(address):
     """DSCP and ECN of arrival, both addresses and ports, and the session's counts (RFC 8972 sections 4.2, 4.4, 4.5)."""
     questions = (
-        ClassOfService(dscp1=EF).to_tlv(),
+        class_of_service(EF),
         Location.request().to_tlv(),
         DirectMeasurement(sender_tx=9).to_tlv(),
     )
@@ -229,7 +229,7 @@ def test_request_that_asks_is_told_how_it_came(address):
     found = {tlv.type: tlv for tlv in decode_tlvs(reply, AUTH_BASE_BYTES)}
     here = ip_address(address)
     location = Location.from_tlv(found[TlvType.LOCATION])
-    assert ClassOfService(dscp1=EF, dscp2=EF, ecn=1) == ClassOfService.from_tlv(found[TlvType.CLASS_OF_SERVICE])
+    assert EF << 26 | EF << 20 | 1 << 18 == int.from_bytes(found[TlvType.CLASS_OF_SERVICE].value, "big")
     assert (port, here) == (
         location.destination_port,
         location.address(LocationType.DESTINATION_IPV4, LocationType.DESTINATION_IPV6),

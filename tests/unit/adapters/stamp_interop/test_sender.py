@@ -17,12 +17,12 @@ from meshwatchd.adapters.stamp_interop.sender import Series, _Sender, measure, r
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.wire.auth import MacKey
 from meshwatchd.wire.standard_probe import StandardProbe
-from meshwatchd.wire.standard_tlv import ClassOfService
+from meshwatchd.wire.standard_tlv import class_of_service
 from tests.support.packet_node import free_port
 from tests.support.stamp_peer import Habits, PeerReflector, peer_reflector
 
 KEY = b"shared with the other maker"
-COS = ClassOfService(dscp1=0).to_tlv()
+COS = class_of_service(0)
 OPEN = StandardProbe(ssid=9, tlvs=(COS,), payload_bytes=120)
 SIGNED = StandardProbe(mode=StampMode.AUTHENTICATED, key=MacKey(KEY), ssid=9, tlvs=(COS,), payload_bytes=200)
 MS = 1_000_000
