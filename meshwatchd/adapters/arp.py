@@ -54,14 +54,7 @@ def decode_answer(frame: bytes, address: str) -> str:
 
 
 async def ask(device: str, own_mac: str, address: str, expected: tuple[str, ...] = ()) -> ArpAnswers:
-    """Ask everybody on a device's LAN for an address, then the MAC that should have it alone.
-
-    Args:
-        device: an Ethernet device that is up.
-        own_mac: of that device.
-        address: IPv4.
-        expected: MACs, the first of which is asked alone; with none nobody is.
-    """
+    """Ask everybody on a device's LAN for an IPv4 address, then the first expected MAC alone; with none nobody."""
     try:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0) as opened:
             opened.bind((device, ETH_P_ARP))

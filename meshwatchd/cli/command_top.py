@@ -61,11 +61,7 @@ class Screen:
         self.mode = ""
 
     def draw(self) -> object:
-        """Ask the daemon, and draw; a daemon that is gone is what the screen says.
-
-        Returns:
-            What rich can print.
-        """
+        """Ask the daemon, and draw; a daemon that is gone is what the screen says."""
         from rich.text import Text  # noqa: PLC0415 - as above
 
         from meshwatchd.cli.render_top import render_top  # noqa: PLC0415 - as above

@@ -63,11 +63,8 @@ class _Place(NamedTuple):
 
 
 def draw_mesh(status: Status, broken: Broken | None = None) -> str:
-    """An SVG with one band for each remote location.
-
-    Args:
-        status: whose sessions and paths are drawn.
-        broken: of an incident that is over; without it what each verdict names.
+    """An SVG with one band for each remote location; marked is what each verdict names, or what was broken in an
+    incident.
     """
     bands: list[str] = []
     top = 8

@@ -49,17 +49,14 @@ def render_flow(flow: str) -> str:
 
 
 def is_stale(at_ns: int, now_ns: int) -> bool:
-    """Whether the engine has stopped reporting, so that nothing it said is known to be true any more.
-
-    Args:
-        at_ns: CLOCK_MONOTONIC of its last report.
-        now_ns: the same clock.
+    """Whether the engine has stopped reporting, so that nothing it said is known to be true any more; both instants by
+    CLOCK_MONOTONIC.
     """
     return now_ns - at_ns > STALE_NS
 
 
 def warn_if_stale(at_ns: int, now_ns: int, paint: Paint) -> Iterator[str]:
-    """What stands above a report that is too old; nothing above a fresh one. Arguments as for `is_stale`."""
+    """What stands above a report that is too old; nothing above a fresh one."""
     if is_stale(at_ns, now_ns):
         age = render_age(now_ns - at_ns)
         yield f"{paint('UNKNOWN', 'critical')}  the engine last reported {age}; below is what was true then"

@@ -136,13 +136,7 @@ def _is_consistent(ordered: Iterable[_Held]) -> bool:
 
 
 def _against(ordered: list[_Held], widths: Iterable[int], claim: Claim) -> Iterator[Claim]:
-    """Claims of others that overlap with one: those within it, and those that hold it.
-
-    Args:
-        ordered: claims among which to look.
-        widths: by how much the first and the last address differ, with its sign turned, in any of them.
-        claim: the one that is looked at.
-    """
+    """Claims of others that overlap with one: those within it, and those that hold it."""
     first, last = span(claim.prefix)
     for begin, _, other in itertools.islice(ordered, bisect_left(ordered, (first,)), None):
         if begin > last:

@@ -99,11 +99,8 @@ class AgentLink:
         return self._supervisor.deadline() if self._supervisor.pid is None else self._heartbeat.due_ns
 
     def advance(self, now_ns: int, ahead_ns: int = 0) -> None:
-        """Start an agent if one is due; kill one that hangs, also one that has closed its link and does not end.
-
-        Args:
-            now_ns: the time.
-            ahead_ns: what is due until then is asked now; 0 for nothing.
+        """Start an agent if one is due; kill one that hangs, also one that has closed its link and does not end. What
+        is due until `ahead_ns` is asked now.
         """
         self._supervisor.advance(now_ns)
         pid = self._supervisor.pid

@@ -9,13 +9,8 @@ from collections.abc import Callable
 async def settle(
     changed: asyncio.Event, *, quiet_s: float, limit_s: float, is_urgent: Callable[[], bool] = lambda: False
 ) -> None:
-    """Return when `changed` has not been set for a while, or after the limit; clears it each time it is set.
-
-    Args:
-        changed: set with every change.
-        quiet_s: how long nothing must have changed.
-        limit_s: after which the changes so far are worth telling all the same.
-        is_urgent: whether a change is none of a swarm; asked after each.
+    """Return when `changed` has not been set for a while, or after the limit; clears it each time it is set. A change
+    that is urgent, which is asked after each, is none of a swarm.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + limit_s

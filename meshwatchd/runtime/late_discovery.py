@@ -34,10 +34,6 @@ class LateDiscovery:
     def use_secrets(self, secrets: Sequence[MeshSecret], snapshot: Snapshot | None = None) -> None:
         """Exchange hellos by these secrets from here on; the first ones begin discovery.
 
-        Args:
-            secrets: one active and at most one receive-only, or none.
-            snapshot: of the kernel as it is, if it has been read.
-
         Raises:
             ValueError: they cannot be used together, and nothing has changed.
         """

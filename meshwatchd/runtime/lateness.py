@@ -60,12 +60,7 @@ class Lateness:
 
 
 def stopped_ns(worked_ns: int, *, events: int) -> int:
-    """For how long a turn was not at work, where that is a stall; 0 where it took as long as it had to do.
-
-    Args:
-        worked_ns: from the beginning of the turn to its end.
-        events: what it has handled and sent.
-    """
+    """For how long a turn was not at work, where that is a stall; 0 where it took as long as it had to do."""
     beyond_ns = worked_ns - EVENT_NS * events
     return beyond_ns if beyond_ns > STALL_NS else 0
 

@@ -23,13 +23,7 @@ Renderer = Callable[[object, str, MutableMapping[str, object]], str]
 
 
 def make_log(log_format: str, *, stream: TextIO | None = None, level: str = "info") -> Log:
-    """A structlog logger.
-
-    Args:
-        log_format: "json", "console", or "auto": lines for people in the journal, and JSON elsewhere.
-        stream: where to; standard error by default.
-        level: the least that is written.
-    """
+    """A structlog logger; the format "auto" writes lines for people in the journal, and JSON elsewhere."""
     target = sys.stderr if stream is None else stream
     in_journal = is_journal(target)
     render: Renderer = _console(target) if log_format == "console" else _render_json

@@ -43,11 +43,8 @@ class OwnView:
 
     @classmethod
     def open(cls, settings: Settings, refused: Callable[..., object]) -> Self:
-        """The view of a configured node.
-
-        Args:
-            settings: the configuration.
-            refused: is called with `source` and `problem` for each profile of a third party that cannot be used.
+        """The view of a configured node; `refused` takes `source` and `problem` of each third party's profile that
+        cannot be used.
         """
         loaded = plugins.load()
         for source, problem in loaded.problems.items():
@@ -66,11 +63,8 @@ class OwnView:
         return after != before, tuple(each for each in after.rejected if each not in before.rejected)
 
     def look(self, snapshot: Snapshot, refused: tuple[Finding, ...] = ()) -> LocalView:
-        """The view of this node, from a snapshot and what the sources last said.
-
-        Args:
-            snapshot: of the kernel.
-            refused: what of other nodes' words cannot be used, to be shown beside what of the sources' cannot.
+        """The view of this node, from a snapshot and what the sources last said; what of other nodes' words is refused
+        is shown beside what of the sources' is.
         """
         view = compose.look(snapshot, self._reader.sources, self._declared, self._node, looks=self._looks)
         steady = self._steady.observe(view, self._clock())

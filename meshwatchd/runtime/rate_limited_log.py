@@ -66,11 +66,8 @@ class Remarks:
         )
 
     def problems(self, problems: tuple[str, ...], *, is_found: bool) -> None:
-        """What stands in the way: each new one once; what was solved may come back as new.
-
-        Args:
-            problems: all there are at this moment, as sentences.
-            is_found: a mesh is in force. While the first one is put together everything is missing, and nothing wrong.
+        """What stands in the way at this moment: each new one once; what was solved may come back as new. Until a mesh
+        is found everything is missing, and nothing wrong.
         """
         if problems == self._told_problems:
             return

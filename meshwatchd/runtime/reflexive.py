@@ -69,13 +69,8 @@ class Reflexive:
                 self._open.popitem(last=False)
 
     def heard(self, witness: str, *, seen: str, came_from: str, counter: int) -> None:
-        """A believed hello, with what its sender sees of us.
-
-        Args:
-            witness: the sender.
-            seen: our end of its tunnel to us.
-            came_from: the source of the hello that it answers.
-            counter: of that hello, 0 for none.
+        """A believed hello, with what its sender sees of us: our end of its tunnel, and the source of the hello of ours
+        that it answers.
         """
         was_direct = self._open.pop(counter, "") != ""
         address = seen or (came_from if was_direct else "")

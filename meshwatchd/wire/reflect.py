@@ -113,17 +113,8 @@ def reflect_again(
     ttl: int,
     error_estimate: int = UNSYNCHRONIZED_WORD,
 ) -> bytes:
-    """Answer a verified request as an earlier one with the same TLVs (see `mould.Pieces`) was answered.
-
-    Args:
-        mould: of the answer to that one; it must have had no questions.
-        asked: of the request.
-        key: as in `reflect`, like all that follows.
-        reflector_sequence: this reflector's count.
-        rx_ntp: arrival of the request.
-        tx_ntp: departure of the answer.
-        ttl: of the request.
-        error_estimate: of this node's clock.
+    """Answer a verified request as an earlier one with the same TLVs (see `mould.Pieces`) and no questions was
+    answered.
     """
     sequence, timestamp, error, ssid = asked
     base = _BASE.pack(reflector_sequence, tx_ntp, error_estimate, ssid, rx_ntp, sequence, timestamp, error, ttl)

@@ -77,13 +77,7 @@ class ReplayGuard:
         return self._epoch
 
     def accept(self, epoch: int, sequence: int, *, session: int = 0) -> ReplayVerdict:
-        """Judge one request and remember it.
-
-        Args:
-            epoch: of the mesh TLV.
-            sequence: of the base packet.
-            session: names the sequence space, for instance the SSID.
-        """
+        """Judge one request and remember it."""
         if epoch != self._epoch:
             is_older = self._epoch is not None and epoch < self._epoch
             return ReplayVerdict.OLD_EPOCH if is_older else ReplayVerdict.UNCONFIRMED_EPOCH

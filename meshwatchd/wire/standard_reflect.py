@@ -97,11 +97,6 @@ def is_answer_to_us(data: bytes, *, mode: StampMode, now_ntp: int) -> bool:
 
     Two reflectors would answer each other for ever after one packet under a false address. A sender's packet has zeros
     there (RFC 8762 section 4.2), or TWAMP Light's padding, which is no time of the last minute.
-
-    Args:
-        data: a packet that `read_request` has read.
-        mode: of the packet.
-        now_ntp: by the clock that dates our answers, 64-bit NTP format.
     """
     start = _OPEN_ECHO if mode is StampMode.OPEN else _AUTH_ECHO
     repeated = int.from_bytes(data[start : start + _NTP_BYTES], "big")

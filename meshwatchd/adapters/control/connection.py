@@ -50,10 +50,6 @@ class Host(Protocol):
 class Connection(asyncio.Protocol):
     """The server's end of one connection.
 
-    Args:
-        host: the server.
-        read_uid: tells the user at the other end.
-
     Attributes:
         uid: that user.
     """

@@ -49,8 +49,6 @@ class HelloPort:
     """The sockets.
 
     Args:
-        port: UDP port, of our own and of everybody else.
-        receive: takes a datagram and where it came from.
         counters: "hello-over-rate", "hello-unsent".
     """
 

@@ -61,13 +61,7 @@ class Chosen(NamedTuple):
 
 
 def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, bytes], bool]) -> Chosen:
-    """Go through all routes once.
-
-    Args:
-        entries: every route of the kernel.
-        devices: indices of the mesh's devices.
-        is_near: tells whether a route is ours or in our place.
-    """
+    """Go through all routes once; `is_near` tells whether one is ours or in our place."""
     near: list[Held] = []
     hosts: list[Held] = []
     others: list[Held] = []

@@ -69,12 +69,6 @@ class Dumper:
     async def dump(self, kind: int, header: bytes, what: str, pack: Callable[[bytes], Packed | None]) -> list[Packed]:
         """Everything of one kind, as `pack` makes it of a body; what it makes None of is left out.
 
-        Args:
-            kind: RTM_GET*.
-            header: the request's body: the family's fixed header, and attributes.
-            what: for errors, as "routes".
-            pack: from body to key and values.
-
         Raises:
             KernelError: it was refused, or interrupted too often.
             DecodeError: what came is no netlink.

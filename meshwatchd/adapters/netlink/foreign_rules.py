@@ -31,11 +31,7 @@ _RTN_THROW: Final = 9
 
 @Door("netlink rule")
 def describe_foreign(bodies: Iterable[bytes], protocol: int) -> tuple[tuple[ForeignRule, ...], frozenset[int]]:
-    """Rules of others before the main table's, and the priorities that are taken.
-
-    Args:
-        bodies: of RTM_NEWRULE, in the order in which the kernel asks them.
-        protocol: of our own rules, which are left out.
+    """Rules of others before the main table's, in the kernel's order, and the priorities that are taken.
 
     Raises:
         DecodeError: a body is cut short.

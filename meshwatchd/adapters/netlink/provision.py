@@ -99,14 +99,8 @@ async def apply(
     *,
     removing: Callable[[Delta], None],
 ) -> list[str]:
-    """Make routes and rules equal to the Provision, then read them back.
-
-    Args:
-        provision: what is wanted; its links must exist and be up already.
-        kernel: where.
-        settings: our protocol number and ranges.
-        devices: device names by interface index.
-        removing: is told what will be changed before anything is.
+    """Make routes and rules equal to the Provision, whose links are up already, then read them back; `removing` is told
+    what will be changed before anything is.
 
     Returns:
         one line for each thing that could not be done; empty when the kernel is in sync.

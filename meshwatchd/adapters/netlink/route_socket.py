@@ -84,12 +84,8 @@ class RouteSocket:
 
 
 def request_for(destination: bytes, *, src_len: int = 0, flags: int = 0) -> bytes:
-    """A request for the route to a packed IPv4 or IPv6 address; further attributes may follow.
-
-    Args:
-        destination: 4 or 16 bytes.
-        src_len: bits of the source prefix, whose RTA_SRC is to follow.
-        flags: RTM_F_*.
+    """A request for the route to a packed IPv4 or IPv6 address; further attributes may follow, and have to where
+    `src_len` announces RTA_SRC.
     """
     family = socket.AF_INET if len(destination) == 4 else socket.AF_INET6
     header = ROUTE.pack(family, 8 * len(destination), src_len, 0, 0, 0, 0, 0, flags)

@@ -23,12 +23,8 @@ KEY_FILE = Path(StandbySettings().private_key_file).name
 
 
 def sweep(kernel: KernelSettings, *, dry_run: bool, state_dir: Path = STATE_DIR) -> list[str]:
-    """Remove our rules, routes and devices; a second call finds nothing.
-
-    Args:
-        kernel: protocol number and ranges that mark what is ours.
-        dry_run: only say what would be removed.
-        state_dir: where links.json tells which devices are ours, and rules.json where rules of ours stand.
+    """Remove our rules, routes and devices, as links.json and rules.json in the state directory know them; a second
+    call finds nothing.
 
     Returns:
         one line for each object, as `ip` would say it, in the order of removal.

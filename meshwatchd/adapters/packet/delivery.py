@@ -93,12 +93,8 @@ class Delivery(msgspec.Struct, frozen=True):
     reflector: Reflector
 
     def asked(self, name: bytes, *, port: int, count: int) -> Reflector:
-        """What the answer to a request with questions of the RFCs draws on.
-
-        Args:
-            name: who asks, as a sockaddr.
-            port: that was asked.
-            count: requests of the session that were answered, this one included.
+        """What the answer to a request with questions of the RFCs draws on; `count` is of the session's requests that
+        were answered, this one included.
         """
         source, source_port = unpack_name(name)
         arrival = Arrival(

@@ -168,12 +168,8 @@ class SendBatch:
         return self._count
 
     def add(self, packet: bytes | bytearray, name: bytes, control: bytes = b"") -> None:
-        """Copy one datagram into the next slot; there must be one, and it must be long enough.
-
-        Args:
-            packet: its bytes.
-            name: to whom, as a sockaddr.
-            control: ancillary data, as struct cmsghdr has it.
+        """Copy one datagram for a sockaddr, with ancillary data as struct cmsghdr has it, into the next slot; there
+        must be one, and it must be long enough.
         """
         slot, memory = self._count, self._memory
         shape = (len(name), len(control), len(packet))

@@ -35,10 +35,6 @@ def budgets_of(settings: Settings, nodes: int | None = None) -> Budgets:
 
     The mesh's nodes share one configuration, so this node's interval is theirs. In all: the sum over the peers, but
     no more than a core can do.
-
-    Args:
-        settings: of this node.
-        nodes: of the mesh, where that is not what the settings declare.
     """
     count = len(settings.mesh.node) if nodes is None else nodes
     per_s = PEER_SESSIONS * HONEST_FACTOR * _SECOND_NS // TIMERS[settings.probe.profile].interval_ns

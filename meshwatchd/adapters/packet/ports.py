@@ -82,12 +82,8 @@ class SourcePorts(Generic[Waiting]):
         return self._by_fd[fd]
 
     def use(self, source: str, port: int, *, is_kept: bool) -> SourcePort[Waiting]:
-        """The socket of a source address and port, opened if it is not open.
-
-        Args:
-            source: an address literal.
-            port: of this node, 1..65535.
-            is_kept: the port belongs to a known flow, which lasts; `expire` spares it.
+        """The socket of a source address and port, opened if it is not open; `expire` spares one that is kept for a
+        known flow.
 
         Raises:
             OSError: it cannot be opened (see `sockets.open_probe`), or EMFILE: every socket has something to send.

@@ -29,14 +29,8 @@ _HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n]*)")
 async def get(
     address: Address, target: str, source: str, *, uids: Collection[int] | None = None, timeout_s: float = TIMEOUT_S
 ) -> bytes:
-    """The body of an answer with status 200.
-
-    Args:
-        address: where the program listens.
-        target: path and query.
-        source: for errors, as "kilo graph".
-        uids: of users that may listen there; None for root and this process's own.
-        timeout_s: for all of it together.
+    """The body of an answer with status 200. Without `uids` root and this process's own user are believed; the time is
+    for all of it together.
 
     Raises:
         KernelError: nobody listens, or a user that is not believed, or the answer does not come in time.

@@ -47,11 +47,8 @@ class Counted(NamedTuple):
 
 
 def find_loss(answers: Sequence[Counted], sent: int) -> Loss:
-    """Divide the lost packets among the two ways.
-
-    Args:
-        answers: all of the series, copies included, in the order of arrival; at least one.
-        sent: how many packets, numbered from 0.
+    """Divide the lost packets of a series among the two ways, by all its answers in the order of arrival, copies
+    included.
     """
     answered = {answer.sequence for answer in answers}
     lost = [sequence for sequence in range(sent) if sequence not in answered]

@@ -101,12 +101,8 @@ class EventStore:
         return kept
 
     def read(self, since_ns: int = 0, *, after: int = 0, limit: int | None = None) -> list[EventLine]:
-        """Kept events, the oldest first.
-
-        Args:
-            since_ns: CLOCK_MONOTONIC instant of the earliest wanted.
-            after: sequence number of the last one not wanted.
-            limit: at most so many.
+        """Kept events, the oldest first: from `since_ns` (CLOCK_MONOTONIC) on, behind the sequence number `after`, at
+        most `limit`.
         """
         skipped = max(0, after + 1 - self._first_seq)
         wanted = (line for line in islice(self._ring, skipped, None) if _at_ns(line) >= since_ns)

@@ -67,11 +67,8 @@ class Datagram(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_datagram(packet: bytes, vxlan_port: int) -> Datagram | None:
-    """Unwrap a packet that begins with its IPv4 header; None where no whole IPv4 UDP header is inside.
-
-    Args:
-        packet: may be cut short behind the innermost UDP header; its payload then is what is there.
-        vxlan_port: UDP port of the overlay.
+    """Unwrap a packet that begins with its IPv4 header, and may be cut short behind the innermost UDP header; None
+    where no whole UDP header is found.
     """
     wrappings: list[Wrapping] = []
     offset = 0

@@ -68,13 +68,7 @@ def direct_ns(nodes: int, *, is_relay: bool) -> int:
 
 
 def cadence_between(senders: int, receivers: int, everybody: int) -> Cadence:
-    """How a node of one location greets another location.
-
-    Args:
-        senders: nodes of its own location.
-        receivers: nodes of the other one.
-        everybody: nodes of all locations.
-    """
+    """How a node of one location greets another location, by the numbers of nodes in either and in all."""
     close_ns = max(KNOWN_NS, KNOWN_NS * senders * receivers // PAIRS)
     # Neighbours of a receiver must be able to name everybody that is heard there.
     told_ns = KNOWN_NS * (everybody - receivers) // (max(1, receivers - 1) * MAX_PRESENT)

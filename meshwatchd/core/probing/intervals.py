@@ -172,16 +172,7 @@ class Rates:
         self._slower, self._seldom = slowness(probe.profile)
 
     def plan(self, demand: Sequence[tuple[Kind, int]], used: frozenset[int], awake: Container[int] = ()) -> list[Rate]:
-        """The rate of each kind.
-
-        Args:
-            demand: kinds, and how many sessions are of each.
-            used: paths that carry traffic, or are meant to again.
-            awake: paths of pairs that something speaks against.
-
-        Returns:
-            In the order of `demand`.
-        """
+        """The rate of each kind of sessions, in the order of `demand`."""
         wished = [self._wished_ns(kind, count, used, awake) for kind, count in demand]
         ranks = [_rank(kind, used) for kind, _ in demand]
         loads = [count * SECOND / interval_ns for (_, count), interval_ns in zip(demand, wished, strict=True)]
