@@ -38,11 +38,9 @@ class PeerTaps(Protocol):
 
     def begin(self, leg: Leg, ssid: int) -> None:
         """Have `leg.via` tap, and return when it does or will not."""
-        ...
 
     def counts(self) -> tuple[PeerCounts, ...]:
         """What they have seen; empty where nobody answers."""
-        ...
 
 
 class NoPeerTaps:

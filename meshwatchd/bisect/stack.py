@@ -29,23 +29,18 @@ class Questions(Protocol):
 
     def devices(self) -> dict[int, Device]:
         """All devices by index."""
-        ...
 
     def hop(self, destination: bytes, source: bytes = b"") -> Hop:
         """Where a packet goes next."""
-        ...
 
     def neighbours(self, index: int) -> tuple[Neighbour, ...]:
         """The IPv4 neighbours of a device."""
-        ...
 
     def forwarding(self, index: int) -> tuple[Forwarding, ...]:
         """The FDB entries of a VXLAN device."""
-        ...
 
     def queue_drops(self, index: int) -> int:
         """Packets that the queues of a device have dropped."""
-        ...
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from meshwatchd.cli.render_findings import summarise_finding
 from meshwatchd.cli.render_reported import render_reported
-from meshwatchd.cli.text import Cell, Paint, columns, paint_nothing
+from meshwatchd.cli.text import Cell, Paint, columns, entry, paint_nothing
 from meshwatchd.model.bisection import BisectResult, Flows, PeerCounts, Place, SeriesCounts
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.status import Status
-
-_WIDTH = 110
-_LABEL_WIDTH = 8
 
 PLACES = MappingProxyType(
     {
@@ -65,19 +61,19 @@ def _lines(result: BisectResult, paint: Paint, known: Sequence[str]) -> Iterator
     word = paint("OK" if is_well else "DIES", "ok" if is_well else "critical")
     via = f" via {result.via}" if result.via != result.peer else ""
     yield f"{word}  {result.node} to {result.peer}{via}: {paint(PLACES[result.place], 'strong')}"
-    yield from _entry("known", list(known), paint)
+    yield from entry("known", list(known), paint)
     direction = "" if result.direction is Direction.UNKNOWN else result.direction.value
     what = ", ".join(part for part in (_FLOWS[result.flows], direction) if part)
     if what:
-        yield from _entry("what", [what], paint)
+        yield from entry("what", [what], paint)
     if len(result.candidates) > 1:
         others = [PLACES[place] for place in result.candidates[1:]]
-        yield from _entry(
+        yield from entry(
             "or", [*others, "(the peer's taps did not take part, so these cannot be distinguished)"], paint
         )
-    yield from _entry("why", result.because, paint)
+    yield from entry("why", result.because, paint)
     tables = [getattr(result.tables, name) for name in result.tables.__struct_fields__]
-    yield from _entry("tables", [text for text in tables if text], paint)
+    yield from entry("tables", [text for text in tables if text], paint)
     yield ""
     yield from _series(result, paint)
 
@@ -103,11 +99,3 @@ def _row(counts: SeriesCounts, there: PeerCounts | None, has_peer: bool) -> list
 
 def _cell(number: int | None) -> Cell:
     return ("-" if number is None else str(number), "")
-
-
-def _entry(label: str, sentences: list[str] | tuple[str, ...], paint: Paint) -> Iterator[str]:
-    margin = " " * (2 + _LABEL_WIDTH)
-    for index, sentence in enumerate(sentences):
-        lines = textwrap.wrap(sentence, _WIDTH - len(margin), subsequent_indent="  ", break_on_hyphens=False)
-        yield ("  " + paint(label.ljust(_LABEL_WIDTH), "dim") if index == 0 else margin) + lines[0]
-        yield from (margin + line for line in lines[1:])

@@ -10,7 +10,7 @@ from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.cli.text import render_rtt
 from meshwatchd.model.faults import CATALOGUE, Severity
 from meshwatchd.model.ids import Layer
-from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
+from meshwatchd.model.status import PairStatus, PathStatus, Status, path_rtt_ns
 
 WIDTH = 960
 _NODE_WIDTH, _NODE_HEIGHT, _GAP = 120, 34, 26
@@ -97,9 +97,8 @@ def _broken(pair: PairStatus) -> Broken | None:
 def _draw_pair(status: Status, pair: PairStatus, broken: Broken | None) -> tuple[int, list[str]]:
     own_side = _own_side(status, pair)
     local, remote = (_unique(path.relays[side] for path in pair.paths) for side in (own_side, 1 - own_side))
-    far = _unique(
-        each.peer for each in status.sessions if each.layer is Layer.RELAY and _path_of(pair, each) is not None
-    )
+    numbers = {path.number for path in pair.paths}
+    far = _unique(each.peer for each in status.sessions if each.layer is Layer.RELAY and each.path in numbers)
     far = [name for name in far if name not in remote]
     rows = max(len(local), len(remote), len(far), 1)
     height = _HEAD + rows * (_NODE_HEIGHT + _GAP) + 26 + 15 * len(pair.paths)
@@ -208,10 +207,6 @@ def _column(names: Sequence[str], x: int, rows: int) -> dict[str, _Place]:
     room = rows * (_NODE_HEIGHT + _GAP)
     step = room / max(1, len(names))
     return {name: _Place(x, round(_HEAD + step * (index + 0.5) - _NODE_HEIGHT / 2)) for index, name in enumerate(names)}
-
-
-def _path_of(pair: PairStatus, session: SessionStatus) -> PathStatus | None:
-    return next((path for path in pair.paths if path.number == session.path), None)
 
 
 def _worst(status: Status, layer: Layer, peer: str) -> str:

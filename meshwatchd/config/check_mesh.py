@@ -100,10 +100,6 @@ def _node_key(index: int, node: Node) -> str:
     return element_key("mesh.node", index, node.name)
 
 
-def _location_key(index: int, location: Location) -> str:
-    return element_key("mesh.location", index, location.name)
-
-
 def _check_names(mesh: MeshSettings) -> Iterator[Finding]:
     keyed: dict[str, list[str]] = {
         "mesh.location": [location.name for location in mesh.location],
@@ -130,7 +126,7 @@ def _check_membership(mesh: MeshSettings) -> Iterator[Finding]:
                 remedy=f"declare it as [[mesh.location]], or write one of those declared: {declared}",
             )
     for index, location in enumerate(mesh.location):
-        key = _location_key(index, location)
+        key = element_key("mesh.location", index, location.name)
         yield from _check_relay(f"{key}.leader", location.leader, location, homes)
         for rank, standby in enumerate(location.standbys):
             yield from _check_relay(f"{key}.standbys[{rank}]", standby, location, homes)

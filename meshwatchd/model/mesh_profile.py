@@ -84,4 +84,3 @@ class Profile(Protocol):
 
     def recognise(self, snapshot: Snapshot, declared: MeshSettings, node: NodeName) -> Topology | Unrecognised:
         """Make a topology of what the kernel shows and the operator declares."""
-        ...

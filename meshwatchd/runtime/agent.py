@@ -32,7 +32,7 @@ from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
 from meshwatchd.model.decoding import refusals
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.errors import ControlError, MeshwatchError
-from meshwatchd.model.events import OperatorRequested, SnapshotReceived
+from meshwatchd.model.events import SnapshotReceived
 from meshwatchd.model.frames import (
     AgentEvent,
     AliveFrame,
@@ -48,7 +48,7 @@ from meshwatchd.model.frames import (
     ToAgent,
     ToEngine,
 )
-from meshwatchd.model.outputs import ReplyOperator, SessionSuspected
+from meshwatchd.model.outputs import SessionSuspected
 from meshwatchd.model.process_facts import ConfigReloaded
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
@@ -128,7 +128,7 @@ class Agent:
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
         self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
-        self.bisect, self.forget = self._prover.bisect, self._late_discovery.forget
+        self.bisect, self.forget, self.operate = self._prover.bisect, self._late_discovery.forget, self._desk.ask
         self.nodes = self._late_discovery.nodes
         self._late_discovery.use_secrets(secrets)
         self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
@@ -162,14 +162,6 @@ class Agent:
     def events(self) -> EventStore:
         """The events kept."""
         return self._sinks.events
-
-    async def operate(self, request: OperatorRequested) -> ReplyOperator:
-        """Put an operator's request to the engine.
-
-        Raises:
-            TimeoutError: the engine does not answer.
-        """
-        return await self._desk.ask(request)
 
     # --- life ---
 

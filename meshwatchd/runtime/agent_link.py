@@ -10,9 +10,8 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import read_usage
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, AnswerFrame, EventFrame, KeysFrame, PingFrame, StatusFrame, ToAgent
+from meshwatchd.model.frames import AliveFrame, AnswerFrame, EventFrame, KeysFrame, PingFrame, ToAgent
 from meshwatchd.model.identity import PairBinding
-from meshwatchd.model.status import Status
 from meshwatchd.runtime.heartbeat import PATIENCE, Heartbeat, Patience
 from meshwatchd.runtime.link import EngineEnd, LinkClosedError, Outbox, engine_end
 from meshwatchd.runtime.supervise import Spawn, Supervisor
@@ -59,16 +58,12 @@ class AgentLink:
         return self._link is not None
 
     def send(self, frame: ToAgent) -> None:
-        """Send a frame, or keep it for when the agent reads again or is back."""
+        """Send a frame, or keep it for when the agent reads again or is back; a status replaces one that waits."""
         if self._link is None:
             self._outbox.put(frame)
         else:
             self._link.send(frame)
             self._watch_writing()
-
-    def send_status(self, status: Status) -> None:
-        """Send the picture, which replaces one that still waits."""
-        self.send(StatusFrame(status=status))
 
     def receive(self) -> list[Event]:
         """The events the agent sent since the last call; its signs of life are noted."""

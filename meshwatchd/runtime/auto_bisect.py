@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.frames import FactFrame, KeysFrame
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.outputs import Fact, PathBisected, VerdictChanged
@@ -23,7 +22,6 @@ class Sink(Protocol):
 
     def consume(self, frame: FactFrame) -> object:
         """Keep and log a fact."""
-        ...
 
 
 class Prover:
@@ -42,20 +40,13 @@ class Prover:
         self._settings, self._snapshot, self._sinks = settings, snapshot, sinks
         run = spawn or make_spawn(config or Path(CONFIG_FILE), settings.bisect)
         self._bisections = Bisections(run, settings, mesh=self.mesh, tell=self._tell, log=log)
+        self.bisect = self._bisections.run
         self._listener = TapListener(settings, mesh=self.mesh, log=log)
 
     def take(self, fact: Fact) -> None:
         """Look whether a fact of the engine deserves proof."""
         if isinstance(fact, VerdictChanged):
             self._bisections.consider(fact.verdict)
-
-    async def bisect(self, peer: str) -> BisectResult:
-        """Find out where packets to a node die.
-
-        Raises:
-            BisectError: it could not be found out.
-        """
-        return await self._bisections.run(peer)
 
     def bind(self, bindings: Sequence[PairBinding]) -> KeysFrame:
         """Sign and believe questions for taps by the keys of these pairs; returns what tells the engine of them."""

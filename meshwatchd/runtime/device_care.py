@@ -27,15 +27,12 @@ class Kernel(Tables, Protocol):
 
     async def read_back(self) -> Snapshot:
         """A snapshot that shows what has been acknowledged."""
-        ...
 
     def lan_neighbours(self) -> tuple[Neighbour, ...]:
         """Those on devices that are not the mesh's."""
-        ...
 
     def overlay_figures(self, device: str) -> OverlayFigures:
         """How much a device holds."""
-        ...
 
 
 class DeviceCare:

@@ -58,11 +58,9 @@ class Looks(Protocol):
 
     def look(self, snapshot: Snapshot) -> LocalView:
         """The view that follows from a snapshot, and from what the sources last said."""
-        ...
 
     def deadline(self) -> int | None:
         """When to look again although nothing has changed."""
-        ...
 
 
 class Discovery:

@@ -28,11 +28,9 @@ class Routing(Protocol):
     @property
     def version(self) -> object:
         """Another value after each change of a rule or a route."""
-        ...
 
     def ask(self, question: RouteQuestion) -> RouteAnswer:
         """Where the packet would go."""
-        ...
 
 
 class Lookout:

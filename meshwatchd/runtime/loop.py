@@ -22,6 +22,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
+from meshwatchd.model.frames import StatusFrame
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import Output
@@ -67,19 +68,15 @@ class EngineLike(Protocol):
 
     def handle(self, event: Event, now: int) -> list[Output]:
         """Take in one event."""
-        ...
 
     def deadline(self) -> int | None:
         """When a Tick is due."""
-        ...
 
     def early_at(self) -> int | None:
         """From when on a Tick is worth its while for who is awake anyway."""
-        ...
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
         """The whole picture."""
-        ...
 
 
 class Loop:
@@ -300,7 +297,7 @@ class Loop:
         is_routine = self._status_due_ns >= self._status_sent_ns + HOUSEKEEPING_NS
         if now_ns + (EARLY_NS if is_routine else 0) >= self._status_due_ns:
             self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
-            self._agent.send_status(self._engine.status(now_ns, self._effects.counters()))
+            self._agent.send(StatusFrame(status=self._engine.status(now_ns, self._effects.counters())))
             if is_routine:
                 # Who reads the one reads the other: the agent wakes once a second.
                 self._agent.advance(now_ns, now_ns + HOUSEKEEPING_NS)

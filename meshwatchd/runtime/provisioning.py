@@ -37,15 +37,12 @@ class StandbyDevices(Protocol):
 
     async def ensure(self, wanted: StandbyLink) -> None:
         """Make the device of that name equal to `wanted`."""
-        ...
 
     async def remove(self, device: str) -> None:
         """Remove a device we made."""
-        ...
 
     def recorded(self) -> tuple[str, ...]:
         """Names of the devices we made."""
-        ...
 
 
 class RestoreBudget:

@@ -36,11 +36,9 @@ class Asks(Protocol):
 
     def table(self, question: RouteQuestion) -> int | None:
         """The table whose route a packet takes, 0 where it goes nowhere; None where the kernel does not say."""
-        ...
 
     def close(self) -> None:
         """Ask no more."""
-        ...
 
 
 class RulePlace:

@@ -82,7 +82,6 @@ class Warns(Protocol):
 
     def warning(self, event: str, **fields: object) -> object:
         """Write a line of level warning."""
-        ...
 
 
 class Log(Warns, Protocol):
@@ -90,15 +89,12 @@ class Log(Warns, Protocol):
 
     def debug(self, event: str, **fields: object) -> object:
         """Write a line of level debug."""
-        ...
 
     def info(self, event: str, **fields: object) -> object:
         """Write a line of level info."""
-        ...
 
     def error(self, event: str, **fields: object) -> object:
         """Write a line of level error."""
-        ...
 
 
 class Sinks:

@@ -72,21 +72,17 @@ class Signer(Protocol):
     @property
     def public(self) -> PublicIdentity:
         """What peers know the node by."""
-        ...
 
     @property
     def former(self) -> bytes:
         """The public signing key of the identity before; empty without one."""
-        ...
 
     @property
     def voucher(self) -> bytes:
         """The signature of `rotation_text` by that key; empty without one."""
-        ...
 
     def sign(self, text: bytes) -> bytes:
         """64 bytes."""
-        ...
 
 
 class HelloRejection(StrEnum):

@@ -32,19 +32,15 @@ class Host(Protocol):
 
     def admit(self, connection: Connection) -> VarlinkError | None:
         """Take a connection in, or say why not."""
-        ...
 
     def dismiss(self, connection: Connection) -> None:
         """Forget a connection."""
-        ...
 
     def answer(self, call: Call, uid: int) -> bytes | AsyncIterator[bytes]:
         """The reply to a call, or its replies one after the other."""
-        ...
 
     def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run something that waits."""
-        ...
 
 
 class Connection(asyncio.Protocol):

@@ -58,31 +58,24 @@ class ControlBackend(Protocol):
 
     def status(self) -> Status | None:
         """The engine's latest picture of itself; None before the first."""
-        ...
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
-        ...
 
     def events(self) -> EventStore:
         """The events kept."""
-        ...
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         """Every node of the mesh that is known."""
-        ...
 
     async def bisect(self, peer: str) -> BisectResult:
         """Find out where packets to a node die; raises MeshwatchError."""
-        ...
 
     def forget(self, node: str) -> bool:
         """Accept whatever identity a node of this name has next; whether one was remembered."""
-        ...
 
     async def operate(self, request: OperatorRequested) -> ReplyOperator:
         """Ask the engine for something, under whatever number, and wait for its answer."""
-        ...
 
 
 HOLDS = frozenset({OperatorVerb.PIN, OperatorVerb.UNPIN, OperatorVerb.DRAIN, OperatorVerb.UNDRAIN})

@@ -40,15 +40,12 @@ class NetlinkSocket(Protocol):
 
     def send(self, data: bytes, /) -> int:
         """Send one datagram."""
-        ...
 
     def recv(self, size: int, /) -> bytes:
         """Receive one datagram."""
-        ...
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 class _InterruptedDumpError(Exception):

@@ -18,11 +18,9 @@ class RuleReader(Protocol):
 
     async def rules(self) -> list[RuleRecord]:
         """All IPv4 rules."""
-        ...
 
     async def marked_routes(self, devices: Mapping[int, str]) -> list[RouteRecord]:
         """All IPv4 routes with our protocol."""
-        ...
 
 
 class LinkReader(Protocol):
@@ -30,11 +28,9 @@ class LinkReader(Protocol):
 
     async def links(self) -> list[Link]:
         """All devices, without their addresses."""
-        ...
 
     async def find_link(self, device: str) -> Link | None:
         """The device of that name, without its addresses."""
-        ...
 
 
 class DumpSource(Protocol):
@@ -42,7 +38,6 @@ class DumpSource(Protocol):
 
     async def dump(self, kind: int, header: bytes, what: str, pack: Callable[[bytes], Packed | None]) -> list[Packed]:
         """Everything of one kind, as `pack` makes it of a message's body."""
-        ...
 
 
 class NotificationSource(Protocol):
@@ -50,15 +45,12 @@ class NotificationSource(Protocol):
 
     def fileno(self) -> int:
         """The descriptor, readable when read() has something."""
-        ...
 
     def read(self, take: Callable[[Message | Overrun], None]) -> bool:
         """Hand over what has come in; says whether there may be more."""
-        ...
 
     def close(self) -> None:
         """End the subscription."""
-        ...
 
 
 class RoutingKernel(RuleReader, Protocol):
@@ -66,23 +58,18 @@ class RoutingKernel(RuleReader, Protocol):
 
     async def add_rule(self, rule: Rule) -> None:
         """Add a rule; one that exists already is fine."""
-        ...
 
     async def delete_rule(self, rule: Rule) -> None:
         """Delete a rule; one that is gone already is fine."""
-        ...
 
     async def add_route(self, route: Route, index: int) -> None:
         """Add a route where none of that prefix is."""
-        ...
 
     async def replace_route(self, route: Route, index: int) -> None:
         """Put a route in the place of another one of ours, without a gap."""
-        ...
 
     async def delete_route(self, record: RouteRecord) -> None:
         """Delete a route; one that is gone already is fine."""
-        ...
 
 
 class StandingKernel(RoutingKernel, LinkReader, Protocol):
@@ -94,16 +81,12 @@ class DeviceKernel(LinkReader, Protocol):
 
     async def add_wireguard(self, device: str) -> None:
         """Add a device of the kernel's WireGuard."""
-        ...
 
     async def delete_link(self, link: Link) -> None:
         """Delete a device; one that is gone already is fine."""
-        ...
 
     async def keep_without_addresses(self, link: Link) -> None:
         """Stop the kernel from giving the device an IPv6 address."""
-        ...
 
     async def bring_up(self, link: Link, mtu_bytes: int) -> None:
         """Set a device's MTU and administrative state."""
-        ...

@@ -29,7 +29,6 @@ class RepairKernel(Protocol):
 
     async def carry_out(self, plan: RepairPlan) -> None:
         """Put and delete entries."""
-        ...
 
 
 class OverlayKernel:

@@ -51,11 +51,9 @@ class Tables(Protocol):
     @property
     def rules(self) -> tuple[bytes, ...]:
         """All rules, as message bodies."""
-        ...
 
     def devices(self) -> Mapping[int, str]:
         """Device names by interface index."""
-        ...
 
 
 class RouteLookup:

@@ -67,11 +67,9 @@ class Tables(Protocol):
 
     def devices(self) -> Mapping[int, str]:
         """Device names by interface index."""
-        ...
 
     def rule_records(self) -> list[RuleRecord]:
         """The rules at our priorities, and those with our protocol."""
-        ...
 
 
 class View:
@@ -150,7 +148,8 @@ class View:
         our_routes = [record.route for record in near if self.is_marked(record) and record.route]
         collisions = [*self._rule_collisions(rules), *self._route_collisions(near)]
         collisions += await self._strange_devices()
-        routes, neighbours, forwarding = self._mesh_routes(), self._neighbours(), self._forwarding()
+        routes = [self._describe(key, value) for key, value in self._chosen().of_mesh]
+        neighbours, forwarding = self._neighbours(), self._forwarding()
         return Snapshot(
             links=tuple(self._described_links()),
             # Those of one priority stay in the order in which the kernel asks them.
@@ -244,9 +243,6 @@ class View:
             for key, value in self._chosen().near
             if compact.family_of(key) == socket.AF_INET
         ]
-
-    def _mesh_routes(self) -> list[DeviceRoute]:
-        return [self._describe(key, value) for key, value in self._chosen().of_mesh]
 
     def _gateways(self) -> Iterator[Gateway]:
         devices = self._tables.devices()

@@ -62,19 +62,15 @@ class PacketSocket(Protocol):
 
     def fileno(self) -> int:
         """Its descriptor."""
-        ...
 
     def recvmsg(self, size: int, ancillary: int, /) -> tuple[bytes, list[tuple[int, int, bytes]], int, Any]:
         """One packet with its auxiliary data, and where it passed."""
-        ...
 
     def getsockopt(self, level: int, name: int, size: int, /) -> bytes:
         """An option's value."""
-        ...
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 def open_tap(device: str, *, is_ethernet: bool, wanted: Wanted) -> Tap:

@@ -13,6 +13,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from pyroute2.netlink.exceptions import NetlinkError
@@ -131,7 +132,9 @@ def decode(bodies: list[bytes]) -> LinkState:
         for entry in nested(found.get(_PEERS, b"")):
             peer = _decode_peer(attributes(entry, 0))
             earlier = peers.get(peer.public_key)
-            peers[peer.public_key] = peer if earlier is None else _joined(earlier, peer)
+            if earlier is not None:
+                peer = replace(earlier, allowed_ips=earlier.allowed_ips + peer.allowed_ips)
+            peers[peer.public_key] = peer
     state = LinkState(private_key=private, public_key=public, listen_port=port, peers=tuple(peers.values()))
     return passable(state, _DOOR)
 
@@ -165,18 +168,6 @@ def _decode_endpoint(data: bytes) -> str | None:
 def _decode_prefix(found: dict[int, bytes]) -> str:
     (family,) = _U16.unpack(found.get(_PREFIX_FAMILY, b""))
     return f"{socket.inet_ntop(family, found.get(_PREFIX_ADDRESS, b''))}/{found.get(_PREFIX_LENGTH, bytes(1))[0]}"
-
-
-def _joined(first: PeerState, continuation: PeerState) -> PeerState:
-    return PeerState(
-        public_key=first.public_key,
-        endpoint=first.endpoint,
-        allowed_ips=first.allowed_ips + continuation.allowed_ips,
-        keepalive_s=first.keepalive_s,
-        last_handshake_ns=first.last_handshake_ns,
-        rx_bytes=first.rx_bytes,
-        tx_bytes=first.tx_bytes,
-    )
 
 
 def _peer_request(config: LinkConfig) -> dict[str, object]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 
 from meshwatchd.adapters.wireguard import genl, uapi
 from meshwatchd.adapters.wireguard.device import KERNEL_KIND, USERSPACE_KIND
@@ -51,13 +52,14 @@ class Poll:
         return tuple(found)
 
     def _translate(self, device: str, state: LinkState) -> WireGuardState:
+        # wireguard-go tells them in another order each time; what is compared with what was good must stand still.
+        peers = sorted(state.peers, key=attrgetter("public_key"))
         return WireGuardState(
             device=device,
             public_key=state.public_key,
             listen_port=state.listen_port,
             at_ns=self._clock(),
-            # wireguard-go tells them in another order each time; what is compared with what was good must stand still.
-            peers=tuple(self._translate_peer(device, peer) for peer in sorted(state.peers, key=_key_of)),
+            peers=tuple(self._translate_peer(device, peer) for peer in peers),
         )
 
     def _translate_peer(self, device: str, peer: PeerState) -> WireGuardPeer:
@@ -84,10 +86,6 @@ class Poll:
 def is_wireguard(link: Link) -> bool:
     """Whether a device speaks WireGuard, as far as can be told from outside."""
     return link.kind == KERNEL_KIND or (link.kind == USERSPACE_KIND and uapi.socket_path(link.name).exists())
-
-
-def _key_of(peer: PeerState) -> str:
-    return peer.public_key
 
 
 async def _read(link: Link) -> LinkState:

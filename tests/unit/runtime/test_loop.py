@@ -19,6 +19,7 @@ from meshwatchd.model.events import (
     Stalled,
     Tick,
 )
+from meshwatchd.model.frames import StatusFrame
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
@@ -308,7 +309,7 @@ def test_facts_and_status_wait_for_an_agent():
         for pair in range(3):
             node.effects.carry_out(DaemonReady(pair=pair), 1)
         for now_ns in range(3):
-            node.agent.send_status(node.core.status(now_ns, {}))
+            node.agent.send(StatusFrame(status=node.core.status(now_ns, {})))
 
         assert 2 == node.counters["link-status-superseded"]
 
