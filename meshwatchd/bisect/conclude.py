@@ -22,14 +22,7 @@ from meshwatchd.bisect.stack import (
     judge_underlay_neighbour,
     judge_underlay_route,
 )
-from meshwatchd.model.bisection import (
-    BisectResult,
-    DeviceCounters,
-    PeerCounts,
-    SeriesCounts,
-    SeriesName,
-    Tables,
-)
+from meshwatchd.model.bisection import BisectResult, DeviceCounters, PeerCounts, SeriesCounts, SeriesName, Tables
 
 
 class Ledger:

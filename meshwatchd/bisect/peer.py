@@ -15,15 +15,7 @@ from meshwatchd.bisect.leg import Leg
 from meshwatchd.model.bisection import PeerCounts
 from meshwatchd.model.port_map import tap_port
 from meshwatchd.wire.auth import MeshKeys, PairKey
-from meshwatchd.wire.tap_request import (
-    MAX_BYTES,
-    TapContent,
-    TapKind,
-    TapMessage,
-    decode,
-    encode,
-    find_pair,
-)
+from meshwatchd.wire.tap_request import MAX_BYTES, TapContent, TapKind, TapMessage, decode, encode, find_pair
 
 PATIENCE_S: Final = 0.3
 """For each of the two answers; an agent takes a few milliseconds on top of the round trip."""

@@ -15,14 +15,7 @@ from collections.abc import Iterator
 from meshwatchd.config.check_canary import check_canary
 from meshwatchd.config.check_mesh import is_whole
 from meshwatchd.config.shape import element_key
-from meshwatchd.config.values import (
-    Finding,
-    check_device,
-    check_endpoint,
-    check_name,
-    check_number,
-    check_port_range,
-)
+from meshwatchd.config.values import Finding, check_device, check_endpoint, check_name, check_number, check_port_range
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
 from meshwatchd.model.rule_window import WIDE

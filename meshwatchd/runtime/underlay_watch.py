@@ -8,14 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 
 from meshwatchd.adapters.arp import ask
-from meshwatchd.core.audit.underlay import (
-    ArpQuestion,
-    UnderlayView,
-    advertised,
-    audit_underlay,
-    questions,
-    suspects_of,
-)
+from meshwatchd.core.audit.underlay import ArpQuestion, UnderlayView, advertised, audit_underlay, questions, suspects_of
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode

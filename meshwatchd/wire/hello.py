@@ -38,15 +38,7 @@ from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.identity import PUBLIC_KEY_BYTES, PublicIdentity
 from meshwatchd.model.node_report import NodeReport
-from meshwatchd.wire.auth import (
-    TAG_BYTES,
-    KeyRole,
-    MacKey,
-    MeshSecret,
-    check_secrets,
-    derive_hello_key,
-    key_id,
-)
+from meshwatchd.wire.auth import TAG_BYTES, KeyRole, MacKey, MeshSecret, check_secrets, derive_hello_key, key_id
 
 MAGIC: Final = b"MWHL"
 VERSION: Final = 1

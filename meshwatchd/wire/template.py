@@ -33,11 +33,7 @@ from meshwatchd.wire.seal import (
     REQUEST_HMAC_HEADER,
     mesh_end,
 )
-from meshwatchd.wire.stamp import (
-    HMAC_BYTES,
-    SenderPacket,
-    encode_sender,
-)
+from meshwatchd.wire.stamp import HMAC_BYTES, SenderPacket, encode_sender
 from meshwatchd.wire.standard_tlv import ADDRESS_BYTES
 from meshwatchd.wire.tlv import HEADER, HEADER_BYTES, UNRECOGNIZED, Tlv, TlvType, encode_tlvs
 

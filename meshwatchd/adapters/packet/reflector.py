@@ -21,11 +21,7 @@ from meshwatchd.adapters.packet.delivery import ANSWER_CONTROL_BYTES, REQUEST_CO
 from meshwatchd.adapters.packet.listeners import Listener, Listeners
 from meshwatchd.adapters.packet.mmsg import Datagram, ReceiveBatch, SendBatch
 from meshwatchd.adapters.packet.peers import Peer, Peers
-from meshwatchd.adapters.packet.sockets import (
-    IP_HEADERS_BYTES,
-    LONGEST_BYTES,
-    set_fragmenting,
-)
+from meshwatchd.adapters.packet.sockets import IP_HEADERS_BYTES, LONGEST_BYTES, set_fragmenting
 from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_ntp
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import OtherKeySeen, RequestReceived

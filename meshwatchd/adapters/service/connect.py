@@ -22,15 +22,7 @@ from meshwatchd.adapters import bulk
 from meshwatchd.adapters.answers import tls as answers
 from meshwatchd.adapters.answers.http import read_status, request
 from meshwatchd.adapters.service import tls
-from meshwatchd.model.service_check import (
-    Connection,
-    Handshake,
-    HttpResult,
-    Origin,
-    Reach,
-    Segments,
-    TlsResult,
-)
+from meshwatchd.model.service_check import Connection, Handshake, HttpResult, Origin, Reach, Segments, TlsResult
 from meshwatchd.model.settings import SECOND
 
 KEPT_S: Final = 0.3

@@ -17,13 +17,7 @@ from typing import Final, NamedTuple
 from meshwatchd.adapters.service.api import ask_api
 from meshwatchd.adapters.service.connect import Knock, Target, connect
 from meshwatchd.adapters.service.dns import Server, look_up
-from meshwatchd.model.service_check import (
-    ApiFacts,
-    Connection,
-    Lookup,
-    Origin,
-    Remembered,
-)
+from meshwatchd.model.service_check import ApiFacts, Connection, Lookup, Origin, Remembered
 
 PORTS_S: Final = 0.95
 END_S: Final = 2.3

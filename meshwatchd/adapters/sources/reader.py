@@ -13,15 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from meshwatchd.adapters.sources import (
-    cilium_nodes,
-    files,
-    flannel_files,
-    http,
-    kilo_graph,
-    kilo_metrics,
-    quick_file,
-)
+from meshwatchd.adapters.sources import cilium_nodes, files, flannel_files, http, kilo_graph, kilo_metrics, quick_file
 from meshwatchd.adapters.sources.owner import believed
 from meshwatchd.adapters.sources.slot import Slot
 from meshwatchd.model.settings import SECOND

@@ -13,13 +13,7 @@ from meshwatchd.core.failover.switchover import Execution
 from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
 from meshwatchd.model.failover_facts import FailoverHeld, FailoverProposed, ProposalAnswered
-from meshwatchd.model.generation import (
-    GenerationAccepted,
-    GenerationRefused,
-    is_comparable,
-    moves_between,
-    preceding,
-)
+from meshwatchd.model.generation import GenerationAccepted, GenerationRefused, is_comparable, moves_between, preceding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.policy_state import OrderKind

@@ -17,15 +17,7 @@ from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.canary import Canary
 from meshwatchd.model.faults import Severity, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.status import (
-    UNWATCHED,
-    CanaryStatus,
-    PairStatus,
-    PathStatus,
-    RateStatus,
-    SessionStatus,
-    Status,
-)
+from meshwatchd.model.status import UNWATCHED, CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
 
 _ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 
