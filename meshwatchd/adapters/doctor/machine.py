@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.adapters.host.proc import read_host, read_text
 from meshwatchd.adapters.stamp_interop.host import UNKNOWN_CLOCK, ClockState, clock_state
 from meshwatchd.model.checkup import Check, CheckState
 from meshwatchd.model.settings import Mode, Settings
@@ -39,7 +39,7 @@ def _check_wireguard(settings: Settings, root: Path) -> Check:
     release = os.uname().release
     modules = root / "lib/modules" / release
     is_loaded = (root / "sys/module/wireguard").is_dir()
-    is_there = any("/wireguard.ko" in _text(modules / name) for name in ("modules.builtin", "modules.dep"))
+    is_there = any("/wireguard.ko" in read_text(modules / name) for name in ("modules.builtin", "modules.dep"))
     if is_loaded or is_there:
         return Check(area="kernel", state=CheckState.OK, text=f"Linux {release} has WireGuard")
     if shutil.which("wireguard-go"):
@@ -79,7 +79,8 @@ def check_networkd(root: Path) -> Iterator[Check]:
     if not (root / "run/systemd/netif").is_dir():
         return
     folders = [sorted((root / folder).glob("*.conf")) for folder in NETWORKD_FILES]
-    texts = [_text(path) for path in (root / "etc/systemd/networkd.conf", *(path for each in folders for path in each))]
+    paths = (root / "etc/systemd/networkd.conf", *(path for each in folders for path in each))
+    texts = [read_text(path) for path in paths]
     spared = {line.replace(" ", "").lower() for text in texts for line in text.splitlines()}
     if all(any(f"{name.lower()}={no}" in spared for no in ("no", "false", "0", "off")) for name in _FOREIGN):
         yield Check(area="kernel", state=CheckState.OK, text="systemd-networkd leaves rules and routes of others alone")
@@ -91,10 +92,3 @@ def check_networkd(root: Path) -> Iterator[Check]:
         text="systemd-networkd runs and deletes rules and routes that it has not made",
         remedy=f"install -D -t /etc/systemd/networkd.conf.d {source} && systemctl restart systemd-networkd",
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

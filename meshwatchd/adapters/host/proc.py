@@ -44,7 +44,7 @@ def _rp_filter(conf: Path, devices: Iterable[str]) -> dict[str, int]:
 
 def _conntrack(proc: Path) -> dict[str, int]:
     """Sums over all CPUs by the names in the first line."""
-    lines = _text(proc / "net/stat/nf_conntrack").splitlines()
+    lines = read_text(proc / "net/stat/nf_conntrack").splitlines()
     if not lines:
         return {}
     names, sums = lines[0].split(), dict.fromkeys(lines[0].split(), 0)
@@ -56,7 +56,7 @@ def _conntrack(proc: Path) -> dict[str, int]:
 
 def _snmp(path: Path, protocol: str) -> dict[str, int]:
     """Two lines for each protocol: names, then values."""
-    lines = [line.split() for line in _text(path).splitlines() if line.startswith(f"{protocol}:")]
+    lines = [line.split() for line in read_text(path).splitlines() if line.startswith(f"{protocol}:")]
     if len(lines) != 2:
         return {}
     return {name: int(value) for name, value in zip(lines[0][1:], lines[1][1:], strict=False)}
@@ -68,12 +68,13 @@ def _flag(path: Path) -> bool | None:
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path).strip()
+    text = read_text(path).strip()
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file's text; empty where it cannot be read."""
     try:
-        return path.read_text(encoding="ascii", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import DecodeError, MeshwatchError
 
@@ -33,7 +34,6 @@ MAX_LINE_BYTES = 64 * 1024
 FILE_NAME = "events.jsonl"
 
 _DOOR = Door(FILE_NAME, "such lines are passed over; a crash cuts off one at most")
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 _Word = str | int | float | None
@@ -79,7 +79,8 @@ class EventStore:
         self._ring: deque[EventLine] = deque(maxlen=capacity)
         self._next_seq = 1
         self._changed = asyncio.Event()
-        self.boot = _read_boot_id()
+        # Enough of it to tell two boots of one machine apart.
+        self.boot = read_boot()[:8]
         self._journal = None if file is None else _Journal(file, max_file_bytes)
 
     @classmethod
@@ -247,11 +248,3 @@ def _at_ns(line: EventLine) -> int:
     at_ns = line["at_ns"]
     assert isinstance(at_ns, int)
     return at_ns
-
-
-def _read_boot_id() -> str:
-    """The first part of this boot's random name; enough to tell two boots of one machine apart."""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii")[:8]
-    except OSError:
-        return ""

@@ -8,7 +8,6 @@ AllowedIPs, and all traffic of the other location would take the standby link. `
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from wgconfig import WGConfig
 
@@ -31,11 +30,3 @@ def render(device: str, peer: str, config: LinkConfig) -> str:
     text = io.StringIO()
     file.write_to_fileobj(text)
     return f"# It has no Address, on purpose.\n{text.getvalue()}"
-
-
-def read(path: Path) -> str:
-    """The file's text, empty when there is none."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

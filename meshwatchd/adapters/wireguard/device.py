@@ -18,6 +18,7 @@ import ipaddress
 import socket
 from pathlib import Path
 
+from meshwatchd.adapters.host.proc import read_text
 from meshwatchd.adapters.netlink.decode import normalise_prefix
 from meshwatchd.adapters.netlink.ports import DeviceKernel
 from meshwatchd.adapters.wireguard import conffile, genl, process, uapi
@@ -182,7 +183,7 @@ class Devices:
         path = self._directory / f"{link.name}.conf"
         text = conffile.render(link.name, peer, config)
         state = await self.read(link)
-        if not config.is_in_effect(state) or conffile.read(path) != text:
+        if not config.is_in_effect(state) or read_text(path) != text:
             configure = genl.configure if link.kind == KERNEL_KIND else uapi.configure
             await configure(link.name, config, state)
             write_privately(path, text)

@@ -39,11 +39,6 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
     start_ticks: int
 
 
-def boot_id() -> str:
-    """The kernel's name for the running boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
 def identify(pid: int) -> ProcessId | None:
     """The identity of a running process, or None when there is none of that id."""
     fields = _stat(pid)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.adapters.wireguard.files import PRIVATE_MODE, write_privately
-from meshwatchd.adapters.wireguard.process import ProcessId, boot_id
+from meshwatchd.adapters.wireguard.process import ProcessId
 
 VERSION = 1
 FILE_NAME = "links.json"
@@ -45,7 +46,7 @@ class Registry:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / FILE_NAME
-        self._boot_id = boot_id()
+        self._boot_id = read_boot()
         self._records = {each.device: each for each in self._load() if each.boot_id == self._boot_id}
 
     def records(self) -> tuple[LinkRecord, ...]:

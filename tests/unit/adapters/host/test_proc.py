@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.adapters.host.proc import read_host, read_text
 from meshwatchd.model.host import HostState
 
 FILES = {
@@ -62,3 +62,8 @@ def test_a_kernel_without_all_that_is_no_error(tmp_path):
 def test_this_very_kernel_can_be_read():
     """The paths are real."""
     assert isinstance(read_host(("lo",), 5).rp_filter["lo"], int)
+
+
+def test_a_missing_file_is_an_empty_one(tmp_path):
+    """It differs from every configuration, and says nothing of the kernel."""
+    assert "" == read_text(tmp_path / "mw0.conf")

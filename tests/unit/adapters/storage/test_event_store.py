@@ -8,7 +8,7 @@ import os
 import msgspec
 import pytest
 
-from meshwatchd.adapters.storage import event_store
+from meshwatchd.adapters.storage import policy_file
 from meshwatchd.adapters.storage.event_store import EventStore, FollowerTooSlowError
 from meshwatchd.model.decoding import refusals
 
@@ -118,7 +118,7 @@ def test_events_of_another_boot_are_not_taken_over(tmp_path, monkeypatch):
     first.close()
     other = tmp_path / "boot_id"
     other.write_text("0ther-boot")
-    monkeypatch.setattr(event_store, "_BOOT_ID", other)
+    monkeypatch.setattr(policy_file, "_BOOT_ID", other)
     assert [] == EventStore.open(tmp_path).read()
 
 

@@ -49,8 +49,3 @@ def test_loaded_by_hand_it_attracts_no_traffic():
 def test_a_peer_behind_nat_has_no_endpoint():
     """It is the one who initiates."""
     assert "Endpoint" not in conffile.render("mw0", "a1", replace(CONFIG, endpoint=None))
-
-
-def test_a_missing_file_is_an_empty_one(tmp_path):
-    """It differs from every configuration."""
-    assert "" == conffile.read(tmp_path / "mw0.conf")
