@@ -236,6 +236,19 @@ _WIREGUARD_FAULTS = (
         about="Nobody knows an endpoint of this node, so all sessions begin here; a NAT forgets a silent flow within"
         " 30 s to minutes, and then the others cannot reach it until it speaks.",
     ),
+    Fault(
+        code=FaultCode.BGP_ROUTE_ESCAPED,
+        layer=Layer.RELAY,
+        severity=Severity.CRITICAL,
+        title="packets for a prefix that a routing daemon led into the mesh leave it, or go nowhere",
+        remedy="birdc 'show route for PREFIX all' or vtysh -c 'show bgp ipv4 unicast PREFIX', and ip route get ADDRESS:"
+        " bring the session or its filter back, or delete the route or rule that is taken first",
+        depends_on=(*_DEVICE_GONE, FaultCode.WIREGUARD_DEVICE_MISSING, FaultCode.WIREGUARD_PEER_MISSING),
+        confirm_ns=5 * _SECOND,
+        about="The daemon has withdrawn the route while the node behind it is alive and has the prefix, or another"
+        " route or a policy rule is taken before it: packets follow the default route out of the mesh, unencrypted. The"
+        " kernel is asked (RTM_GETROUTE). A way by another node of the mesh is the daemon's own choice, and no fault.",
+    ),
 )
 
 _HOST_FAULTS = (

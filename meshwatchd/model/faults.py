@@ -48,7 +48,7 @@ FOUND_IN_A_KERNEL = frozenset(fault.code for fault in DEVICE_FAULTS)
 BETWEEN_NODES = frozenset(
     (
         *(FaultCode.WIREGUARD_BLOCKED, FaultCode.ONE_WAY_BREAK),
-        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA),
+        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA, FaultCode.NEXT_HOP_DEAD),
     )
 )
 """Those of a tunnel that is silent: each end names the other, and no end can tell where the cause is."""

@@ -194,5 +194,17 @@ PATH_FAULTS = (
         " silent at once. That is what RFC 5880 section 9 warns of: a device that serves the watcher and not the"
         " watched.",
     ),
+    Fault(
+        code=FaultCode.NEXT_HOP_DEAD,
+        layer=Layer.WIREGUARD,
+        severity=Severity.CRITICAL,
+        title="nothing passes to a node, and a routing daemon still routes to it",
+        remedy="look at the tunnel (wg show WG, UDP port, filters); until it is mended end the session, so that both"
+        " ends choose another way: birdc disable NAME, or neighbor ADDRESS shutdown in vtysh; BFD does that by itself",
+        about="Routes of FRR and BIRD (proto bgp, zebra, bird) stand for as long as the daemon's session does: after"
+        " its last word for the hold time, which is 90 s to 240 s by default, and for ever where the session goes by"
+        " another way than packets do. Probes of the next hop know within a second. The routes are their owner's and"
+        " are never changed.",
+    ),
 )
 """What sessions, groups and canaries prove; the order is that of the codes."""

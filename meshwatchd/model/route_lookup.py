@@ -26,11 +26,13 @@ class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         device: that it leaves by; empty where it goes nowhere.
+        via: the IPv4 address of the router that it goes to; empty where its destination is on the link.
         errno: why it goes nowhere, 0 where it leaves.
         rule: the policy rule that decides, as `ip rule` would say it; empty where that is one of the mesh's own, or
             the kernel does not tell.
     """
 
     device: str = ""
+    via: str = ""
     errno: int = 0
     rule: str = ""

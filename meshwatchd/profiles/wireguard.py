@@ -1,17 +1,20 @@
 """Plain WireGuard: a device that no mesh's agent made, by hand or by wg-quick, with or without an overlay on it.
 
 A node may have such a device for its administrators only. It counts where the operator names it, where an overlay
-runs over it, where the CNI's node address is on it, or where there is no other mesh.
+runs over it, where the CNI's node address is on it, or where there is no other mesh. In that case pods are routed
+straight into it, by hand or by a routing daemon: FRR or BIRD, whose routes carry their own protocol number.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
+from meshwatchd.model.routing_daemons import ROUTING_DAEMONS, routed_by_daemon
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import QuickFile, Sources
@@ -23,6 +26,9 @@ OTHERS = frozenset((kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, FLANNE
 STANDBY = re.compile(r"mw\d+")
 """Ours."""
 
+POD_BRIDGES = ("cni0", "kube-bridge", "cbr0")
+"""Of the bridge plugin, of kube-router, of kubenet."""
+
 
 def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
     """What a plain WireGuard device, its peers and its file say of this node; see `profiles.compose`."""
@@ -32,16 +38,28 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
     file = next((each for each in sources.quick if each.device == found.name), None)
     below = snapshot.underlay(found.name)
     over = below.name if below is not None and below.name != found.name else ""
+    address = next(iter(found.addresses), "")
+    is_alone = bool(address) and _is_alone(snapshot, sources, found)
+    pods = _pods(snapshot) if is_alone else ""
     return LocalView(
         profiles=("wireguard",),
         node=node,
-        wireguard_ip=next(iter(found.addresses), ""),
+        # A node without pods has what the others route to it: itself.
+        pod_cidr=(pods or f"{address}/32") if is_alone else "",
+        overlay_ip=address if is_alone else "",
+        overlay_device=found.name if is_alone else "",
+        wireguard_ip=address,
         wireguard_ip6=next(iter(found.addresses_v6), ""),
         wireguard_device=found.name,
         wireguard_mtu_bytes=found.mtu_bytes,
         layers=(DeviceLayer(kind="wireguard", device=found.name, mtu_bytes=found.mtu_bytes, over=over),),
         candidates=tuple(_candidates(snapshot, found, file)),
-        why=(reason, *_reasons(snapshot, found, file), *_absentees(snapshot, sources)),
+        why=(
+            reason,
+            *_reasons(snapshot, found, file),
+            *(_routing(snapshot, found, pods) if is_alone else ()),
+            *_absentees(snapshot, sources),
+        ),
     )
 
 
@@ -67,9 +85,9 @@ def _device(snapshot: Snapshot, sources: Sources, declared: MeshSettings) -> tup
 
 
 def _only_mesh(snapshot: Snapshot, plain: list[Link]) -> tuple[Link | None, Finding]:
-    meshes = [*OTHERS, cilium.ROUTER, *(link.name for link in snapshot.links if link.name.startswith(flannel.PREFIX))]
-    other = next((name for name in meshes if snapshot.link(name) is not None), "")
-    first = next((link for link in plain if link.is_up), plain[0])
+    other = _other_mesh(snapshot)
+    routed = (link for link in plain if link.is_up and routed_by_daemon(snapshot.device_routes, link.name))
+    first = next(routed, None) or next((link for link in plain if link.is_up), plain[0])
     source = f"link {first.name}"
     if other:
         text = f"{first.name} carries nothing of the mesh that {other} belongs to: it is left alone"
@@ -77,6 +95,37 @@ def _only_mesh(snapshot: Snapshot, plain: list[Link]) -> tuple[Link | None, Find
     if not first.is_up:
         return None, Finding(source=source, text=f"{first.name} is down")
     return first, Finding(source=source, text=f"{first.name} is a WireGuard device, and there is no other mesh")
+
+
+def _other_mesh(snapshot: Snapshot) -> str:
+    meshes = [*OTHERS, cilium.ROUTER, *(link.name for link in snapshot.links if link.name.startswith(flannel.PREFIX))]
+    return next((name for name in meshes if snapshot.link(name) is not None), "")
+
+
+def _is_alone(snapshot: Snapshot, sources: Sources, found: Link) -> bool:
+    """Whether nothing but routes stands between pods and the device: no other mesh, and no overlay on it."""
+    is_below = any(link.vxlan and link.vxlan.lower == found.index for link in snapshot.links)
+    return not is_below and sources.cilium is None and not _other_mesh(snapshot)
+
+
+def _pods(snapshot: Snapshot) -> str:
+    """The network of the bridge that pods are on; others, such as docker0's, are the same on every node."""
+    bridges = (link for name in POD_BRIDGES if (link := snapshot.link(name)) is not None and link.kind == "bridge")
+    return next((str(network) for link in bridges for _, network in reading.networks_of(link)), "")
+
+
+def _routing(snapshot: Snapshot, found: Link, pods: str) -> Iterator[Finding]:
+    """Who routes the pods of other nodes into the device, and which pods are here."""
+    routes = routed_by_daemon(snapshot.device_routes, found.name)
+    for number, count in sorted(Counter(route.protocol for route in routes).items()):
+        daemon = ROUTING_DAEMONS[number]
+        text = f"routes of {daemon.name} (proto {daemon.proto}): {count}; it alone changes them"
+        yield Finding(source=f"routes into {found.name}", text=text)
+    if pods:
+        text = f"this node's pods are in {pods}, routed by others into their {found.name}"
+    else:
+        text = f"there is none of {', '.join(POD_BRIDGES)}: this node is taken to have no pods"
+    yield Finding(source="bridges", text=text)
 
 
 def _is_plain(snapshot: Snapshot, link: Link) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from meshwatchd.adapters.host.proc import read_host
@@ -84,6 +85,7 @@ class Lookout:
         cni = view.mesh.overlay_device or view.mesh.wireguard_device
         yield from self._host.look(has_cni=cni in up)
         is_forwarding = self._host.is_forwarding
+        view = replace(view, silent=self._tunnels.silent(view.mesh.wireguard_device))
         yield from self._pod_routes.look(view, self._routing.version, now, is_forwarding=is_forwarding)
 
     async def watch(self, tell: Callable[[], None]) -> None:

@@ -59,6 +59,8 @@ PROOFS = {
     FaultCode.ALLOWED_IPS_MISSING: "wg show WG allowed-ips",
     FaultCode.WIREGUARD_ENDPOINT_MOVED: "wg show WG endpoints",
     FaultCode.KEEPALIVE_MISSING: "wg show WG persistent-keepalive",
+    FaultCode.NEXT_HOP_DEAD: f"{_WG}; ip route show dev WG proto bird; birdc show protocols",
+    FaultCode.BGP_ROUTE_ESCAPED: "ip route get POD; ip route show PREFIX; birdc 'show route for PREFIX all'",
     FaultCode.RP_FILTER_STRICT: "sysctl -a | grep rp_filter; nstat -az TcpExtIPReversePathFilter",
     FaultCode.FORWARDING_OFF: "sysctl -a | grep '[.]forwarding'; sysctl net.ipv4.ip_forward",
     FaultCode.POD_ROUTE_DIVERTED: "ip rule; ip route get POD from LOCALPOD iif DEVICE",

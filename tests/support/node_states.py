@@ -24,7 +24,7 @@ from meshwatchd.model.snapshot import (
 )
 from meshwatchd.model.sources import KiloGraph, KiloNode
 
-PROTOCOLS = {"kernel": 2, "boot": 3, "static": 4}
+PROTOCOLS = {"kernel": 2, "boot": 3, "static": 4, "zebra": 11, "bird": 12, "bgp": 186}
 NODE_IPS = {
     "a1": "192.168.100.11",
     "a2": "192.168.100.12",

@@ -2,7 +2,7 @@
 
     `route_socket` asks for    RTA_DST, RTA_SRC, RTA_IIF     RTM_F_LOOKUP_TABLE
     with ports                 RTA_IP_PROTO, RTA_SPORT, RTA_DPORT
-    the answer                 RTA_OIF, RTA_TABLE, or an errno
+    the answer                 RTA_OIF, RTA_GATEWAY, RTA_TABLE, or an errno
 
 An answer names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does.
 
@@ -27,7 +27,7 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
 RTM_F_LOOKUP_TABLE: Final = 0x1000
-_RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_TABLE = 2, 3, 4, 15
+_RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_GATEWAY, _RTA_TABLE = 2, 3, 4, 5, 15
 _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 27, 28, 29
 _PORT: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("=I")
@@ -99,7 +99,9 @@ class RouteLookup:
             return RouteAnswer(errno=answer.errno, rule=self._decides(question, 0))
         device = self._tables.devices().get(fibrule.number_or(answer.attributes.get(_RTA_OIF)), "")
         table = fibrule.number_or(answer.attributes.get(_RTA_TABLE))
-        return RouteAnswer(device=device, rule=self._decides(question, table) if table else "")
+        gateway = answer.attributes.get(_RTA_GATEWAY)
+        via = socket.inet_ntoa(gateway) if gateway is not None else ""
+        return RouteAnswer(device=device, via=via, rule=self._decides(question, table) if table else "")
 
     def _decides(self, question: RouteQuestion, table: int) -> str:
         """The rule that leads to a table, or for table 0 the first that leads anywhere; empty for those all have."""

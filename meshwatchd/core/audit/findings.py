@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 import msgspec
 
 from meshwatchd.core.audit import peer_faults
+from meshwatchd.core.audit.daemon_routes import NextHops, name_dead_hop
 from meshwatchd.core.audit.repair import Repairs
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
@@ -42,7 +43,8 @@ _EXPLAINABLE = frozenset(
 )
 
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
-POD_CAUSES = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
+_OF_A_PREFIX = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.BGP_ROUTE_ESCAPED))
+POD_CAUSES = _OF_A_PREFIX | {FaultCode.POD_ROUTE_DIVERTED}
 """What loses the packets of one node's pods and no others."""
 
 
@@ -55,6 +57,7 @@ class FindingBook:
 
     Attributes:
         deadline: when `advance` has something to do; asked after every event, and so the repairs' own.
+        next_hops: routing daemons' routes into the mesh's WireGuard device.
         misfits: the peers whose packets say that a device of theirs is greater than what is below it carries.
     """
 
@@ -73,6 +76,7 @@ class FindingBook:
         self._come_round: set[int] = set()
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
         self.deadline: Callable[[], int | None] = self._repairs.deadline
+        self.next_hops: NextHops = {}
         self.misfits: dict[NodeName, PeerFault] = {}
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
@@ -172,6 +176,9 @@ class FindingBook:
             verdict: what the probes say.
             relays: of the path that it is about.
         """
+        return name_dead_hop(self._explain(verdict, relays), self.next_hops)
+
+    def _explain(self, verdict: Verdict, relays: Container[NodeName]) -> Verdict:
         if verdict.fault is FaultCode.NONE:
             self._note_calm(verdict.pair)
             return verdict
@@ -207,7 +214,7 @@ class FindingBook:
         if finding.code in POD_CAUSES and verdict.fault in _PODS_LOST:
             # Where all others' pods are out of reach the probes name nobody, or this node.
             return verdict.culprit in ("", finding.peer, finding.culprit)
-        if finding.code is FaultCode.ALLOWED_IPS_MISSING and not finding.is_cut_off:
+        if finding.code in _OF_A_PREFIX and not finding.is_cut_off:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
         if peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays):

@@ -17,6 +17,7 @@ from ipaddress import ip_network
 
 import msgspec
 
+from meshwatchd.core.audit.daemon_routes import audit_hops
 from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, entries_of, is_understood
 from meshwatchd.core.audit.native_route import audit_native
@@ -34,7 +35,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     link = view.snapshot.link(device)
     setup = [*audit_setup(link, view.mesh, view.node, view.hellos)] if link is not None and link.is_up else []
     if not is_understood(link, device):
-        return (*setup, *audit_native(view))
+        return (*setup, *audit_native(view), *audit_hops(view))
     present = entries_of(view.snapshot, device)
     expectations = Expectations(
         device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good

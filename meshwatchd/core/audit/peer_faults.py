@@ -44,7 +44,7 @@ _UNDERLAY_LOST = _NOTHING_NEW | {FaultCode.LOCAL, FaultCode.ONE_WAY_BREAK}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
-_OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED))
+_OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED, FaultCode.BGP_ROUTE_ESCAPED))
 _OF_PODS_AND_TUNNEL = _OF_PODS | {FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_DEVICE_MISSING}
 """Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel."""
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
@@ -71,6 +71,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
         # The address that the overlay is probed by is among the pods'.
         FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
+        FaultCode.BGP_ROUTE_ESCAPED: _PODS_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_DATA: _TUNNEL_LOST,

@@ -22,7 +22,8 @@ from ipaddress import IPv4Network, ip_address, ip_network
 from itertools import cycle, islice
 from types import MappingProxyType
 
-from meshwatchd.core.audit.expected_entries import is_understood
+from meshwatchd.core.audit.daemon_routes import escape_finding, escape_questions, is_rerouted
+from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.view import View
@@ -61,11 +62,13 @@ class PodQuestion:
     Attributes:
         peer: whose pods the packet is for.
         devices: it may leave by.
+        prefix: that a routing daemon routes to the peer, where the question is about that.
     """
 
     peer: Node
     question: RouteQuestion
     devices: frozenset[str]
+    prefix: str = ""
 
 
 class PodRouteAudit:
@@ -80,7 +83,7 @@ class PodRouteAudit:
         self._prefix, self._ask = standby_prefix, ask
         self._questions: tuple[PodQuestion, ...] = ()
         self._wrong: dict[RouteQuestion, RouteAnswer] = {}
-        self._seen: tuple[Snapshot, MeshSettings, bool] | None = None
+        self._seen: tuple[Snapshot, MeshSettings, GoodState | None, bool] | None = None
         # A node without pods may have no bridge, and one that had a bridge misses it.
         self._bridge: tuple[Link, str] | None = None
         self._version: object = None
@@ -106,7 +109,7 @@ class PodRouteAudit:
 
     def _prepare(self, view: View, *, is_forwarding: bool) -> bool:
         """Whether there are other questions than before; with a thousand nodes they are made anew only if need be."""
-        seen = view.snapshot, view.mesh, is_forwarding
+        seen = view.snapshot, view.mesh, view.good, is_forwarding
         if self._seen is not None and all(one is other for one, other in zip(seen, self._seen, strict=True)):
             return False
         self._seen = seen
@@ -138,8 +141,12 @@ class PodRouteAudit:
         for each in islice(cycle(self._questions), start, start + count):
             answer = self._ask(each.question)
             self._wrong.pop(each.question, None)
-            if _goes_nowhere(each.question, answer) or (answer.device and answer.device not in each.devices):
+            is_astray = bool(answer.device) and answer.device not in each.devices
+            if _goes_nowhere(each.question, answer) or (is_astray and not self._is_rerouted(each, answer)):
                 self._wrong[each.question] = answer
+
+    def _is_rerouted(self, asked: PodQuestion, answer: RouteAnswer) -> bool:
+        return bool(asked.prefix) and self._seen is not None and is_rerouted(answer, self._seen[1])
 
     def _findings(self, view: View) -> Iterator[AuditFinding]:
         if is_gateway_mesh(view):
@@ -147,10 +154,11 @@ class PodRouteAudit:
             return
         told: set[str] = set()
         for each in self._questions:
-            answer = self._wrong.get(each.question)
-            if answer is not None and each.peer.pod_cidr not in told and len(told) < MAX_FOUND:
-                told.add(each.peer.pod_cidr)
-                yield _finding(view, each, answer)
+            answer, prefix = self._wrong.get(each.question), each.prefix or each.peer.pod_cidr
+            if answer is not None and prefix not in told and len(told) < MAX_FOUND:
+                told.add(prefix)
+                finding = _escape(view, each, answer) if each.prefix else _finding(view, each, answer)
+                yield from (finding,) if finding is not None else ()
 
     def _gateway_findings(self, view: View) -> Iterator[AuditFinding]:
         lost = [(each, self._wrong[each.question]) for each in self._questions if each.question in self._wrong]
@@ -171,6 +179,9 @@ def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterat
         for peer, question, device in gateway_questions(view, is_forwarding=is_forwarding):
             yield PodQuestion(peer=peer, devices=frozenset((device,)), question=question)
         return
+    for peer, prefix, question in escape_questions(view):
+        devices = _devices(view, None, standby_prefix)
+        yield PodQuestion(peer=peer, devices=devices, question=question, prefix=prefix)
     local = _local(view)
     holder = _holder(view, local)
     if local is None or holder is None:
@@ -220,11 +231,11 @@ def _holder(view: View, local: Node | None) -> Link | None:
     return next((link for link in view.snapshot.links if local.overlay_ip in link.addresses and link.is_up), None)
 
 
-def _devices(view: View, holder: Link, standby_prefix: str) -> frozenset[str]:
+def _devices(view: View, holder: Link | None, standby_prefix: str) -> frozenset[str]:
     """All that packets of pods may leave by: a failover's devices too, and the way to a neighbour's pods."""
     mesh = view.mesh
     standby = (link.name for link in view.snapshot.links if link.name.startswith(standby_prefix))
-    named = (mesh.wireguard_device, mesh.overlay_device, mesh.ipip_device, holder.name)
+    named = (mesh.wireguard_device, mesh.overlay_device, mesh.ipip_device, holder.name if holder is not None else "")
     return frozenset(each for each in (*named, *standby) if each)
 
 
@@ -293,12 +304,17 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
     )
 
 
+def _escape(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding | None:
+    return escape_finding(view, asked.peer, asked.prefix, end=_end(answer), rule=answer.rule)
+
+
 def _say(question: RouteQuestion, answer: RouteAnswer) -> str:
     entry = f" that come in by {question.iif}" if question.iif else ""
-    end = f"leave by {answer.device}"
-    if answer.errno:
-        end = f"go nowhere: {_NOWHERE[answer.errno]}"
-    return f"packets from {question.source} to {question.destination}{entry} {end}"
+    return f"packets from {question.source} to {question.destination}{entry} {_end(answer)}"
+
+
+def _end(answer: RouteAnswer) -> str:
+    return f"go nowhere: {_NOWHERE[answer.errno]}" if answer.errno else f"leave by {answer.device}"
 
 
 def _has_pod_address(node: Node) -> bool:

@@ -21,6 +21,7 @@ class View:
         hellos: what peers say of themselves, by their name.
         good: the last good state, or None.
         seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
+        silent: public keys of peers of the mesh's WireGuard device that are sent to and deliver nothing.
     """
 
     snapshot: Snapshot
@@ -29,3 +30,4 @@ class View:
     hellos: Mapping[str, Hello]
     good: GoodState | None
     seen_device: str = ""
+    silent: frozenset[str] = frozenset()

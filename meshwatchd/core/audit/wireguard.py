@@ -94,6 +94,10 @@ class TunnelAudit:
             if device in resting:
                 track.silent_since = 0
 
+    def silent(self, device: str) -> frozenset[str]:
+        """The public keys of a device's peers that are sent to and deliver nothing."""
+        return frozenset(key for (name, key), track in self._tracks.items() if name == device and track.silent_since)
+
     def look(
         self,
         states: Iterable[WireGuardState],

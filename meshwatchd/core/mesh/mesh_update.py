@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.core.audit.daemon_routes import next_hops
 from meshwatchd.core.diagnosis.banner_windows import windows_of
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
@@ -100,6 +101,7 @@ class Takeover:
         if change and self._state.topology is not None:
             stirred = MeshStirred(what=change, is_rebuilding=True, is_seen_everywhere=True)
             yield from self._state.note_topology_change(stirred, now)
+        self._state.findings.next_hops = next_hops(snapshot, snapshot.mesh or self._recogniser.settings.mesh)
         topology = self._recogniser.recognise(snapshot)
         known = self._state.topology if isinstance(topology, Unrecognised) else topology
         if known is not None:

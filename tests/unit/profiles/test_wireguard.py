@@ -119,3 +119,55 @@ def test_a_device_that_is_down_carries_nothing():
 def test_devices_of_others_and_our_own_are_none(name):
     """Each belongs to a profile of its own, or to us."""
     assert () == seen(kernel([device(name)], [])).profiles
+
+
+LAN = Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=("192.168.1.5",), prefix_lengths=(24,))
+
+
+def bridge(name="cni0", network="10.42.2.1"):
+    """Of pods, or of something else."""
+    link = Link(name=name, index=9, kind="bridge", is_up=True, mtu_bytes=1420, addresses=(network,))
+    return msgspec.structs.replace(link, prefix_lengths=(24,))
+
+
+def routed(*lines, links=()):
+    """A node whose routing daemon has written these routes."""
+    return kernel([LAN, device(), *links], ["default via 192.168.1.1 dev eth0", *lines], peers={"wg0": [PEER]})
+
+
+@pytest.mark.parametrize(
+    ("proto", "owner"), [("bird", "BIRD (proto bird)"), ("bgp", "FRR (proto bgp)"), ("zebra", "FRR (proto zebra)")]
+)
+def test_the_owner_of_the_routes_is_named(proto, owner):
+    """By the protocol number alone: no socket of a daemon is asked."""
+    lines = [f"10.42.{net}.0/24 via 10.8.0.1 dev wg0 proto {proto} metric 32" for net in (0, 1)]
+    view = seen(routed(*lines, links=[bridge("docker0", "172.17.0.1"), bridge()]))
+
+    assert ("wg0", "wg0", "10.8.0.3") == (view.wireguard_device, view.overlay_device, view.overlay_ip)
+    assert ("10.42.2.0/24", True) == (view.pod_cidr, view.is_native)
+    assert f"routes into wg0: routes of {owner}: 2; it alone changes them" in texts(view)
+    assert "bridges: this node's pods are in 10.42.2.0/24" in texts(view)
+
+
+def test_a_node_without_a_bridge_of_pods_has_itself_alone():
+    """A border router; docker0 has the same network on each node, and is nobody's pods."""
+    view = seen(routed(links=[bridge("docker0", "172.17.0.1")]))
+
+    assert ("10.8.0.3/32", "wg0") == (view.pod_cidr, view.overlay_device)
+    assert "this node is taken to have no pods" in texts(view)
+    assert "proto" not in texts(view)
+
+
+def test_of_several_devices_the_one_that_a_daemon_routes_into_counts():
+    """The other one is for administrators."""
+    dial_in = msgspec.structs.replace(device("wg-admin"), index=7)
+    line = "10.42.1.0/24 via 10.8.0.1 dev wg0 proto bird"
+    both = [LAN, dial_in, device(), bridge()]
+    view = seen(kernel(both, ["default via 192.168.1.1 dev eth0", line], peers={"wg0": [PEER]}))
+    assert "wg0" == view.wireguard_device
+
+
+def test_below_an_overlay_nothing_is_routed_straight_into_it():
+    """Flannel's own view names pods and device."""
+    view = seen(flannel_over_wg0())
+    assert ("", "", "") == (view.overlay_device, view.overlay_ip, view.pod_cidr)

@@ -10,6 +10,7 @@ import msgspec
 
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.view import View
+from meshwatchd.model.audit import Entries
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.host import HostState
 from meshwatchd.model.route_lookup import RouteAnswer
@@ -134,3 +135,28 @@ def test_a_peer_that_is_gone_is_looked_for_on_devices_that_are_up():
     for name, codes in (("b1", [FaultCode.WIREGUARD_PEER_MISSING]), ("b2", [])):
         view = replace(_view(snapshot_of(name)), good=GoodState(wireguard=(had,)))
         assert codes == [each.code for each in lookout.findings(view, SECOND)]
+
+
+def test_where_packets_go_is_asked_with_what_peers_deliver():
+    """A route of BIRD that is withdrawn while nothing comes from its node is no loss, and is one while it is heard."""
+    route = DeviceRoute(dst="10.42.9.0/24", dev="kilo0", table=254, protocol=12, via="10.244.2.0")
+    good = GoodState(entries=Entries(routes=(route,)))
+    nodes = tuple(
+        msgspec.structs.replace(node, pod_cidr="10.42.9.0/24", overlay_ip="10.4.0.9") if node.name == "a2" else node
+        for node in declared_mesh().node
+    )
+    mesh = msgspec.structs.replace(declared_mesh(), node=nodes)
+    found = []
+    for received in (0, 5_000):
+        lookout = _lookout(routing=Routing(device="eth0"))
+        for at_s, tx_bytes, rx_bytes in ((1, 500, 500), (3, 900, 500 + received)):
+            peer = WireGuardPeer(
+                public_key="KEY", allowed_ips=("10.4.0.9/32",), tx_bytes=tx_bytes, rx_bytes=rx_bytes, handshake_ns=1
+            )
+            at_ns = at_s * SECOND
+            state = WireGuardState(device="kilo0", public_key="OWN", listen_port=1, at_ns=at_ns, peers=(peer,))
+            lookout.observe((state,))
+        seen = msgspec.structs.replace(snapshot_of("b1"), wireguard=(state,))
+        told = lookout.findings(replace(_view(seen), mesh=mesh, good=good), SECOND)
+        found.append([each.peer for each in told if each.code is FaultCode.BGP_ROUTE_ESCAPED])
+    assert [[], ["a2"]] == found

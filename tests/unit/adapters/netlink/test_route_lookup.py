@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 
 import pytest
 
 from meshwatchd.adapters.netlink import compact
 from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.adapters.netlink.route_lookup import RouteLookup
+from meshwatchd.adapters.netlink.route_socket import Answer
 from meshwatchd.adapters.netlink.tables import Table, apply_to_routes
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
@@ -75,6 +77,18 @@ def test_the_kernel_is_asked():
         lookup.close()
     assert RouteAnswer(device="lo") == found
     assert RouteAnswer() == strange
+
+
+@pytest.mark.parametrize(("gateway", "via"), [({}, ""), ({5: bytes((10, 8, 0, 3))}, "10.8.0.3")])
+def test_an_answer_has_the_router_that_packets_go_to(gateway, via):
+    """RTA_GATEWAY beside RTA_OIF and RTA_TABLE; none where the destination is on the link."""
+    lookup = RouteLookup(Tables())
+    try:
+        attributes = {4: (4).to_bytes(4, sys.byteorder), 15: (254).to_bytes(4, sys.byteorder), **gateway}
+        found = lookup._answer(TO_B2, Answer(0, attributes))
+    finally:
+        lookup.close()
+    assert RouteAnswer(device="cni0", via=via) == found
 
 
 @pytest.mark.parametrize(

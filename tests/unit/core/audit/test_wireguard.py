@@ -62,6 +62,16 @@ def test_a_tunnel_that_works_or_rests_is_fine():
     assert [] == Life().step(count=20, endpoint="198.51.100.77:40000").found()
 
 
+def test_a_peer_is_silent_from_its_first_missing_answer_on():
+    """Long before it is named; of its own device only, and until it is heard."""
+    life = Life().step(rx=0)
+
+    assert [] == life.found()
+    assert frozenset(("KEY-A",)) == life.audit.silent("kilo0")
+    assert frozenset() == life.audit.silent("wg0")
+    assert frozenset() == life.step().audit.silent("kilo0")
+
+
 def test_a_peer_that_shakes_hands_and_delivers_nothing_is_named():
     """Its handshakes come in and nothing else."""
     life = Life().step(rx=0, count=5)

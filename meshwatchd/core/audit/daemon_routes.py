@@ -1,0 +1,207 @@
+"""A mesh whose routes a routing daemon makes: BIRD or FRR with BGP over plain WireGuard.
+
+    route   10.42.2.0/24 via 10.8.0.3 dev wg0 proto bird     stands as long as the daemon's session does
+    peer    10.8.0.3/32, 10.42.2.0/24                        WireGuard goes by the destination, whatever `via` says
+
+    nothing passes to the node behind `via`, the route stands    -> next-hop-dead       (probes know in a second, BGP
+                                                                                         after its hold time of minutes)
+    the kernel sends such packets elsewhere, or nowhere          -> bgp-route-escaped
+    the peer behind `via` may not carry them                     -> allowed-ips-missing
+
+A session may stand by another way than packets go, and says nothing of either. None of these routes is ever changed
+here: their owner is named, with its own commands. What it routes by way of another node of the mesh is its decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from meshwatchd.core.audit.view import View
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.prefixes import covers, holds
+from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
+from meshwatchd.model.routing_daemons import ROUTING_DAEMONS, render_route, routed_by_daemon
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import DeviceRoute, Snapshot, WireGuardPeer
+from meshwatchd.model.topology import Node
+
+DEFAULT = "0.0.0.0/0"
+
+MAX_NAMED = 3
+"""Routes in one verdict."""
+
+_OF_A_HOP = frozenset(
+    (
+        *(FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD, FaultCode.NODE_UNREACHABLE),
+        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA),
+    )
+)
+"""That nothing passes to a node. What has a cause of its own, such as another key, goes by that."""
+
+NextHops = Mapping[NodeName, tuple[DeviceRoute, ...]]
+"""Routing daemons' routes by the node that they lead to."""
+
+
+def next_hops(snapshot: Snapshot, mesh: MeshSettings) -> NextHops:
+    """The routes into the mesh's WireGuard device, by the node whose address is their gateway."""
+    found: dict[NodeName, tuple[DeviceRoute, ...]] = {}
+    routes = routed_by_daemon(snapshot.device_routes, mesh.wireguard_device)
+    names = _nodes_by_address(mesh) if routes else {}
+    for route in routes:
+        if (node := names.get(route.via)) is not None:
+            found[node.name] = (*found.get(node.name, ()), route)
+    return found
+
+
+def name_dead_hop(verdict: Verdict, hops: NextHops) -> Verdict:
+    """The verdict; where it says that nothing passes to a node, and routes that lead to it stand, by that name."""
+    routes = hops.get(NodeName(verdict.culprit), ())
+    if not routes or verdict.fault not in _OF_A_HOP:
+        return verdict
+    daemon = ROUTING_DAEMONS[routes[0].protocol]
+    more = (f"and {len(routes) - MAX_NAMED} more",) if len(routes) > MAX_NAMED else ()
+    told = ", ".join((*map(render_route, routes[:MAX_NAMED]), *more))
+    show, leave = daemon.show.format(routes[0].dst), daemon.leave.format(routes[0].via)
+    return msgspec.structs.replace(
+        verdict,
+        fault=FaultCode.NEXT_HOP_DEAD,
+        layer=CATALOGUE[FaultCode.NEXT_HOP_DEAD].layer,
+        because=(
+            f"nothing passes to {verdict.culprit}, and {daemon.name} still routes there: {told}",
+            f"probes alone say {verdict.fault}",
+            *verdict.because,
+            f"{daemon.name} keeps its routes until its session ends: {show}",
+            f"both ends choose another way after {leave}",
+        ),
+    )
+
+
+def escape_questions(view: View) -> Iterator[tuple[Node, str, RouteQuestion]]:
+    """The node that a prefix leads to, the prefix, and a packet for it that this node sends.
+
+    Prefixes are those that are routed, and the pods of nodes that were while all was well: these nodes still have them.
+    """
+    local = next((each for each in view.mesh.node if each.name == view.node), None)
+    names = _nodes_by_address(view.mesh)
+    if local is None:
+        return
+    asked = {each.dst: names[each.via] for each in _routes(view) if each.via in names and each.dst != DEFAULT}
+    routed = [each.dst for each in _routes_before(view)]
+    for node in view.mesh.node:
+        if ":" not in node.pod_cidr and any(covers(dst, node.pod_cidr) for dst in routed):
+            asked.setdefault(node.pod_cidr, node)
+    for prefix, node in asked.items():
+        if node.name != view.node and local.pod_cidr != prefix:
+            yield node, prefix, RouteQuestion(source=local.overlay_ip, destination=_address_in(prefix))
+
+
+def is_rerouted(answer: RouteAnswer, mesh: MeshSettings) -> bool:
+    """Whether packets leave by way of another node of the mesh: the daemon's own second choice."""
+    return any(answer.via in (node.node_ip, node.overlay_ip) for node in mesh.node if answer.via)
+
+
+def escape_finding(view: View, node: Node, prefix: str, *, end: str, rule: str) -> AuditFinding | None:
+    """What takes the packets, and whether the daemon's route is there beside it.
+
+    None where it has withdrawn the route, and rightly so: nothing comes from the node.
+
+    Args:
+        view: links, routes, the mesh.
+        node: that the prefix leads to.
+        prefix: that is lost.
+        end: what becomes of a packet, as the end of a sentence.
+        rule: that decides; empty for the usual ones.
+    """
+    present = next((each for each in _routes(view) if covers(each.dst, prefix)), None)
+    known = present or next((each for each in _routes_before(view) if covers(each.dst, prefix)), None)
+    assert known is not None, "only what a daemon routes, or has routed, is asked for"
+    daemon = ROUTING_DAEMONS[known.protocol]
+    was = f"{daemon.name}'s route is there, and another one is taken before it: {render_route(known)}"
+    if present is None:
+        peer = _holder(_peers(view), node.overlay_ip)
+        if peer is not None and peer.public_key in view.silent:
+            return None
+        was = f"{daemon.name} has withdrawn its route, while {node.name} still has that prefix: {render_route(known)}"
+    return AuditFinding(
+        code=FaultCode.BGP_ROUTE_ESCAPED,
+        device=view.mesh.wireguard_device,
+        subject=prefix,
+        peer=node.name,
+        culprit=view.node,
+        because=(
+            f"packets to {prefix} of {node.name} {end}",
+            *((f"ip rule {rule} decides",) if rule else ()),
+            was,
+            f"{daemon.name} and the kernel about it: {daemon.show.format(prefix)}; ip route get {_address_in(prefix)}",
+        ),
+    )
+
+
+def audit_hops(view: View) -> Iterator[AuditFinding]:
+    """Routes whose next hop WireGuard does not send them to: it goes by AllowedIPs alone, and the longest counts."""
+    names, peers = _nodes_by_address(view.mesh), _peers(view)
+    for route in dict.fromkeys(_routes(view)):
+        node, right = names.get(route.via), _holder(peers, route.via)
+        taker = _holder(peers, _address_in(route.dst))
+        if node is None or right is None or taker is right:
+            continue
+        daemon = ROUTING_DAEMONS[route.protocol]
+        end = f"sends them to peer {taker.public_key}" if taker is not None else "drops them (ENOKEY)"
+        yield AuditFinding(
+            code=FaultCode.ALLOWED_IPS_MISSING,
+            device=route.dev,
+            subject=route.dst,
+            peer=node.name,
+            culprit=view.node,
+            because=(
+                f"{daemon.name} routes {route.dst} to {node.name}: {render_route(route)}",
+                f"WireGuard {end}: AllowedIPs of {node.name} are {', '.join(right.allowed_ips)}",
+                f"{_give(route, right, taker)} puts it right; write it into the device's file as well",
+            ),
+        )
+
+
+def _give(route: DeviceRoute, right: WireGuardPeer, taker: WireGuardPeer | None) -> str:
+    """The command by which a prefix goes to the right peer: given to it, or, where it has it, taken from the other."""
+    has_it = any(":" not in each and covers(each, route.dst) for each in right.allowed_ips)
+    if taker is None or not has_it:
+        return f"wg set {route.dev} peer {right.public_key} allowed-ips {','.join((*right.allowed_ips, route.dst))}"
+    rest = (each for each in taker.allowed_ips if ":" in each or not holds(each, _address_in(route.dst)))
+    return f"wg set {route.dev} peer {taker.public_key} allowed-ips {','.join(rest) or repr('')}"
+
+
+def _routes(view: View) -> tuple[DeviceRoute, ...]:
+    return routed_by_daemon(view.snapshot.device_routes, view.mesh.wireguard_device)
+
+
+def _routes_before(view: View) -> tuple[DeviceRoute, ...]:
+    return routed_by_daemon(view.good.entries.routes if view.good is not None else (), view.mesh.wireguard_device)
+
+
+def _peers(view: View) -> tuple[WireGuardPeer, ...]:
+    states = (each.peers for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
+    return next(states, ())
+
+
+def _holder(peers: Iterable[WireGuardPeer], address: str) -> WireGuardPeer | None:
+    """The peer that WireGuard sends an address to: that of the longest prefix which holds it."""
+    allowed = ((prefix, peer) for peer in peers for prefix in peer.allowed_ips if ":" not in prefix)
+    held = [(prefix, peer) for prefix, peer in allowed if holds(prefix, address)]
+    return max(held, key=lambda item: int(item[0].partition("/")[2] or 32), default=("", None))[1]
+
+
+def _nodes_by_address(mesh: MeshSettings) -> Mapping[str, Node]:
+    """Nodes by their address on the WireGuard device, which gateways of routes are."""
+    return {address: node for node in mesh.node for address in (node.overlay_ip, node.wireguard_ip) if address}
+
+
+def _address_in(prefix: str) -> str:
+    """The first address of a prefix that a host may have."""
+    address, _, length = prefix.partition("/")
+    if int(length or 32) >= 31:
+        return address
+    return f"{address.rpartition('.')[0]}.{int(address.rpartition('.')[2]) + 1}"
