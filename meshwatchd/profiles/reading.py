@@ -99,10 +99,14 @@ def main_routes(snapshot: Snapshot, protocol: int) -> Iterator[DeviceRoute]:
 
 def shows_own_pods(snapshot: Snapshot, prefix: str, node_ip: str) -> bool:
     """Whether the kernel shows that a prefix is this node's pods': that of a bridge, or of a route into a device whose
-    own address is in it. The LAN's is neither, even where the network card is in a bridge.
+    own address is in it. The LAN's is neither, even where the network card is in a bridge. A node without pods has its
+    own address in the tunnel.
     """
     if is_in(node_ip, prefix):
         return False
+    tunnels = (link for link in snapshot.links if is_wireguard(snapshot, link))
+    if any(f"{address}/32" == prefix for link in tunnels for address in link.addresses):
+        return True
     bridges = (link for link in snapshot.links if link.kind == "bridge")
     if any(str(network) == prefix for link in bridges for _, network in networks_of(link)):
         return True

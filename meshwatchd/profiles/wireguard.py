@@ -1,22 +1,23 @@
 """Plain WireGuard: a device that no mesh's agent made, by hand or by wg-quick, with or without an overlay on it.
 
 A node may have such a device for its administrators only. It counts where the operator names it, where an overlay
-runs over it, where the CNI's node address is on it, or where there is no other mesh. In that case pods are routed
-straight into it, by hand or by a routing daemon: FRR or BIRD, whose routes carry their own protocol number.
+runs over it, where the CNI's node address is on it, or where there is no other mesh. Where a routing daemon (FRR,
+BIRD) has routes into it, pods are routed straight into it, and it is overlay and tunnel in one. What a node told of
+itself then lasts in the roster when the routes are gone: a device without them may be one that flannel is to come to.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.routing_daemons import ROUTING_DAEMONS, routed_by_daemon
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot
 from meshwatchd.model.sources import QuickFile, Sources
 from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner
 
@@ -39,15 +40,16 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
     below = snapshot.underlay(found.name)
     over = below.name if below is not None and below.name != found.name else ""
     address = next(iter(found.addresses), "")
-    is_alone = bool(address) and _is_alone(snapshot, sources, found)
-    pods = _pods(snapshot) if is_alone else ""
+    routes = routed_by_daemon(snapshot.device_routes, found.name)
+    is_native = bool(address and routes) and not _is_below(snapshot, sources, found)
+    pods = _pods(snapshot) if is_native else ""
     return LocalView(
         profiles=("wireguard",),
         node=node,
         # A node without pods has what the others route to it: itself.
-        pod_cidr=(pods or f"{address}/32") if is_alone else "",
-        overlay_ip=address if is_alone else "",
-        overlay_device=found.name if is_alone else "",
+        pod_cidr=(pods or f"{address}/32") if is_native else "",
+        overlay_ip=address if is_native else "",
+        overlay_device=found.name if is_native else "",
         wireguard_ip=address,
         wireguard_ip6=next(iter(found.addresses_v6), ""),
         wireguard_device=found.name,
@@ -57,7 +59,7 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
         why=(
             reason,
             *_reasons(snapshot, found, file),
-            *(_routing(snapshot, found, pods) if is_alone else ()),
+            *(_routing(routes, found, pods) if is_native else ()),
             *_absentees(snapshot, sources),
         ),
     )
@@ -102,10 +104,10 @@ def _other_mesh(snapshot: Snapshot) -> str:
     return next((name for name in meshes if snapshot.link(name) is not None), "")
 
 
-def _is_alone(snapshot: Snapshot, sources: Sources, found: Link) -> bool:
-    """Whether nothing but routes stands between pods and the device: no other mesh, and no overlay on it."""
+def _is_below(snapshot: Snapshot, sources: Sources, found: Link) -> bool:
+    """Whether something else than routes stands between pods and the device: an overlay on it, or another mesh."""
     is_below = any(link.vxlan and link.vxlan.lower == found.index for link in snapshot.links)
-    return not is_below and sources.cilium is None and not _other_mesh(snapshot)
+    return is_below or sources.cilium is not None or sources.flannel is not None or bool(_other_mesh(snapshot))
 
 
 def _pods(snapshot: Snapshot) -> str:
@@ -114,9 +116,8 @@ def _pods(snapshot: Snapshot) -> str:
     return next((str(network) for link in bridges for _, network in reading.networks_of(link)), "")
 
 
-def _routing(snapshot: Snapshot, found: Link, pods: str) -> Iterator[Finding]:
+def _routing(routes: Iterable[DeviceRoute], found: Link, pods: str) -> Iterator[Finding]:
     """Who routes the pods of other nodes into the device, and which pods are here."""
-    routes = routed_by_daemon(snapshot.device_routes, found.name)
     for number, count in sorted(Counter(route.protocol for route in routes).items()):
         daemon = ROUTING_DAEMONS[number]
         text = f"routes of {daemon.name} (proto {daemon.proto}): {count}; it alone changes them"

@@ -6,6 +6,7 @@ Nothing of the machine's own network is read or changed.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ def build(blueprint: Blueprint) -> None:
     _write_daemon_files(blueprint)
     for node in nodes:
         _build_fabric(blueprint, node, keys)
+    _start_programs(blueprint)
     _wait_until_connected(blueprint.site)
 
 
@@ -133,7 +135,26 @@ def _start_players(blueprint: Blueprint) -> None:
         if blueprint.plays_ipip:
             log = _log(blueprint, name, blueprint.overlay.ipip_device)
             children[log] = ipip.start(space, blueprint.overlay.ipip_device, log)
-    blueprint.record.processes = [known for child in children.values() if (known := identify(child.pid)) is not None]
+    _record_processes(blueprint)
+
+
+def _start_programs(blueprint: Blueprint) -> None:
+    """Start the routing daemon of every node, where the fabric has one; packets cross the lab after that.
+
+    Raises:
+        LabError: it is not installed.
+    """
+    if blueprint.fabric.program and shutil.which(blueprint.fabric.program[0]) is None:
+        raise LabError(f"there is no {blueprint.fabric.program[0]} here; make tools installs it")
+    for name in blueprint.site.topology.nodes if blueprint.fabric.program else ():
+        program, log = blueprint.fabric.program, _log(blueprint, name, blueprint.fabric.program[0])
+        blueprint.children[log] = wireguard.start_program(blueprint.site.node(name).space, program, log)
+    _record_processes(blueprint)
+
+
+def _record_processes(blueprint: Blueprint) -> None:
+    children = blueprint.children.values()
+    blueprint.record.processes = [known for child in children if (known := identify(child.pid)) is not None]
     blueprint.record.save()
 
 

@@ -63,7 +63,7 @@ def _node_lines(topology: Topology, node: Node, location: Location, state: LiveS
 
 
 def _role(topology: Topology, node: Node, location: Location, observed: NodeState) -> str:
-    if topology.fabric == "wg-quick":
+    if topology.fabric in ("wg-quick", "wireguard-bgp"):
         return f"wg0 {node.wireguard_ip}" + ("" if observed.is_tunnel_up else " DOWN")
     if observed.is_tunnel_up:
         return "leader"

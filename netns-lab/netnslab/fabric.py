@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from netnslab.bgp import BGP
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
 from netnslab.native_wireguard import FLANNEL_NATIVE, HEXMESH
@@ -28,6 +29,11 @@ class Fabric(Protocol):
     @property
     def carries_overlay(self) -> bool:
         """Whether the overlay device stands on the WireGuard device, and so can be made only after it."""
+        ...
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The command of a routing daemon that runs on every node, once its device is up; empty for none."""
         ...
 
     def has_device(self, topology: Topology, node: Node) -> bool:
@@ -58,6 +64,7 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "submariner": SUBMARINER,
         "flannel-native": FLANNEL_NATIVE,
         "hexmesh": HEXMESH,
+        "wireguard-bgp": BGP,
     }
 )
 

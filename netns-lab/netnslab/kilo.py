@@ -114,6 +114,7 @@ class Kilo:
 
     device = DEVICE
     carries_overlay = False
+    program: tuple[str, ...] = ()
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """Every node has it, up on leaders alone."""

@@ -66,6 +66,7 @@ class NativeWireGuard:
     """
 
     carries_overlay = True
+    program: tuple[str, ...] = ()
 
     def __init__(self, device: str) -> None:
         self.device = device

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from netnslab.bgp import BGP_OVERLAY
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
 from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
@@ -21,6 +22,7 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "submariner": SUBMARINER_OVERLAY,
         "flannel-native": FLANNEL_NATIVE_OVERLAY,
         "hexmesh": HEXMESH_OVERLAY,
+        "wireguard-bgp": BGP_OVERLAY,
     }
 )
 

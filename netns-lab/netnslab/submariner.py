@@ -109,6 +109,7 @@ class Submariner:
 
     device = DEVICE
     carries_overlay = False
+    program: tuple[str, ...] = ()
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """The active gateway alone has a cable."""

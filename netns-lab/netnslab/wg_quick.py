@@ -32,10 +32,18 @@ def address(node: Node) -> str:
 
 
 class WgQuick:
-    """The fabric of the flannel-wg topologies."""
+    """The fabric of the flannel-wg topologies.
+
+    Args:
+        carries_pods: pods are among AllowedIPs, since no overlay hides them; and there is no K3s.
+    """
 
     device = DEVICE
     carries_overlay = True
+    program: tuple[str, ...] = ()
+
+    def __init__(self, *, carries_pods: bool = False) -> None:
+        self._carries_pods = carries_pods
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """Every node has it."""
@@ -44,7 +52,7 @@ class WgQuick:
 
     def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
         """What `wg-quick strip` leaves of the file: keys, port and peers for `wg setconf`."""
-        peers = [peer for _, peer in _peers(topology, node, keys)]
+        peers = [peer for _, peer in self._peers(topology, node, keys)]
         return render_configuration(private_key=keys[node.name].private, port=topology.wireguard.port, peers=peers)
 
     def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
@@ -68,32 +76,34 @@ class WgQuick:
             f"ListenPort = {topology.wireguard.port}",
             f"MTU = {topology.wireguard.mtu_bytes}",
         ]
-        for name, peer in _peers(topology, node, keys):
+        for name, peer in self._peers(topology, node, keys):
             lines += ["", "[Peer]", f"# {name}", *_peer_lines(peer)]
+        text = "\n".join(lines) + "\n"
+        if self._carries_pods:
+            return {FILE: text}
         k3s = (f"node-name: {node.name}", f"node-ip: {address(node)}", f"flannel-iface: {DEVICE}")
-        return {FILE: "\n".join(lines) + "\n", K3S_FILE: "\n".join(k3s) + "\n"}
+        return {FILE: text, K3S_FILE: "\n".join(k3s) + "\n"}
+
+    def _peers(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> list[tuple[str, Peer]]:
+        """Every other node, by name; the NAT's side keeps the tunnel open, and nobody can call it first."""
+        own = topology.location_of(node.name)
+        peers = []
+        for other in topology.nodes.values():
+            if other.name == node.name:
+                continue
+            host = other.node_ip if other.location == node.location else other.public_ip
+            peer = Peer(
+                public_key=keys[other.name].public,
+                allowed_ips=(f"{address(other)}/32", *((other.pod_cidr,) if self._carries_pods else ())),
+                endpoint=f"{host}:{topology.wireguard.port}" if host else None,
+                keepalive_s=own.keepalive_s,
+            )
+            peers.append((other.name, peer))
+        return peers
 
 
 def _address_with_length(topology: Topology, node: Node) -> str:
     return f"{address(node)}/{topology.wireguard.cidr.partition('/')[2]}"
-
-
-def _peers(topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> list[tuple[str, Peer]]:
-    """Every other node, by name; the NAT's side keeps the tunnel open, and nobody can call it first."""
-    own = topology.location_of(node.name)
-    peers = []
-    for other in topology.nodes.values():
-        if other.name == node.name:
-            continue
-        host = other.node_ip if other.location == node.location else other.public_ip
-        peer = Peer(
-            public_key=keys[other.name].public,
-            allowed_ips=(f"{address(other)}/32",),
-            endpoint=f"{host}:{topology.wireguard.port}" if host else None,
-            keepalive_s=own.keepalive_s,
-        )
-        peers.append((other.name, peer))
-    return peers
 
 
 def _peer_lines(peer: Peer) -> list[str]:

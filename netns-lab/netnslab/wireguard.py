@@ -72,18 +72,23 @@ def start_userspace(space: Space, device: str, log: Path) -> subprocess.Popen[by
 
     In the foreground, so that the process we start is the one that must be ended.
     """
+    return start_program(space, [PROGRAM, "--foreground", device], log, LOG_LEVEL="error")
+
+
+def start_program(space: Space, argv: Sequence[str], log: Path, **env: str) -> subprocess.Popen[bytes]:
+    """Start a program inside a node that stays there for as long as the lab does; its output goes to a file."""
     with log.open("wb") as output:
         try:
             return subprocess.Popen(
-                space.command([PROGRAM, "--foreground", device]),
+                space.command(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "LOG_LEVEL": "error"},
+                env={**os.environ, **env},
                 start_new_session=True,
             )
         except OSError as error:
-            raise LabError(f"cannot start nsenter or wireguard-go: {error}; are they installed?") from error
+            raise LabError(f"cannot start nsenter or {argv[0]}: {error}; are they installed?") from error
 
 
 def wait_for_socket(space: Space, device: str, process: subprocess.Popen[bytes], log: Path) -> None:

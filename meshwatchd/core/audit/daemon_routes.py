@@ -14,7 +14,8 @@ here: their owner is named, with its own commands. What it routes by way of anot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from ipaddress import IPv4Network
 
 import msgspec
 
@@ -90,10 +91,10 @@ def escape_questions(view: View) -> Iterator[tuple[Node, str, RouteQuestion]]:
     if local is None:
         return
     asked = {each.dst: names[each.via] for each in _routes(view) if each.via in names and each.dst != DEFAULT}
-    routed = [each.dst for each in _routes_before(view)]
-    for node in view.mesh.node:
-        if ":" not in node.pod_cidr and any(covers(dst, node.pod_cidr) for dst in routed):
-            asked.setdefault(node.pod_cidr, node)
+    routed = tuple(dict.fromkeys(each.dst for each in _routes_before(view)))
+    for node in view.mesh.node if routed else ():
+        if ":" not in node.pod_cidr and node.pod_cidr not in asked and _is_in_any(node.pod_cidr, routed):
+            asked[node.pod_cidr] = node
     for prefix, node in asked.items():
         if node.name != view.node and local.pod_cidr != prefix:
             yield node, prefix, RouteQuestion(source=local.overlay_ip, destination=_address_in(prefix))
@@ -122,7 +123,7 @@ def escape_finding(view: View, node: Node, prefix: str, *, end: str, rule: str) 
     daemon = ROUTING_DAEMONS[known.protocol]
     was = f"{daemon.name}'s route is there, and another one is taken before it: {render_route(known)}"
     if present is None:
-        peer = _holder(_peers(view), node.overlay_ip)
+        peer = _Carriers(view).of(node.overlay_ip)
         if peer is not None and peer.public_key in view.silent:
             return None
         was = f"{daemon.name} has withdrawn its route, while {node.name} still has that prefix: {render_route(known)}"
@@ -143,10 +144,13 @@ def escape_finding(view: View, node: Node, prefix: str, *, end: str, rule: str) 
 
 def audit_hops(view: View) -> Iterator[AuditFinding]:
     """Routes whose next hop WireGuard does not send them to: it goes by AllowedIPs alone, and the longest counts."""
-    names, peers = _nodes_by_address(view.mesh), _peers(view)
-    for route in dict.fromkeys(_routes(view)):
-        node, right = names.get(route.via), _holder(peers, route.via)
-        taker = _holder(peers, _address_in(route.dst))
+    routes = _routes(view)
+    if not routes:
+        return
+    names, carriers = _nodes_by_address(view.mesh), _Carriers(view)
+    for route in dict.fromkeys(routes):
+        node, right = names.get(route.via), carriers.of(route.via)
+        taker = carriers.of(_address_in(route.dst))
         if node is None or right is None or taker is right:
             continue
         daemon = ROUTING_DAEMONS[route.protocol]
@@ -182,16 +186,24 @@ def _routes_before(view: View) -> tuple[DeviceRoute, ...]:
     return routed_by_daemon(view.good.entries.routes if view.good is not None else (), view.mesh.wireguard_device)
 
 
-def _peers(view: View) -> tuple[WireGuardPeer, ...]:
-    states = (each.peers for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
-    return next(states, ())
+class _Carriers:
+    """The peers of the mesh's WireGuard device by what they may carry."""
+
+    def __init__(self, view: View) -> None:
+        states = (each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
+        peers = (peer for state in states for peer in state.peers)
+        held = ((prefix, peer) for peer in peers for prefix in peer.allowed_ips if ":" not in prefix)
+        self._peers = {str(IPv4Network(prefix, strict=False)): peer for prefix, peer in held}
+        self._lengths = sorted({int(prefix.rpartition("/")[2]) for prefix in self._peers}, reverse=True)
+
+    def of(self, address: str) -> WireGuardPeer | None:
+        """The peer that WireGuard sends an address to: that of the longest prefix which holds it."""
+        prefixes = (str(IPv4Network(f"{address}/{length}", strict=False)) for length in self._lengths)
+        return next((self._peers[prefix] for prefix in prefixes if prefix in self._peers), None)
 
 
-def _holder(peers: Iterable[WireGuardPeer], address: str) -> WireGuardPeer | None:
-    """The peer that WireGuard sends an address to: that of the longest prefix which holds it."""
-    allowed = ((prefix, peer) for peer in peers for prefix in peer.allowed_ips if ":" not in prefix)
-    held = [(prefix, peer) for prefix, peer in allowed if holds(prefix, address)]
-    return max(held, key=lambda item: int(item[0].partition("/")[2] or 32), default=("", None))[1]
+def _is_in_any(prefix: str, wider: Collection[str]) -> bool:
+    return prefix in wider or any(covers(each, prefix) for each in wider)
 
 
 def _nodes_by_address(mesh: MeshSettings) -> Mapping[str, Node]:

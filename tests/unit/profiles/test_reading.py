@@ -110,3 +110,16 @@ def test_every_network_card_may_answer_arp():
     assert ("02:4e:00:00:00:02", "02:4e:00:00:00:01", "02:4e:00:00:00:04") == lan_macs(seen, card)
     assert () == lan_macs(seen, link("wg0", "", "10.8.0.1", kind="wireguard"))
     assert () == lan_macs(seen, None)
+
+
+def test_a_node_without_pods_has_its_address_in_the_tunnel():
+    """A border router's kernel shows that, as it shows the network of a bridge; another device's is nobody's pods."""
+    links = (
+        Link(name="eth0", index=2, kind="", is_up=True, mtu_bytes=1500, addresses=("192.168.1.5",)),
+        Link(name="wg0", index=3, kind="wireguard", is_up=True, mtu_bytes=1420, addresses=("10.8.0.3",)),
+    )
+    shown = [
+        reading.shows_own_pods(Snapshot(links=links), prefix, "192.168.7.7")
+        for prefix in ("10.8.0.3/32", "10.8.0.4/32", "192.168.1.5/32")
+    ]
+    assert [True, False, False] == shown

@@ -8,7 +8,7 @@ import pytest
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, WireGuardPeer
-from meshwatchd.model.sources import CiliumNode, CiliumNodes, QuickFile, QuickPeer, Sources
+from meshwatchd.model.sources import CiliumNode, CiliumNodes, FlannelSubnet, QuickFile, QuickPeer, Sources
 from meshwatchd.profiles.wireguard import look
 from tests.support.node_states import flannel_over_wg0, kernel, kilo_cilium, kilo_flannel
 
@@ -151,11 +151,26 @@ def test_the_owner_of_the_routes_is_named(proto, owner):
 
 def test_a_node_without_a_bridge_of_pods_has_itself_alone():
     """A border router; docker0 has the same network on each node, and is nobody's pods."""
-    view = seen(routed(links=[bridge("docker0", "172.17.0.1")]))
+    view = seen(routed("10.42.1.0/24 via 10.8.0.1 dev wg0 proto bird", links=[bridge("docker0", "172.17.0.1")]))
 
     assert ("10.8.0.3/32", "wg0") == (view.pod_cidr, view.overlay_device)
     assert "this node is taken to have no pods" in texts(view)
-    assert "proto" not in texts(view)
+
+
+@pytest.mark.parametrize(
+    ("line", "sources"),
+    [
+        ("10.42.1.0/24 via 10.8.0.1 dev wg0", Sources()),
+        (
+            "10.42.1.0/24 via 10.8.0.1 dev wg0 proto bird",
+            Sources(flannel=FlannelSubnet(path="s", network="10.42.0.0/16", pod_cidr="10.42.0.0/24", mtu_bytes=1370)),
+        ),
+    ],
+)
+def test_without_a_daemons_routes_or_where_flannel_is_to_come_nothing_is_said_of_pods(line, sources):
+    """What a node told of itself before lasts in the roster, whoever has deleted flannel.1 or stopped BIRD."""
+    view = seen(routed(line, links=[bridge()]), sources)
+    assert ("wg0", "", "", "") == (view.wireguard_device, view.overlay_device, view.overlay_ip, view.pod_cidr)
 
 
 def test_of_several_devices_the_one_that_a_daemon_routes_into_counts():

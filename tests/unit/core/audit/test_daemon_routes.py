@@ -7,12 +7,14 @@ from errno import ENETUNREACH
 import msgspec
 import pytest
 
+from meshwatchd.core.audit import peer_faults
 from meshwatchd.core.audit.daemon_routes import audit_hops, escape_questions, name_dead_hop, next_hops
 from meshwatchd.core.audit.expected_entries import good_state
 from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.pod_routes import PAUSE_NS, PodRouteAudit
 from meshwatchd.core.audit.view import View
+from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.route_lookup import RouteAnswer
@@ -242,6 +244,23 @@ def test_a_default_route_of_bird_stands_for_all_pods():
     default = msgspec.structs.replace(route("b1"), dst="0.0.0.0/0")
     asked = [prefix for _, prefix, _ in escape_questions(view(routes=(default,), was=(default,)))]
     assert ["10.42.1.0/24", "10.42.2.0/24", "10.42.3.0/24"] == asked
+
+
+def test_it_is_why_pods_are_silent_and_not_why_the_tunnel_is():
+    """A canary loses its service; what probes of the node's own address lose has another cause."""
+    escaped = found(view(), {"10.42.2.1": RouteAnswer(device="eth0")})
+    book = FindingBook(settings_for("a1"), "a1")
+    assert [] != list(book.report(tuple(escaped), 1))
+
+    assert FaultCode.BGP_ROUTE_ESCAPED is book.explain(verdict(FaultCode.POD_UNREACHABLE)).fault
+    assert FaultCode.WIREGUARD_BLOCKED is book.explain(verdict()).fault
+
+
+def test_others_hear_of_it():
+    """b1 misses answers of its pods, and has no fault of its own."""
+    told = PeerFault(fault=FaultCode.BGP_ROUTE_ESCAPED, culprit=NodeName("b1"), source=NodeName("b1"))
+    said = verdict(FaultCode.POD_NETWORK_BROKEN)
+    assert FaultCode.BGP_ROUTE_ESCAPED is peer_faults.explain(said, (told,), (NodeName("b1"),)).fault
 
 
 # --- allowed-ips-missing ---

@@ -19,7 +19,7 @@ from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MS, SECOND, Mode
-from meshwatchd.model.snapshot import ForeignObject
+from meshwatchd.model.snapshot import DeviceRoute, ForeignObject
 from meshwatchd.model.topology import Location
 from meshwatchd.profiles import PROFILES
 from tests.support.bench import Bench, message, ready
@@ -371,3 +371,15 @@ def test_a_rule_that_is_asked_before_ours_ends_what_would_be_in_vain():
     outputs = bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a3")))
     assert out.EnsureProvision in [type(each) for each in outputs]
     assert bench.conductor.context.is_enforcing
+
+
+def test_a_routing_daemons_routes_are_known_by_the_node_that_they_lead_to():
+    """As long as the kernel shows them: a verdict about that node goes by them."""
+    other = next(node for node in declared_mesh().node if node.name == "b1")
+    route = DeviceRoute(dst="10.96.0.0/24", dev="kilo0", table=254, protocol=12, via=other.overlay_ip)
+    bench = ready("a1")
+    bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a1"), device_routes=(route,))))
+    assert {"b1": (route,)} == bench.engine.state.findings.next_hops
+
+    bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a1")))
+    assert {} == bench.engine.state.findings.next_hops
