@@ -38,7 +38,7 @@ _BIRD = RoutingDaemon(
     name="BIRD",
     proto="bird",
     show="birdc 'show route for {} all'",
-    leave="birdc 'disable NAME' of the protocol whose neighbor is {} in birdc 'show protocols all'",
+    leave="birdc disable NAME, of the protocol that birdc 'show protocols all' shows with the neighbor {}",
 )
 
 ROUTING_DAEMONS: Mapping[int, RoutingDaemon] = MappingProxyType({11: _ZEBRA, 12: _BIRD, 186: _BGP})

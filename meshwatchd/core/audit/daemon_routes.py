@@ -76,7 +76,7 @@ def name_dead_hop(verdict: Verdict, hops: NextHops) -> Verdict:
             f"probes alone say {verdict.fault}",
             *verdict.because,
             f"{daemon.name} keeps its routes until its session ends: {show}",
-            f"both ends choose another way after {leave}",
+            f"to have both ends choose another way: {leave}",
         ),
     )
 
