@@ -10,11 +10,12 @@ from typing import Protocol
 import msgspec
 
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.open_vswitch import SWITCH_MESHES
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Topology
 
-MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", "wireguard")
+MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", *SWITCH_MESHES, "wireguard")
 """The built-in kinds of mesh, the outermost first; third parties add theirs."""
 
 SUBMARINER = "submariner"
@@ -46,6 +47,8 @@ class Trait(StrEnum):
     device than requests came in by."""
     WITHOUT_STANDBY = "without-standby"
     """Nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""
+    DIRECT = "direct"
+    """The overlay leads from node to node over the nodes' own network, and nobody relays: each node leads itself."""
     REPLACES_ROUTES = "replaces-routes"
     """Its agent has routes of its own to the pods of other locations, in the place of those of the CNI below."""
 
@@ -54,6 +57,7 @@ TRAITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "kilo": frozenset((Trait.REPLACES_ROUTES,)),
         SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY)),
+        **dict.fromkeys(SWITCH_MESHES, frozenset((Trait.DIRECT, Trait.WITHOUT_STANDBY))),
     }
 )
 """Of the built-in kinds, by name; a third party's view has its own."""

@@ -205,9 +205,10 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         profile: the name of the profile that recognised it.
         why: one sentence for each reason.
         hops: the way to each other node of this location, by node name.
-        is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0): its packets go straight from
-            node to node, between locations too, and nobody relays.
+        is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0), or on the nodes' own network
+            (Antrea): its packets go straight from node to node, between locations too, and nobody relays.
         is_overlay_star: the overlay joins each member with its leader, and no two members (Submariner).
+        is_observed: nobody may stand by, and no rule of ours is there.
         windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
     """
 
@@ -220,6 +221,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     hops: dict[str, Hop]
     is_overlay_direct: bool = False
     is_overlay_star: bool = False
+    is_observed: bool = False
     refused: tuple[str, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
 
@@ -227,6 +229,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     def local(self) -> Node:
         """The node this daemon runs on."""
         return self.mesh.node(self.local_node)
+
+    @property
+    def is_on_underlay(self) -> bool:
+        """Whether there is nothing below the overlay but the nodes' own network (Antrea): no WireGuard."""
+        return self.is_overlay_direct and not self.wireguard_device
 
     def local_paths(self) -> tuple[Path, ...]:
         """The paths that end in this node's location."""

@@ -17,10 +17,11 @@ import msgspec
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Trait, traits_of
+from meshwatchd.model.open_vswitch import SWITCH_MESHES
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
-from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner, wireguard
+from meshwatchd.profiles import cilium, flannel, kilo, open_vswitch, reading, submariner, wireguard
 
 Look = Callable[[Snapshot, Sources, MeshSettings, NodeName], LocalView]
 
@@ -30,6 +31,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "submariner": submariner.look,
         "cilium": cilium.look,
         "flannel": flannel.look,
+        **{kind: open_vswitch.look_for(kind) for kind in SWITCH_MESHES},
         "wireguard": wireguard.look,
     }
 )
@@ -194,12 +196,14 @@ def _lead_oneself(view: LocalView) -> LocalView:
     """Where no agent says who leads, and this node has a tunnel of its own, nobody relays for it.
 
     As with Kilo's granularity `full` each node is a location by itself and leads it: flannel over wg0, flannel's
-    WireGuard backend, a bare wg0.
+    WireGuard backend, a bare wg0, and where the overlay leads straight to each other node.
     """
-    if view.granularity or view.is_leader or view.leader or not view.wireguard_device:
+    is_direct = Trait.DIRECT in traits_of(view.profiles, view.traits)
+    device = view.wireguard_device or (view.overlay_device if is_direct else "")
+    if view.granularity or view.is_leader or view.leader or not device:
         return view
-    text = f"no agent says who leads, and {view.wireguard_device} is this node's own tunnel: it leads itself"
-    why = (*view.why, Finding(source=f"link {view.wireguard_device}", text=text))
+    what = f"{device} is this node's own tunnel" if view.wireguard_device else f"{device} leads straight to each node"
+    why = (*view.why, Finding(source=f"link {device}", text=f"no agent says who leads, and {what}: it leads itself"))
     return msgspec.structs.replace(view, is_leader=True, granularity="full", why=why)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.mesh_profile import Profile, Unrecognised
+from meshwatchd.model.mesh_profile import Profile, Trait, Unrecognised, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Mesh, Topology, build_mesh
@@ -37,14 +37,15 @@ class OverlayMesh:
             return Unrecognised(
                 reason="no mesh is known yet, neither found nor declared under [mesh]; nothing is probed"
             )
+        traits = traits_of((declared.profile,), declared.traits)
+        is_observed = self._is_star or Trait.WITHOUT_STANDBY in traits
+        is_direct = Trait.DIRECT in traits
         try:
-            mesh = build_mesh(
-                _without_standbys(declared.location) if self._is_star else declared.location, declared.node
-            )
+            mesh = build_mesh(_without_standbys(declared.location) if is_observed else declared.location, declared.node)
         except ProfileError as error:
             return Unrecognised(reason=str(error))
         wireguard = snapshot.link(declared.wireguard_device)
-        if wireguard is None and not self._is_star:
+        if wireguard is None and not self._is_star and (declared.wireguard_device or not is_direct):
             return Unrecognised(
                 reason=f"no device {declared.wireguard_device} on this node; is what makes it running (Kilo, wg-quick)?"
             )
@@ -64,8 +65,9 @@ class OverlayMesh:
             overlay_device=declared.overlay_device,
             mesh=mesh,
             hops=_hops(mesh, node, gateway_device),
-            is_overlay_direct=_stands_on(overlay, wireguard),
+            is_overlay_direct=is_direct or _stands_on(overlay, wireguard),
             is_overlay_star=self._is_star,
+            is_observed=is_observed,
         )
 
 

@@ -15,13 +15,19 @@ from collections.abc import Iterable, Iterator
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
+from meshwatchd.model.open_vswitch import ANTREA_MULTICLUSTER, ANTREA_WIREGUARD, GATEWAYS
 from meshwatchd.model.routing_daemons import ROUTING_DAEMONS, routed_by_daemon
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot
 from meshwatchd.model.sources import QuickFile, Sources
 from meshwatchd.profiles import cilium, flannel, kilo, reading, submariner
 
-OTHERS = frozenset((kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, FLANNEL_WIREGUARD, f"{FLANNEL_WIREGUARD}-v6"))
+OTHERS = frozenset(
+    (
+        *(kilo.DEVICE, submariner.WIREGUARD, cilium.ENCRYPTION, FLANNEL_WIREGUARD, f"{FLANNEL_WIREGUARD}-v6"),
+        *(ANTREA_WIREGUARD, ANTREA_MULTICLUSTER),
+    )
+)
 """Made by agents of other meshes."""
 
 STANDBY = re.compile(r"mw\d+")
@@ -100,7 +106,8 @@ def _only_mesh(snapshot: Snapshot, plain: list[Link]) -> tuple[Link | None, Find
 
 
 def _other_mesh(snapshot: Snapshot) -> str:
-    meshes = [*OTHERS, cilium.ROUTER, *(link.name for link in snapshot.links if link.name.startswith(flannel.PREFIX))]
+    flannels = (link.name for link in snapshot.links if link.name.startswith(flannel.PREFIX))
+    meshes = [*sorted(OTHERS), *sorted(GATEWAYS), cilium.ROUTER, *flannels]
     return next((name for name in meshes if snapshot.link(name) is not None), "")
 
 

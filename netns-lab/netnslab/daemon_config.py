@@ -13,9 +13,8 @@ from pathlib import Path
 
 import tomli_w
 
-from netnslab import submariner, wg_quick
+from netnslab import antrea, submariner, wg_quick
 from netnslab.fabric import fabric_of
-from netnslab.native_wireguard import NativeWireGuard
 from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
 
@@ -51,11 +50,12 @@ def render(
 ) -> str:
     """The configuration file of one node, as TOML."""
     is_submariner, device = topology.fabric == submariner.DEVICE, fabric_of(topology).device
+    is_named = topology.fabric in (submariner.DEVICE, antrea.NAME)
     document: Table = {
         "daemon": {"node": node.name, "mode": "enforce"},
         "auth": {"key_file": str(MESH_KEY)},
         "mesh": {
-            "profile": submariner.DEVICE if is_submariner else "kilo",
+            "profile": topology.fabric if is_named else "kilo",
             "wireguard_device": device if fabric_of(topology).has_device(topology, node) else "",
             "overlay_device": overlay_device,
             "ipip_device": ipip_device,
@@ -124,8 +124,8 @@ def _members(topology: Topology, standby_keys: Mapping[str, KeyPair]) -> Table:
 
 
 def _direct_table(topology: Topology, node: Node) -> Table:
-    # Where pods are routed straight into WireGuard its address is one of theirs, and no node's own.
-    is_native = isinstance(fabric_of(topology), NativeWireGuard)
+    # Where pods are routed straight into the device its address is one of theirs, and no node's own.
+    is_native = fabric_of(topology) is not wg_quick.WG_QUICK
     return {
         "name": node.name,
         "location": node.name,

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
@@ -64,6 +65,7 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "submariner": SUBMARINER,
         "flannel-native": FLANNEL_NATIVE,
         "hexmesh": HEXMESH,
+        "antrea": ANTREA,
         "wireguard-bgp": BGP,
     }
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP_OVERLAY
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
@@ -22,6 +23,7 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "submariner": SUBMARINER_OVERLAY,
         "flannel-native": FLANNEL_NATIVE_OVERLAY,
         "hexmesh": HEXMESH_OVERLAY,
+        "antrea": ANTREA,
         "wireguard-bgp": BGP_OVERLAY,
     }
 )

@@ -33,6 +33,7 @@ from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protoc
 from meshwatchd.adapters.netlink.tables import Entries, Table
 from meshwatchd.adapters.wireguard.poll import is_wireguard
 from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.open_vswitch import GATEWAYS
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.rule_window import WIDE
 from meshwatchd.model.settings import KernelSettings, MeshSettings
@@ -48,7 +49,7 @@ MAX_ADDRESSES = 32
 """Of one device; kube-ipvs0 has one for every service."""
 
 MESH_KINDS: Final = frozenset(("vxlan", "geneve", "ipip"))
-MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl0", "submariner"))
+MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl0", "submariner")) | GATEWAYS
 
 NUD_PERMANENT = 0x80
 NUD_STALE = 0x04

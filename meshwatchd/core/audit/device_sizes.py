@@ -9,6 +9,7 @@ from meshwatchd.core.audit.view import View
 from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.open_vswitch import outer_bytes
 from meshwatchd.model.snapshot import Link
 
 
@@ -19,12 +20,15 @@ def shrunk_devices(view: View, overlay: Link) -> Iterator[AuditFinding]:
     """
     good, snapshot = view.good, view.snapshot
     lower = next((each for each in snapshot.links if overlay.vxlan and each.index == overlay.vxlan.lower), None)
+    outer = outer_bytes(snapshot, overlay.name)
+    if outer:
+        lower = snapshot.underlay()
     peers, usual = usual_mtu(overlay, view.mesh, view.node, view.hellos)
     is_seen = good is not None and good.device == overlay.name
     if good is not None and is_seen and overlay.index == good.index and overlay.mtu_bytes < good.mtu_bytes:
-        if not _is_below(lower, good.mtu_bytes + VXLAN_BYTES):
+        if not _is_below(lower, good.mtu_bytes + (outer or VXLAN_BYTES)):
             yield from _shrunk(view, overlay, good.mtu_bytes)
-    elif lower is not None and not _is_below(lower, usual + VXLAN_BYTES):
+    elif lower is not None and not _is_below(lower, usual + (outer or VXLAN_BYTES)):
         yield from _shrunk(view, overlay, usual, witness=f"{peers} of its peers have {usual}")
     if good is None or not is_seen:
         return

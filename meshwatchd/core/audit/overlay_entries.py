@@ -22,6 +22,7 @@ from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.expected_entries import Expectations, Expected, entries_of, is_understood
 from meshwatchd.core.audit.native_route import audit_native
 from meshwatchd.core.audit.overlay_setup import audit_setup
+from meshwatchd.core.audit.switch_ports import audit_switch
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
@@ -35,7 +36,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     link = view.snapshot.link(device)
     setup = [*audit_setup(link, view.mesh, view.node, view.hellos)] if link is not None and link.is_up else []
     if not is_understood(link, device):
-        return (*setup, *audit_native(view), *audit_hops(view))
+        return (*setup, *audit_native(view), *audit_hops(view), *audit_switch(view))
     present = entries_of(view.snapshot, device)
     expectations = Expectations(
         device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good

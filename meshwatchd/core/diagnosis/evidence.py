@@ -78,6 +78,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
         outside: the remote leader's host without the tunnel, by canaries at an address outside of the mesh.
         has_outside: whether such a canary has ever answered, so that its word is worth waiting for.
         outside_elsewhere: the same of all other nodes: alive where one of them is.
+        has_tunnel: there is one below the overlay; else what is said of tunnels is about the other nodes' hosts.
         tunnels, overlays: this node's own to all other locations: alive where one of them is, dead where all are.
         silent: names and nodes of the canaries behind other nodes' overlays that do not answer.
         answering: names of those that do.
@@ -87,6 +88,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     outside: Leg = Leg.UNKNOWN
     has_outside: bool = False
     outside_elsewhere: Leg = Leg.UNKNOWN
+    has_tunnel: bool = True
     tunnels: Leg = Leg.UNKNOWN
     overlays: Leg = Leg.UNKNOWN
     silent: tuple[tuple[str, str], ...] = ()
@@ -111,7 +113,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         own_loop: this node to itself over loopback.
         ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
         members_ipip: what this leader's members say of the same leg (leaders only).
-        wireguard: this leader to the remote leader's tunnel address (leaders only).
+        wireguard: this leader to the remote leader's tunnel address, or its host's without a tunnel (leaders only).
         own_view_wireguard: what the own leader says of its tunnel (members only).
         remote_view_overlay: what the remote leader says of its overlay to its members.
         remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other

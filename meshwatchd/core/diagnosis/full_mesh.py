@@ -38,10 +38,15 @@ Judge = Callable[[tuple[Session, ...], int], Leg]
 
 
 class Surroundings:
-    """The sessions that do not belong to a pair and say something about it all the same."""
+    """The sessions that do not belong to a pair and say something about it all the same.
+
+    Attributes:
+        carrier: the layer that carries the pair's own path, below the overlay.
+    """
 
     def __init__(self, topology: Topology, schedule: Schedule, primary: Path, remote: str) -> None:
         self._is_direct = topology.is_overlay_direct
+        self.carrier = Layer.UNDERLAY if topology.is_on_underlay else Layer.WIREGUARD
         nodes = topology.mesh.nodes if self._is_direct else ()
         self._known = frozenset(
             address for node in nodes for address in (node.node_ip, node.wireguard_ip, node.overlay_ip)
@@ -57,7 +62,7 @@ class Surroundings:
         self._outside = tuple(s for s in outside if s.plan.peer in here)
         self._outside_elsewhere = _by_peer(s for s in outside if s.plan.peer not in here)
         self._behind = tuple(s for s in canaries if s.plan.peer not in here and self.crosses_overlay(s.plan))
-        self._tunnels = self._elsewhere(schedule, Layer.WIREGUARD, primary)
+        self._tunnels = self._elsewhere(schedule, self.carrier, primary)
         self._overlays = self._elsewhere(schedule, Layer.RELAY, primary)
 
     def _elsewhere(self, schedule: Schedule, layer: Layer, primary: Path) -> tuple[tuple[Session, ...], ...]:
@@ -89,6 +94,7 @@ class Surroundings:
             return Beside()
         return Beside(
             outside=judge(self._outside, since),
+            has_tunnel=self.carrier is Layer.WIREGUARD,
             has_outside=any(session.is_proven for session in self._outside),
             outside_elsewhere=_joined(self._outside_elsewhere, since, judge),
             tunnels=_joined(self._tunnels, since, judge),

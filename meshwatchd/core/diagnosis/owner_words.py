@@ -9,6 +9,7 @@ import msgspec
 
 from meshwatchd.model.faults import FaultCode, Verdict
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS, SUBMARINER, SUBMARINER_RESTART
+from meshwatchd.model.open_vswitch import CHECKSUM_WORDS, SWITCH_MESHES
 from meshwatchd.model.topology import Topology
 
 _MOVE = (
@@ -45,6 +46,15 @@ _OF_FLANNEL: Mapping[FaultCode, str] = MappingProxyType(
 """Of its wireguard backend."""
 
 
+_OF_OVERLAYS = frozenset(
+    (
+        *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.POD_NETWORK_BROKEN),
+        *(FaultCode.OVERLAY_DEVICE_MISSING, FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_EMPTIED),
+        *(FaultCode.CLUSTER_ROUTE_MISSING, FaultCode.POD_ROUTE_MISSING),
+    )
+)
+
+
 def advise(verdict: Verdict, topology: Topology) -> Verdict:
     """The verdict with the owner's words about it as its last sentence, where there are any for this kind of mesh."""
     if not verdict.culprit:
@@ -55,9 +65,18 @@ def advise(verdict: Verdict, topology: Topology) -> Verdict:
     return msgspec.structs.replace(verdict, because=(*verdict.because, text))
 
 
+def _of_switch(fault: FaultCode, topology: Topology) -> str:
+    """Of Open vSwitch: the switch's own tables decide, and its agents fill them."""
+    if fault is FaultCode.OFFLOAD_FAULT:
+        return CHECKSUM_WORDS.format(topology.overlay_device)
+    return SWITCH_MESHES[topology.profile].words.format("{node}") if fault in _OF_OVERLAYS else ""
+
+
 def _words(verdict: Verdict, topology: Topology) -> str:
     if topology.wireguard_device == topology.overlay_device == FLANNEL_WIREGUARD:
         return _OF_FLANNEL.get(verdict.fault, "")
+    if topology.profile in SWITCH_MESHES:
+        return _of_switch(verdict.fault, topology)
     if topology.profile != SUBMARINER:
         return ""
     leaders = {location.leader for location in topology.mesh.locations}

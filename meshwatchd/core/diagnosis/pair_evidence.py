@@ -97,7 +97,7 @@ class PairWatch:
         self.pinned = relay(self.primary, FlowClass.PINNED)
         self.to_relay = self._to_relays[self.primary.number]
         self.effective = schedule.select(layer=Layer.EFFECTIVE, path=self.primary.number)
-        self.wireguard = schedule.select(layer=Layer.WIREGUARD, path=self.primary.number)
+        self.wireguard = schedule.select(layer=self._surroundings.carrier, path=self.primary.number)
         segments = schedule.select(path=NO_PATH)
         self.segments = (*segments, *self.wireguard)
         self.side = SideIssues(schedule, self._concerns, self._surroundings.is_outside)

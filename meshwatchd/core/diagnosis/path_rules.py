@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import (
+    carrier_is_silent,
     deaf_end,
     hears_others,
     inbound_because,
@@ -28,6 +29,7 @@ from meshwatchd.core.diagnosis.predicates import (
     tunnel_carries,
     tunnel_is_silent,
     underlay_because,
+    way_to,
 )
 from meshwatchd.core.diagnosis.rule import Rule
 from meshwatchd.model.faults import FaultCode
@@ -216,11 +218,22 @@ BROKEN_PATH: tuple[Rule, ...] = (
         matches=remote_lost,
         culprit=_remote,
         because=lambda e: (
-            f"{e.remote_leader} does not answer through the tunnel",
+            f"{e.remote_leader} does not answer through the tunnel"
+            if e.beside.has_tunnel
+            else f"{way_to(e)} is silent",
             "the other nodes do not reach it either"
             if e.is_overlay_direct
             else "its neighbours report that its underlay is silent too",
             outside_because(e),
+        ),
+    ),
+    Rule(
+        fault=FaultCode.NODE_UNREACHABLE,
+        matches=lambda e: carrier_is_silent(e) and not e.beside.has_tunnel,
+        culprit=_remote,
+        because=lambda e: (
+            f"{way_to(e)} does not answer, neither by its own address nor by that among its pods",
+            "other nodes hear it" if e.remote_view_leader is Leg.ALIVE else "",
         ),
     ),
     Rule(
@@ -262,7 +275,7 @@ BROKEN_PATH: tuple[Rule, ...] = (
         matches=lambda e: overlay_alone(e) and e.pinned is Leg.ALIVE,
         culprit=overlay_end,
         because=lambda e: (
-            f"the tunnel to {e.remote_leader} {'answers' if e.wireguard is Leg.ALIVE else 'loses new flows as well'}",
+            f"{way_to(e)} {'answers' if e.wireguard is Leg.ALIVE else 'loses new flows as well'}",
             overlay_extent(e),
             *new_flows_at(e.remote_leader, "between this node and"),
         ),
@@ -274,7 +287,7 @@ BROKEN_PATH: tuple[Rule, ...] = (
         because=lambda e: (
             overlay_extent(e),
             f"no overlay flow between this node and {e.remote_leader} is answered",
-            f"the tunnel below, to {e.remote_leader}, answers",
+            f"the layer below, {way_to(e)}, answers",
         ),
     ),
     Rule(

@@ -64,8 +64,18 @@ def overlay_extent(e: Evidence) -> str:
     return "overlay flows to all other nodes die as well" if e.beside.overlays is Leg.DEAD else ""
 
 
+def way_to(e: Evidence) -> str:
+    """What is below the overlay, in a sentence about the remote leader."""
+    return f"the tunnel to {e.remote_leader}" if e.beside.has_tunnel else f"{e.remote_leader}'s host"
+
+
 def tunnel_is_silent(e: Evidence) -> bool:
     """Nothing comes through a leader's own tunnel, in whatever flow."""
+    return e.beside.has_tunnel and carrier_is_silent(e)
+
+
+def carrier_is_silent(e: Evidence) -> bool:
+    """Nothing comes through a leader's own tunnel, or from the other host where there is none, in whatever flow."""
     return e.is_leader and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
 
 
@@ -89,7 +99,7 @@ def remote_lost(e: Evidence) -> bool:
 
 def outside_because(e: Evidence) -> str:
     """How sure it is that a silent node is dead; where nobody asks it outside of the tunnel, what else it may be."""
-    if not e.is_overlay_direct:
+    if not e.is_overlay_direct or not e.beside.has_tunnel:
         return ""
     if e.beside.outside is Leg.DEAD:
         return "its address outside of the mesh, where it used to answer, is silent as well"

@@ -3,6 +3,7 @@
     overlay   inner frame + VXLAN + UDP + IP     50 bytes, 70 over IPv6
     WireGuard header, tag, UDP and IP            60 bytes, 80 over IPv6
     IPIP      IP                                 20 bytes
+    Open vSwitch  by the tunnel of the switch    `model.open_vswitch`
 
 WireGuard pads to 16 bytes, but never beyond its device's MTU: a packet of full size is not padded, and every shorter
 one stays below it (encrypt_packet() in drivers/net/wireguard/send.c). So the overhead of the largest is that of all.
@@ -18,6 +19,7 @@ import msgspec
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import MAX_BYTES, SizePlan
+from meshwatchd.model.open_vswitch import outer_bytes
 from meshwatchd.model.snapshot import Link, Snapshot
 
 VXLAN_BYTES, WIREGUARD_BYTES, IPIP_BYTES = 50, 60, 20
@@ -89,7 +91,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
         is_crossing = path.relay_in(here) != topology.local_node, path.relay_in(there) != plan.peer
         tunnel = (self.wireguard, self.wireguard_device) if path.is_primary else (self.standby, self.standby)
         inside = [overlay, (self.ipip, self.ipip)]
-        return [tunnel, *(inside if any(is_crossing) or topology.is_overlay_direct else ())]
+        below = [] if topology.is_on_underlay else [tunnel]
+        return [*below, *(inside if any(is_crossing) or topology.is_overlay_direct else ())]
 
 
 FRAGMENT_BYTES = 300
@@ -107,11 +110,13 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     tunnel = _least(tunnel_mtu, below_tunnel)
     is_over_tunnel = _is_over_tunnel(snapshot, planner)
     lower = tunnel if is_over_tunnel else underlay
-    below_overlay = lower - VXLAN_BYTES if lower else 0
+    # The port of a switch is no tunnel itself: what leaves by it goes to other nodes by the tunnel of the switch.
+    switch = outer_bytes(snapshot, topology.overlay_device)
+    below_overlay = lower - (switch or VXLAN_BYTES) if lower else 0
     own_overlay = _with_address(snapshot, topology.local.overlay_ip)
     overlay_mtu = _least(_mtu(own_overlay) or _mtu(overlay), below_overlay)
     # A device without the overlay's address is no tunnel to one peer: Cilium's MTU is that of its routes.
-    is_plain = overlay is not None and overlay.kind == "vxlan" and overlay == own_overlay
+    is_plain = overlay is not None and (overlay.kind == "vxlan" or switch > 0) and overlay == own_overlay
     ipip = snapshot.link(settings.mesh.ipip_device) if settings.mesh.ipip_device else None
     misfits = (
         *_misfit(Layer.WIREGUARD, wireguard, below_tunnel, is_used=wireguard is not None and wireguard.is_up),

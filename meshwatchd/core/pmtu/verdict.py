@@ -151,7 +151,7 @@ class _Court:
         lost = {session.plan.peer for session in sessions if session.is_blocked}
         behind = [session.plan.peer for session in sessions if session.plan.peer != relay]
         if relay in lost:
-            return Layer.WIREGUARD, relay
+            return Layer.OVERLAY if self._topology.is_on_underlay else Layer.WIREGUARD, relay
         return Layer.OVERLAY, relay if all(peer in lost for peer in behind) else min(lost)
 
     def _hole(self, layer: Layer, culprit: str, lost: list[SizeSession]) -> SizeFinding:

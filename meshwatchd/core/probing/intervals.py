@@ -116,6 +116,11 @@ class Kind(NamedTuple):
     is_between_relays: bool = False
 
     @property
+    def is_carrier(self) -> bool:
+        """Whether they ask what carries a path: the leaders' tunnel, or each other's hosts where there is none."""
+        return self.layer is Layer.WIREGUARD or (self.layer is Layer.UNDERLAY and self.crowd > 0)
+
+    @property
     def place(self) -> Kind:
         """What makes a round the same while the mesh around it changes: all but how crowded its leg is."""
         return self._replace(share=0, rest_share=0)
@@ -220,7 +225,7 @@ class Rates:
             if is_used:
                 return timers.watch_ns
             return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR
-        if kind.layer is Layer.WIREGUARD and not kind.is_advisory:
+        if kind.is_carrier and not kind.is_advisory:
             return self._fresh_ns
         if is_used:
             return max(self._fresh_ns, kind.share * self._flow_gap_ns)
@@ -242,7 +247,7 @@ class Rates:
 
     def _background_ns(self, kind: Kind, count: int, *, is_used: bool) -> int:
         """Of sessions that are not between scouts: all nodes of a pair take turns."""
-        if kind.layer is Layer.WIREGUARD:
+        if kind.is_carrier:
             return max(self._segment_ns(kind), self._seldom * SEGMENT_NS)
         if kind.is_between_relays and kind.flow is FlowClass.PINNED and not (is_used or kind.is_spare):
             # The profile's own pace is in `watch_ns`.
@@ -292,7 +297,7 @@ def _rank(kind: Kind, used: frozenset[int]) -> int:
     """What gives last comes first: relays of the path in use and the leaders' tunnel, the path in use, standbys."""
     if kind.is_advisory:
         return 3
-    if kind.layer is Layer.WIREGUARD:
+    if kind.is_carrier:
         return 0
     if kind.layer is Layer.RELAY:
         return (0 if kind.is_relay else 1) if kind.path in used else 2

@@ -123,7 +123,7 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         crowd = len(mesh.members(local.location)) + len(mesh.members(remote))
         if local.name in here and plan.peer in there and not plan.is_advisory:
             between = 2 * len(here) * len(there)
-        if plan.layer is not Layer.WIREGUARD:
+        if plan.layer not in (Layer.WIREGUARD, Layer.UNDERLAY):
             # Outer ports are hashed alike in both directions: what crosses the leg of one scout, theirs and ours.
             share, rest_share = _share(planner, remote, plan.peer), len(here) + len(there)
     elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
@@ -239,29 +239,26 @@ def _segment_plans(planner: Planner, chosen: _Chosen) -> Iterator[_Row]:
             yield node, Layer.OVERLAY, NO_PATH, flow, local.overlay_ip, node.overlay_ip, port
     for path in planner.paths:
         if path.is_primary and topology.is_relay(path):
-            yield from _wireguard_plans(planner, path)
+            yield from _carrier_plans(planner, path)
 
 
-def _wireguard_plans(planner: Planner, path: Path) -> Iterator[_Row]:
-    """A relay to the far end of its tunnel, out of the WireGuard device whatever the routes say.
+def _carrier_plans(planner: Planner, path: Path) -> Iterator[_Row]:
+    """A relay to the far end of what carries the path.
+
+    That is its tunnel, out of the WireGuard device whatever the routes say; or, where the overlay stands on the nodes'
+    own network, the host of the other node, as neighbours are asked elsewhere.
 
     Real traffic between locations follows routes of its own prefixes. To the far end itself there may be another one:
     Kilo's agent, killed and started again, forgets the routes that a member has to it by way of its leader, and leaves
     them when the member leads.
     """
-    local = planner.topology.local
+    local, port = planner.topology.local, planner.settings.probe.port
     peer = planner.topology.mesh.node(path.relay_in(path.other_location(local.location)))
-    if local.wireguard_ip and peer.wireguard_ip:
+    if planner.topology.is_on_underlay:
+        yield peer, Layer.UNDERLAY, path.number, FlowClass.FRESH, local.node_ip, peer.node_ip, port
+    elif local.wireguard_ip and peer.wireguard_ip:
         for flow in FlowClass:
-            yield (
-                peer,
-                Layer.WIREGUARD,
-                path.number,
-                flow,
-                local.wireguard_ip,
-                peer.wireguard_ip,
-                planner.settings.probe.port,
-            )
+            yield peer, Layer.WIREGUARD, path.number, flow, local.wireguard_ip, peer.wireguard_ip, port
 
 
 def _self_plans(planner: Planner) -> Iterator[_Row]:

@@ -89,8 +89,8 @@ class Planner:
             routes=tuple(
                 each for each in routes + delivery if each.table not in kept_tables and each.dev not in kept_devices
             ),
-            # A mesh in which nobody may stand by gets no rule of ours: its gateways have their own at 100 and 150.
-            rules=() if self.topology.is_overlay_star else self._standing_rules(devices),
+            # A mesh in which nobody may stand by gets no rule of ours: Submariner's have their own at 100 and 150.
+            rules=() if self.topology.is_observed else self._standing_rules(devices),
             kept_devices=tuple(sorted(kept_devices)),
             kept_tables=tuple(sorted(kept_tables)),
             windows=self.windows,

@@ -11,6 +11,7 @@ from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Topology
 from meshwatchd.profiles import GATEWAY_MESH, OVERLAY_MESH, PROFILES, Unrecognised
 from meshwatchd.profiles.compose import LOOKS
+from tests.support import switch_node
 from tests.support.lab_mesh import declared_mesh, direct_topology, snapshot_of, topology_of
 
 
@@ -26,7 +27,8 @@ def _reason(snapshot, declared):
 
 def test_every_kind_of_mesh_is_gone_through_in_the_same_way():
     """What was found are devices; whose agent made them is no gate. Workers of Submariner have no tunnel, though."""
-    assert {"kilo", "submariner", "cilium", "flannel", "wireguard"} == set(PROFILES) == set(LOOKS)
+    switches = {"antrea", "kube-ovn", "ovn-kubernetes"}
+    assert {"kilo", "submariner", "cilium", "flannel", "wireguard"} | switches == set(PROFILES) == set(LOOKS)
     assert {OVERLAY_MESH} == {each for kind, each in PROFILES.items() if kind != "submariner"}
     flannel = msgspec.structs.replace(declared_mesh(), profile="flannel")
     topology = OVERLAY_MESH.recognise(snapshot_of("a1"), flannel, NodeName("a1"))
@@ -121,3 +123,17 @@ def test_pods_routed_straight_into_the_tunnel_are_direct():
 
     assert isinstance(topology, Topology)
     assert topology.is_overlay_direct
+
+
+def test_a_mesh_of_a_switch_needs_no_tunnel_and_nobody_stands_by():
+    """Antrea without encryption: from node to node over the nodes' own network, and no rule of ours is there."""
+    declared = switch_node.mesh("antrea")
+    (first, *others), seen = declared.location, switch_node.snapshot("antrea")
+    mesh = msgspec.structs.replace(declared, location=(msgspec.structs.replace(first, standbys=("n2",)), *others))
+    topology = OVERLAY_MESH.recognise(seen, mesh, NodeName("n1"))
+
+    assert isinstance(topology, Topology)
+    assert (True, True, True) == (topology.is_overlay_direct, topology.is_on_underlay, topology.is_observed)
+    assert {()} == {location.standbys for location in topology.mesh.locations}
+    missing = msgspec.structs.replace(mesh, wireguard_device="antrea-wg0", overlay_device="antrea-wg0")
+    assert isinstance(OVERLAY_MESH.recognise(seen, missing, NodeName("n1")), Unrecognised)

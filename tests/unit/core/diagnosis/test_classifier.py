@@ -143,6 +143,11 @@ CASES = [
         "a1",
     ),
     (
+        "another node's host is silent, and there is no tunnel to it",
+        replace(LONE_LEADER, remote_view_leader=ALIVE, beside=Beside(has_tunnel=False)),
+        "a1",
+    ),
+    (
         "all tunnels to the remote leader are dead, and its host answers outside of them",
         replace(
             LONE_LEADER,

@@ -1,4 +1,4 @@
-"""What Submariner's and flannel's makers would say about a verdict."""
+"""What Submariner's, flannel's and Open vSwitch's makers would say about a verdict."""
 
 from __future__ import annotations
 
@@ -79,3 +79,16 @@ def test_flannel_writes_its_route_and_peers_once(device, is_said):
     assert told == advise(told, native), "it is told once"
     found = verdict(FaultCode.LEADER_DEAD, "b1")
     assert found is advise(found, native)
+
+
+def test_a_switch_has_the_words_of_its_agents_and_of_its_checksums():
+    """Its own tables are not seen, and kube-ovn#3605 is how most of its losses began."""
+    switch = msgspec.structs.replace(TOPOLOGY, profile="kube-ovn", overlay_device="ovn0", is_overlay_star=False)
+
+    (agents,) = advise(verdict(FaultCode.OVERLAY_BLACK_HOLE, "a3"), switch).because
+    (checksums,) = advise(verdict(FaultCode.OFFLOAD_FAULT, "a3"), switch).because
+
+    assert "app in (ovs,kube-ovn-cni)" in agents
+    assert "spec.nodeName=a3" in agents
+    assert "ethtool -K ovn0 tx off" in checksums
+    assert () == advise(verdict(FaultCode.NODE_UNREACHABLE, "a3"), switch).because

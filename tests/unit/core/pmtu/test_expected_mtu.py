@@ -11,6 +11,7 @@ from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, WireGuardPeer, WireGuardState
+from tests.support import switch_node
 from tests.support.lab_mesh import (
     direct_settings,
     direct_snapshot,
@@ -174,3 +175,26 @@ def test_nodes_that_are_known_by_their_wireguard_address_have_no_misfit():
     stack = read_stack(msgspec.structs.replace(snapshot, links=links), planner_of("b1"))
 
     assert ((), 1420, 1420, 1370) == (stack.misfits, stack.underlay, stack.wireguard, stack.overlay)
+
+
+@pytest.mark.parametrize(
+    ("kind", "card", "port", "misfit"),
+    [
+        ("antrea", 1500, 1450, 0),
+        ("antrea", 1500, 1500, 1450),
+        ("kube-ovn", 1500, 1400, 0),
+        ("kube-ovn", 1450, 1400, 1392),
+    ],
+)
+def test_a_switchs_port_that_is_too_large_for_the_tunnel_is_a_misfit(kind, card, port, misfit):
+    """Open vSwitch sets DF on outer packets: what is too large is lost."""
+    device = switch_node.GATEWAYS[kind].name
+    seen = switch_node.changed(switch_node.snapshot(kind), "eth0", mtu_bytes=card)
+    seen = switch_node.changed(seen, device, mtu_bytes=port)
+    planner = switch_node.planner(kind, seen)
+    sizes = _sizes("n1", seen, planner)
+
+    found = (Misfit(Layer.OVERLAY, device, port, misfit),) if misfit else ()
+    assert found == read_stack(seen, planner).misfits
+    assert {(misfit or port, port)} == {size for (layer, _, _), size in sizes.items() if layer is Layer.RELAY}
+    assert {(card, card)} == {size for (layer, _, _), size in sizes.items() if layer is Layer.UNDERLAY}

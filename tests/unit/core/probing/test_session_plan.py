@@ -14,6 +14,7 @@ from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
+from tests.support import switch_node
 from tests.support.lab_mesh import (
     NAMES,
     declared_mesh,
@@ -405,3 +406,20 @@ def test_an_overlay_that_joins_members_with_their_leader_is_probed_there_alone(n
     fresh = [plan for plan in plans if plan.flow is FlowClass.FRESH]
     assert peers == sorted({str(plan.peer) for plan in fresh if plan.layer is Layer.OVERLAY})
     assert 2 == len({plan.peer for plan in fresh if plan.layer is Layer.UNDERLAY})
+
+
+def test_where_the_overlay_stands_on_the_nodes_own_network_their_hosts_are_asked_beside_it():
+    """Antrea without encryption: from port to port through the switch's tunnel, and from card to card below it."""
+    planner = switch_node.planner("antrea", switch_node.snapshot("antrea"))
+    plans = lay_out(planner, has_standby=True)
+    kinds = kinds_of(planner, plans)
+    below = [plan for plan in plans if plan.layer is Layer.UNDERLAY]
+
+    assert [("10.79.1.12", "n2"), ("10.79.1.13", "n3")] == sorted((p.destination, p.peer) for p in below)
+    assert all(kinds[plan.session].is_carrier and plan.device == "" for plan in below)
+    assert {"10.10.1.1", "10.10.2.1"} == {p.destination for p in plans if p.layer is Layer.RELAY}
+    assert not [plan for plan in plans if plan.layer is Layer.WIREGUARD]
+    assert {"10.10.1.1", "10.10.2.1"} == {p.destination for p in plans if p.layer is Layer.POD_NETWORK}
+    near = [plan for plan in _plans("a2") if plan.layer is Layer.UNDERLAY]
+    assert near
+    assert not [p for p in near if kinds_of(planner_of("a2"), near)[p.session].is_carrier]

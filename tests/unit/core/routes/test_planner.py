@@ -13,6 +13,7 @@ from meshwatchd.model.plan import Route, Rule, Switch
 from meshwatchd.model.topology import Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.sim.random_mesh import Shape, mesh_of
+from tests.support import switch_node
 from tests.support.lab_mesh import NAMES, led_by, planner_of, settings_for, snapshot_of, topology_of
 
 CLOUD = {
@@ -360,7 +361,15 @@ def test_a_mesh_of_gateways_gets_no_rule_of_ours(name):
     before = topology_of(name)
     locations = tuple(msgspec.structs.replace(each, standbys=()) for each in before.mesh.locations)
     mesh = build_mesh(locations, before.mesh.nodes)
-    star = msgspec.structs.replace(before, mesh=mesh, is_overlay_star=True)
+    star = msgspec.structs.replace(before, mesh=mesh, is_overlay_star=True, is_observed=True)
     provision = Planner(star, planner_of(name).settings).provision()
+
+    assert ((), (), ()) == (provision.links, provision.routes, provision.rules)
+
+
+def test_a_mesh_that_is_only_observed_has_nothing_of_ours():
+    """Whatever the mode: Antrea's agent owns routes and ports."""
+    planner = switch_node.planner("antrea", switch_node.snapshot("antrea"))
+    provision = planner.provision()
 
     assert ((), (), ()) == (provision.links, provision.routes, provision.rules)

@@ -1,0 +1,124 @@
+"""The ports of Open vSwitch by which a host reaches pods, its tunnel, and the routes into the former.
+
+    ip link del genev_sys_6081, no module geneve      -> overlay-device-missing     of the tunnel
+    ip link set antrea-gw0 down                       -> overlay-device-down        of the port, or of the tunnel
+    ip address flush dev ovn0                         -> overlay-emptied
+    ip route del 10.10.1.0/24 via 10.10.1.1           -> pod-route-missing          Antrea: one node's pods
+    ip route del 10.244.0.0/16 via 10.244.0.1         -> cluster-route-missing      OVN: those of all nodes
+
+The tunnel has one device for all nodes, so that nothing but its absence shows in the kernel: whom the switch sends to
+is in its own database. Nothing is put back here: the agents make all of it anew, each at its own pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshwatchd.core.audit.device_sizes import shrunk_devices
+from meshwatchd.core.audit.view import View
+from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.open_vswitch import ANTREA_WIREGUARD, TUNNELS, USERSPACE, SwitchMesh, switch_mesh_of, tunnel_of
+from meshwatchd.model.prefixes import covers
+from meshwatchd.model.snapshot import DeviceRoute, Link
+from meshwatchd.model.topology import Node
+
+
+def audit_switch(view: View) -> Iterator[AuditFinding]:
+    """What is wrong with the switch's port in the host, its tunnel and its routes; nothing in other meshes."""
+    mesh = switch_mesh_of(view.mesh.overlay_device)
+    if mesh is None:
+        return
+    gateway = view.snapshot.link(mesh.gateway)
+    carried = view.mesh.overlay_device
+    if gateway is None:
+        if carried in (view.seen_device, ANTREA_WIREGUARD) or (view.good is not None and view.good.device == carried):
+            yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_MISSING, mesh.gateway, f"there is no {mesh.gateway}")
+        return
+    if not gateway.is_up:
+        because = f"{gateway.name} is administratively down, and the routes to pods went with it"
+        yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_DOWN, gateway.name, because)
+        return
+    if not gateway.addresses:
+        because = f"{gateway.name} is up and has no address: this host is not among its pods any more"
+        yield _finding(view, mesh, FaultCode.OVERLAY_EMPTIED, gateway.name, because)
+        return
+    yield from _lost_routes(view, mesh)
+    if carried == gateway.name:
+        yield from _tunnel(view, mesh, gateway)
+        yield from shrunk_devices(view, gateway)
+
+
+def _tunnel(view: View, mesh: SwitchMesh, gateway: Link) -> Iterator[AuditFinding]:
+    tunnel, others = tunnel_of(view.snapshot), _others(view)
+    if tunnel is not None and not tunnel.is_up:
+        because = f"{tunnel.name} is administratively down: ip link set dev {tunnel.name} up"
+        yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_DOWN, tunnel.name, because)
+    if (
+        tunnel is not None
+        or gateway.kind == USERSPACE
+        or not any(_is_sent_there(view, gateway, node) for node in others)
+    ):
+        return
+    name, peers = _usual_tunnel(view)
+    told = f", which {peers} of its peers have" if peers else ""
+    module = next((kind for start, (kind, _) in TUNNELS.items() if name.startswith(start)), "geneve")
+    because = (
+        f"the switch has no tunnel device{f' {name}' if name else ''}{told}, and pods of other nodes are routed to it",
+        f"Open vSwitch makes it by the kernel's module {module} and goes on without: modprobe {module}, ovs-vsctl show",
+    )
+    yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_MISSING, name or gateway.name, *because)
+
+
+def _is_sent_there(view: View, gateway: Link, node: Node) -> bool:
+    """Whether packets to a node's pods leave by the port: without encapsulation Antrea routes past it."""
+    routes = (each for each in view.snapshot.device_routes if each.dev == gateway.name and each.table == MAIN_TABLE)
+    return any(covers(route.dst, node.pod_cidr) for route in routes if ":" not in route.dst)
+
+
+def _usual_tunnel(view: View) -> tuple[str, int]:
+    """The tunnel device that most peers have, and how many have one; empty, 0 where none tells."""
+    starts = tuple(TUNNELS)
+    layers = (layer for hello in view.hellos.values() for layer in hello.view.layers)
+    names = sorted(layer.device for layer in layers if layer.device.startswith(starts))
+    return max(names, key=names.count, default=""), len(names)
+
+
+def _lost_routes(view: View, mesh: SwitchMesh) -> Iterator[AuditFinding]:
+    """Routes to pods of other nodes that were there while all was well; of several nodes' pods, one finding."""
+    good, device = view.good, view.mesh.overlay_device
+    link = view.snapshot.link(device)
+    if good is None or good.device != device or link is None or good.index not in (0, link.index):
+        return
+    present = {each.dst for each in view.snapshot.device_routes if each.dev == device and each.table == MAIN_TABLE}
+    lost: list[tuple[DeviceRoute, list[Node]]] = []
+    for route in good.entries.routes:
+        reached = [node for node in _others(view) if covers(route.dst, node.pod_cidr)]
+        if route.dst not in present and reached:
+            lost.append((route, reached))
+    for route, nodes in lost:
+        way = f" via {route.via}" if route.via else ""
+        because = f"there is no route to {route.dst}{way} into {device}, which was there while all was well"
+        is_of_one = [node.pod_cidr for node in nodes] == [route.dst]
+        if is_of_one and not mesh.is_shared:
+            code, subject, peer = FaultCode.POD_ROUTE_MISSING, route.dst, nodes[0].name
+        else:
+            code, subject, peer = FaultCode.CLUSTER_ROUTE_MISSING, device, ""
+        yield _finding(view, mesh, code, device, because, subject=subject, peer=peer)
+
+
+def _others(view: View) -> list[Node]:
+    return [each for each in view.mesh.node if each.name != view.node and each.pod_cidr and ":" not in each.pod_cidr]
+
+
+def _finding(
+    view: View, mesh: SwitchMesh, code: FaultCode, device: str, *because: str, subject: str = "", peer: str = ""
+) -> AuditFinding:
+    return AuditFinding(
+        code=code,
+        device=device,
+        subject=subject or device,
+        peer=peer,
+        culprit=view.node,
+        because=(*because, mesh.words.format(view.node)),
+    )
