@@ -1,6 +1,6 @@
 """Which way packets to another node go, as the mesh has it: addresses, port, and whose overlay carries them.
 
-same location                   own overlay address -> peer's overlay address, through the overlay device
+same location, or no tunnel     own overlay address -> peer's overlay address, through the overlay device
 other location, not the leader  own node address -> peer's node address, through the overlay device to the leader
 other location, the leader      through the mesh's WireGuard device
 """
@@ -11,6 +11,7 @@ import msgspec
 
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.port_map import routed_port
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.topology import Mesh, Node, build_mesh
@@ -54,7 +55,8 @@ def find_leg(mesh: MeshSettings, node: str, peer: str, *, port: int) -> Leg:
     here, there = _find(built, node), _find(built, peer)
     if here == there:
         raise ProfileError(f"{peer} is this node; name another one to bisect the way to it")
-    if here.location == there.location:
+    is_direct = Trait.DIRECT in traits_of((mesh.profile,), mesh.traits) and not mesh.wireguard_device
+    if here.location == there.location or is_direct:
         return _overlay(mesh, here, there, there, port=port)
     leader = _find(built, built.location(here.location).leader)
     if leader != here:

@@ -21,17 +21,19 @@ _OVERLAY_FAULTS = (
         layer=Layer.OVERLAY,
         title="the overlay device is gone",
         remedy="restart flannel (K3s: its agent): older versions do not recreate the device after its lower device"
-        " went",
+        " went; of Open vSwitch (Antrea, Kube-OVN, OVN-Kubernetes) load its tunnel's kernel module, geneve or vxlan",
         confirm_ns=1 * _SECOND,
-        about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4"
-        " on makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on.",
+        about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4 on"
+        " makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on. Of Open vSwitch it is the"
+        " port in the host (antrea-gw0, ovn0, ovn-k8s-mp0) or the tunnel's device (genev_sys_6081), which is not made"
+        " where the kernel has no module for it, and all agents run on.",
     ),
     Fault(
         code=FaultCode.OVERLAY_DEVICE_DOWN,
         layer=Layer.OVERLAY,
         title="the overlay device is down",
-        remedy="find out who took it down (NetworkManager: unmanaged-devices), then restart flannel: going down"
-        " deletes its routes and neighbours",
+        remedy="find out who took it down (NetworkManager: unmanaged-devices), then restart flannel, or Open vSwitch's"
+        " agent: going down deletes its routes and neighbours",
         confirm_ns=1 * _SECOND,
         about="Taking flannel.1 down deletes every route and every permanent neighbour on it and keeps the FDB. Taking"
         " it up again brings none of them back.",
@@ -39,12 +41,13 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.OVERLAY_EMPTIED,
         layer=Layer.OVERLAY,
-        title="the overlay device has lost its entries of all peers",
+        title="the overlay device has lost its entries of all peers, or its address",
         remedy="restart flannel, or let meshwatchd put them back ([repair] reseed)",
         depends_on=_DEVICE_GONE,
         confirm_ns=300 * _MS,
         about="The device is there and up, with its address, and nothing on it: it was recreated, or went down and up."
-        " flannel writes the entries of a peer when the peer's lease changes, and never looks again.",
+        " flannel writes the entries of a peer when the peer's lease changes, and never looks again. The port of Open"
+        " vSwitch in the host has an address and no entries, and has lost that.",
     ),
     Fault(
         code=FaultCode.OVERLAY_MISMATCH,
@@ -142,12 +145,12 @@ _OVERLAY_FAULTS = (
     Fault(
         code=FaultCode.CLUSTER_ROUTE_MISSING,
         layer=Layer.OVERLAY,
-        title="the route into WireGuard to the pods of all other nodes is gone, or ends nowhere",
+        title="the one route to the pods of all other nodes is gone, or ends nowhere",
         remedy="ip route add CLUSTER dev flannel-wg scope link proto boot, or [repair] route; or restart flannel (K3s:"
-        " its agent), which makes its device and the route anew",
+        " its agent), or ovnkube-node, which make device and route anew",
         depends_on=(*_DEVICE_GONE, FaultCode.WIREGUARD_DEVICE_MISSING),
         confirm_ns=1 * _SECOND,
-        about="With flannel's wireguard backend (K3s wireguard-native) one route leads to the pods of all nodes."
+        about="With flannel's wireguard backend (K3s wireguard-native), and with OVN, one route leads to all pods."
         " flannel writes it with its device and when a node's lease changes. Without it packets to every pod elsewhere"
         " fail at once or follow the default route, and answers to the others are lost, while all peers shake hands.",
     ),

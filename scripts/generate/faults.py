@@ -37,7 +37,7 @@ PROOFS = {
     FaultCode.APISERVER_UNREACHABLE: "nc -vz NODE 6443 from here; kubectl get nodes shows nodes here as NotReady",
     FaultCode.PROBE_PORT_BLOCKED: "nft list ruleset; tcpdump -ni NIC udp portrange 18616-19129",
     FaultCode.PROBES_ONLY: "nc -vz NODE PORT works while probes do not: a filter of UDP or of our ports",
-    FaultCode.OVERLAY_DEVICE_MISSING: "ip -d link show type vxlan",
+    FaultCode.OVERLAY_DEVICE_MISSING: "ip -d link show type vxlan; ip -d link show type geneve",
     FaultCode.OVERLAY_DEVICE_DOWN: "ip link show OVERLAY",
     FaultCode.OVERLAY_EMPTIED: f"{_FDB}; {_NEIGHBOURS}; ip route show dev OVERLAY",
     FaultCode.OVERLAY_MISMATCH: "ip -d link show OVERLAY here and on another node: dstport, id",

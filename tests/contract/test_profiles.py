@@ -3,6 +3,10 @@
 A file of `snapshots/` is a node: what its kernel and its sources said, and the view that was made of it, checked by
 somebody who knows the node. `make golden` writes the views anew; read the difference. A further profile is tried with
 all files as soon as it is in `profiles.compose.LOOKS`, and on a node of its own kind as soon as that is captured.
+
+Those of Antrea, Kube-OVN and OVN-Kubernetes have the devices of a real Open vSwitch 3.1 under Debian's kernel, between
+two nodes whose pings crossed the tunnel. Ports, addresses and routes were made by hand, as the documents and the source
+of the agents have them: no agent of theirs has made one.
 """
 
 from __future__ import annotations

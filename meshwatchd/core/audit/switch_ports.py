@@ -18,9 +18,17 @@ from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.open_vswitch import ANTREA_WIREGUARD, TUNNELS, USERSPACE, SwitchMesh, switch_mesh_of, tunnel_of
+from meshwatchd.model.open_vswitch import (
+    ANTREA_WIREGUARD,
+    TUNNELS,
+    USERSPACE,
+    SwitchMesh,
+    switch_mesh_of,
+    tunnel_kind,
+    tunnel_of,
+)
 from meshwatchd.model.prefixes import covers
-from meshwatchd.model.snapshot import DeviceRoute, Link
+from meshwatchd.model.snapshot import Link
 from meshwatchd.model.topology import Node
 
 
@@ -54,20 +62,20 @@ def _tunnel(view: View, mesh: SwitchMesh, gateway: Link) -> Iterator[AuditFindin
     if tunnel is not None and not tunnel.is_up:
         because = f"{tunnel.name} is administratively down: ip link set dev {tunnel.name} up"
         yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_DOWN, tunnel.name, because)
-    if (
-        tunnel is not None
-        or gateway.kind == USERSPACE
-        or not any(_is_sent_there(view, gateway, node) for node in others)
-    ):
+    is_needed = gateway.kind != USERSPACE and any(_is_sent_there(view, gateway, node) for node in others)
+    if tunnel is not None or not is_needed:
         return
     name, peers = _usual_tunnel(view)
     told = f", which {peers} of its peers have" if peers else ""
-    module = next((kind for start, (kind, _) in TUNNELS.items() if name.startswith(start)), "geneve")
-    because = (
+    module = tunnel_kind(name) if name else "geneve"
+    yield _finding(
+        view,
+        mesh,
+        FaultCode.OVERLAY_DEVICE_MISSING,
+        name or gateway.name,
         f"the switch has no tunnel device{f' {name}' if name else ''}{told}, and pods of other nodes are routed to it",
         f"Open vSwitch makes it by the kernel's module {module} and goes on without: modprobe {module}, ovs-vsctl show",
     )
-    yield _finding(view, mesh, FaultCode.OVERLAY_DEVICE_MISSING, name or gateway.name, *because)
 
 
 def _is_sent_there(view: View, gateway: Link, node: Node) -> bool:
@@ -85,26 +93,23 @@ def _usual_tunnel(view: View) -> tuple[str, int]:
 
 
 def _lost_routes(view: View, mesh: SwitchMesh) -> Iterator[AuditFinding]:
-    """Routes to pods of other nodes that were there while all was well; of several nodes' pods, one finding."""
+    """Routes to pods of other nodes that were there while all was well; that to several nodes' is one loss."""
     good, device = view.good, view.mesh.overlay_device
     link = view.snapshot.link(device)
     if good is None or good.device != device or link is None or good.index not in (0, link.index):
         return
     present = {each.dst for each in view.snapshot.device_routes if each.dev == device and each.table == MAIN_TABLE}
-    lost: list[tuple[DeviceRoute, list[Node]]] = []
     for route in good.entries.routes:
-        reached = [node for node in _others(view) if covers(route.dst, node.pod_cidr)]
-        if route.dst not in present and reached:
-            lost.append((route, reached))
-    for route, nodes in lost:
+        nodes = [node for node in _others(view) if covers(route.dst, node.pod_cidr)]
+        if route.dst in present or not nodes:
+            continue
         way = f" via {route.via}" if route.via else ""
         because = f"there is no route to {route.dst}{way} into {device}, which was there while all was well"
-        is_of_one = [node.pod_cidr for node in nodes] == [route.dst]
-        if is_of_one and not mesh.is_shared:
-            code, subject, peer = FaultCode.POD_ROUTE_MISSING, route.dst, nodes[0].name
+        if [node.pod_cidr for node in nodes] == [route.dst]:
+            code = FaultCode.POD_ROUTE_MISSING
+            yield _finding(view, mesh, code, device, because, subject=route.dst, peer=nodes[0].name)
         else:
-            code, subject, peer = FaultCode.CLUSTER_ROUTE_MISSING, device, ""
-        yield _finding(view, mesh, code, device, because, subject=subject, peer=peer)
+            yield _finding(view, mesh, FaultCode.CLUSTER_ROUTE_MISSING, device, because)
 
 
 def _others(view: View) -> list[Node]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.bisect.leg import find_leg
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import Layer
+from tests.support import switch_node
 from tests.support.bisection import PORT, leg
 
 
@@ -27,6 +29,14 @@ def test_a_neighbour_is_asked_over_the_overlay():
         way.device,
         way.is_wrapped,
     )
+
+
+def test_where_there_is_no_tunnel_another_location_is_a_neighbour():
+    """Antrea: from port to port, and the hosts below."""
+    way = find_leg(switch_node.mesh("antrea"), "n1", "n2", port=PORT)
+
+    assert ("n2", Layer.OVERLAY, "10.10.0.1", "10.10.1.1") == (way.via, way.layer, way.source, way.destination)
+    assert ("10.79.1.12", "antrea-gw0") == (way.underlay_destination, way.device)
 
 
 def test_another_location_is_asked_through_the_own_leader():
