@@ -101,10 +101,6 @@ class _Node:
         if carrier is not None:
             kind = "wireguard" if carrier is self._cable else tunnel_kind(carrier.name)
             yield DeviceLayer(kind=kind, device=carrier.name, mtu_bytes=carrier.mtu_bytes, over=card)
-            return
-        if card:
-            mtu_bytes = self._below.mtu_bytes if self._below is not None else 0
-            yield DeviceLayer(kind="underlay", device=card, mtu_bytes=mtu_bytes)
 
     def _others(self) -> Iterator[str]:
         """Addresses of other nodes: their ports by Antrea's routes, on ovn0 by neighbours, their hosts by WireGuard."""

@@ -23,6 +23,7 @@ from meshwatchd.core.audit.confirmation import Confirmation
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.peer_faults import believe
+from meshwatchd.core.audit.switch_ports import unwatched_mesh
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
@@ -73,6 +74,7 @@ class Auditor:
         sources: Iterable[Source] = (),
     ) -> None:
         self._mesh, self._node = mesh, node
+        self._unwatched = mesh
         self._kernel, self._read_back, self._send, self._clock, self._log = kernel, read_back, send, clock, log
         self._sources = tuple(sources)
         path = state_dir / STATE_FILE
@@ -118,6 +120,7 @@ class Auditor:
         """What peers say of themselves, by name."""
         if hellos != self._hellos:
             self._hellos = dict(hellos)
+            self._unwatched = unwatched_mesh(self._mesh, hellos, self._node)
             self._news.set()
         told = believe(hellos, self._node)
         if told != self._heard:
@@ -172,7 +175,7 @@ class Auditor:
         if self._snapshot is None or self._is_repairing:
             return
         now = self._clock()
-        mesh = self._snapshot.mesh or self._mesh
+        mesh = self._snapshot.mesh or self._unwatched
         if self._snapshot.link(mesh.overlay_device) is not None:
             self._seen_device = mesh.overlay_device
         view = View(

@@ -150,6 +150,8 @@ def hello(kind: str, name: str, tunnel: str = "genev_sys_6081") -> Hello:
         profiles=(kind,),
         node=NodeName(name),
         node_ip=node(kind, name).node_ip,
+        pod_cidr=node(kind, name).pod_cidr,
+        overlay_ip=node(kind, name).overlay_ip,
         overlay_device=SWITCH_MESHES[kind].gateway,
         layers=layers,
     )

@@ -12,12 +12,17 @@ is in its own database. Nothing is put back here: the agents make all of it anew
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import LocationName
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.open_vswitch import (
     ANTREA_WIREGUARD,
     TUNNELS,
@@ -28,8 +33,37 @@ from meshwatchd.model.open_vswitch import (
     tunnel_of,
 )
 from meshwatchd.model.prefixes import covers
+from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link
 from meshwatchd.model.topology import Node
+
+
+def unwatched_mesh(declared: MeshSettings, hellos: Mapping[str, Hello], node: str) -> MeshSettings:
+    """What to look at on a node whose mesh is not watched: the devices that it names itself, and the nodes it hears of.
+
+    Of clusters in which each node leads itself few nodes are watched by probes, unless `[mesh]` declares them all. Its
+    own devices every node can look at.
+    """
+    own = hellos.get(node)
+    if own is None or declared.node or Trait.DIRECT not in traits_of(own.view.profiles, own.view.traits):
+        return declared
+    views = [each.view for each in hellos.values() if each.view.pod_cidr]
+    return msgspec.structs.replace(
+        declared,
+        profile=own.view.profiles[0],
+        wireguard_device=own.view.wireguard_device,
+        overlay_device=own.view.overlay_device,
+        node=tuple(
+            Node(
+                name=view.node,
+                location=LocationName(view.node),
+                node_ip=view.node_ip,
+                pod_cidr=view.pod_cidr,
+                overlay_ip=view.overlay_ip,
+            )
+            for view in views
+        ),
+    )
 
 
 def audit_switch(view: View) -> Iterator[AuditFinding]:

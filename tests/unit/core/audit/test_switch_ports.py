@@ -10,12 +10,15 @@ import pytest
 from meshwatchd.core.audit.confirmation import without_consequences
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.repair import plan_repair
-from meshwatchd.core.audit.switch_ports import audit_switch
+from meshwatchd.core.audit.switch_ports import audit_switch, unwatched_mesh
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.open_vswitch import SWITCH_MESHES
+from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute
 from tests.support.lab_mesh import declared_mesh
-from tests.support.switch_node import GATEWAYS, changed, good, mesh, snapshot, view, without
+from tests.support.switch_node import GATEWAYS, NAMES, changed, good, hello, mesh, node, snapshot, view, without
 
 each_kind = pytest.mark.parametrize("kind", list(SWITCH_MESHES))
 
@@ -152,3 +155,23 @@ def test_with_wireguard_the_port_still_matters():
     lost = [*audit_switch(replace(view("antrea", seen), mesh=native))]
 
     assert [(FaultCode.OVERLAY_DEVICE_DOWN, "antrea-gw0")] == [(each.code, each.device) for each in lost]
+
+
+def test_a_node_beyond_those_that_are_watched_looks_at_its_devices_all_the_same():
+    """By its own hello and those that it hears: more than four nodes need [mesh] for probes alone."""
+    hellos = {name: hello("antrea", name) for name in NAMES}
+    seen = unwatched_mesh(MeshSettings(), hellos, "n1")
+    lost = without(snapshot("antrea"), "genev_sys_6081")
+
+    assert ("antrea", "antrea-gw0", "") == (seen.profile, seen.overlay_device, seen.wireguard_device)
+    assert [node("antrea", name).pod_cidr for name in NAMES] == [each.pod_cidr for each in seen.node]
+    assert [FaultCode.OVERLAY_DEVICE_MISSING] == [each.code for each in audit(replace(view("antrea", lost), mesh=seen))]
+
+
+def test_what_is_declared_or_of_another_kind_stays_as_it_is():
+    """Nothing is guessed there."""
+    hellos = {name: hello("antrea", name) for name in NAMES}
+    flannels = {"n1": msgspec.structs.replace(hellos["n1"], view=LocalView(profiles=("flannel",), node=NodeName("n1")))}
+
+    for declared, heard in ((mesh("antrea"), hellos), (MeshSettings(), flannels), (MeshSettings(), {})):
+        assert declared is unwatched_mesh(declared, heard, "n1")
