@@ -52,7 +52,7 @@ class DeviceLayer(msgspec.Struct, frozen=True, kw_only=True):
     """One device that packets of the mesh go through.
 
     Attributes:
-        kind: "wireguard", "ipip", "vxlan", "geneve", "underlay".
+        kind: "wireguard", "ipip", "vxlan", "geneve", "underlay"; of a host mesh its own (`host_mesh.HOST_MESH_KINDS`).
         over: the device its outer packets leave by; empty where nothing tells, or nothing is below.
     """
 

@@ -208,6 +208,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         Of a VXLAN device the one it is bound to, or whose address it sends from. Of a WireGuard device the one that
         most lookups of its peers' endpoints say: a host with several network cards has one default route. An answer
         that leads into the tunnel itself does not count: wg-quick marks the tunnel's own packets around such a route.
+        Neither does one that stays on this host, where a relay of NetBird's listens for its peers.
 
         Args:
             tunnel: name of the device; without one, and where it says nothing, the first default route decides.
@@ -220,6 +221,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             if bound:
                 return bound[0]
         hosts = {peer.host for state in self.wireguard if state.device == tunnel for peer in state.peers}
-        found = [each.dev for each in self.lookups if each.address in hosts and each.dev != tunnel]
+        found = [each.dev for each in self.lookups if each.address in hosts and each.dev not in (tunnel, "lo")]
         ways = [*sorted(found, key=found.count, reverse=True), *(route.dev for route in self.default_routes)]
         return next((below for dev in ways if (below := self.link(dev)) is not None), None)

@@ -210,6 +210,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         is_overlay_star: the overlay joins each member with its leader, and no two members (Submariner).
         is_observed: nobody may stand by, and no rule of ours is there.
         windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
+        carrier: the host mesh's device by which packets of the tunnel leave, or have left; empty where there is none.
     """
 
     profile: str
@@ -224,6 +225,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     is_observed: bool = False
     refused: tuple[str, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
+    carrier: str = ""
 
     @property
     def local(self) -> Node:
@@ -232,8 +234,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_on_underlay(self) -> bool:
-        """Whether there is nothing below the overlay but the nodes' own network (Antrea): no WireGuard."""
-        return self.is_overlay_direct and not self.wireguard_device
+        """Whether there is nothing below the overlay but the nodes' own network (Antrea): no WireGuard, no host mesh."""
+        return self.is_overlay_direct and not (self.wireguard_device or self.local.wireguard_ip)
 
     def local_paths(self) -> tuple[Path, ...]:
         """The paths that end in this node's location."""

@@ -9,12 +9,13 @@ shows, and none which it contradicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
+from meshwatchd.model.host_mesh import HOST_MESH_KINDS, host_mesh, maker_of
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.open_vswitch import SWITCH_MESHES
@@ -173,6 +174,10 @@ def _complete(snapshot: Snapshot, view: LocalView) -> LocalView:
         if below is not None and node_ip:
             source = f"route to {view.wireguard_device}'s peers" if snapshot.lookups else "default route"
             why.append(Finding(source=source, text=f"no profile names this node's address; {below.name}'s is taken"))
+    for device in (each.device for each in view.layers if each.kind in HOST_MESH_KINDS):
+        if (maker := maker_of(device)) is not None:
+            text = f"{device} is {maker.name}'s: below the mesh and no part of it; its owner's words: {maker.ask}"
+            why.append(Finding(source=f"link {device}", text=text))
     if not public and reading.is_public(node_ip):
         public = node_ip
     leader = view.leader
@@ -196,13 +201,16 @@ def _lead_oneself(view: LocalView) -> LocalView:
     """Where no agent says who leads, and this node has a tunnel of its own, nobody relays for it.
 
     As with Kilo's granularity `full` each node is a location by itself and leads it: flannel over wg0, flannel's
-    WireGuard backend, a bare wg0, and where the overlay leads straight to each other node.
+    WireGuard backend, a bare wg0, flannel over a host mesh, whose device joins every node with every other, and where
+    the overlay leads straight to each other node.
     """
+    carrier = next((layer.device for layer in view.layers if layer.kind in HOST_MESH_KINDS and view.wireguard_ip), "")
     is_direct = Trait.DIRECT in traits_of(view.profiles, view.traits)
-    device = view.wireguard_device or (view.overlay_device if is_direct else "")
+    tunnel = view.wireguard_device or carrier
+    device = tunnel or (view.overlay_device if is_direct else "")
     if view.granularity or view.is_leader or view.leader or not device:
         return view
-    what = f"{device} is this node's own tunnel" if view.wireguard_device else f"{device} leads straight to each node"
+    what = f"{device} is this node's own tunnel" if tunnel else f"{device} leads straight to each node"
     why = (*view.why, Finding(source=f"link {device}", text=f"no agent says who leads, and {what}: it leads itself"))
     return msgspec.structs.replace(view, is_leader=True, granularity="full", why=why)
 
@@ -210,8 +218,9 @@ def _lead_oneself(view: LocalView) -> LocalView:
 def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLayer, ...]:
     """The devices of all profiles, each before the one below it; the network card last."""
     waiting = [layer for part in holding for layer in part.layers]
+    waiting += _host_meshes(snapshot, dict.fromkeys(layer.over for layer in waiting))
     known = {layer.device for layer in waiting}
-    tunnels = [layer.device for layer in waiting if layer.kind == "wireguard"]
+    tunnels = [layer.device for layer in waiting if layer.kind in {"wireguard", *HOST_MESH_KINDS}]
     for below in map(snapshot.underlay, tunnels or [""]) if waiting else ():
         if below is not None and below.name not in known:
             known.add(below.name)
@@ -223,6 +232,15 @@ def _stack(snapshot: Snapshot, holding: Iterable[LocalView]) -> tuple[DeviceLaye
         waiting.remove(top)
         ordered.append(top)
     return tuple(ordered)
+
+
+def _host_meshes(snapshot: Snapshot, below: Iterable[str]) -> Iterator[DeviceLayer]:
+    """Of the devices by which the mesh's packets leave, those that a mesh of the host makes."""
+    for link in filter(None, map(snapshot.link, below)):
+        if (maker := host_mesh(link)) is not None:
+            lower = snapshot.underlay(link.name)
+            over = lower.name if lower is not None else ""
+            yield DeviceLayer(kind=maker.kind, device=link.name, mtu_bytes=link.mtu_bytes, over=over)
 
 
 def _choose(snapshot: Snapshot, view: LocalView, told: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
+from meshwatchd.model.host_mesh import host_mesh
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.settings import MeshSettings
@@ -31,6 +32,8 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
     is_tunnel = device.vxlan is None
     address = next(iter(device.addresses), "")
     lower = reading.by_index(snapshot, device.vxlan.lower) if device.vxlan is not None else ""
+    # Bound to a host mesh's device it needs no tunnel of its own: that of every node leads to every other one.
+    carrier_ip = device.vxlan.local if device.vxlan is not None and host_mesh(snapshot.link(lower)) else ""
     return LocalView(
         profiles=("flannel",),
         node=node,
@@ -41,7 +44,7 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
         vtep_mac="" if is_tunnel else device.lladdr,
         vtep_port=device.vxlan.port if device.vxlan is not None else 0,
         vtep_vni=device.vxlan.vni if device.vxlan is not None else 0,
-        wireguard_ip=address if is_tunnel else "",
+        wireguard_ip=address if is_tunnel else carrier_ip,
         wireguard_device=device.name if is_tunnel else "",
         wireguard_mtu_bytes=device.mtu_bytes if is_tunnel else 0,
         overlay_device=device.name,
@@ -88,7 +91,7 @@ def _candidates(snapshot: Snapshot, device: Link, lower: str) -> Iterator[Candid
         return
     beyond = reading.hosts_beyond(snapshot)
     below = snapshot.link(lower)
-    is_tunnelled = below is not None and reading.is_wireguard(snapshot, below)
+    is_tunnelled = below is not None and (reading.is_wireguard(snapshot, below) or host_mesh(below) is not None)
     for entry in snapshot.forwarding:
         if entry.dev == device.name:
             yield Candidate(address=entry.dst, is_local=not is_tunnelled and entry.dst not in beyond)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.model.errors import ProfileError
+from meshwatchd.model.host_mesh import carrier_of
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Profile, Trait, Unrecognised, traits_of
 from meshwatchd.model.settings import MeshSettings
@@ -45,7 +46,8 @@ class OverlayMesh:
         except ProfileError as error:
             return Unrecognised(reason=str(error))
         wireguard = snapshot.link(declared.wireguard_device)
-        if wireguard is None and not self._is_star and (declared.wireguard_device or not is_direct):
+        # Without a name there is no such device: gateways of a star have theirs, and flannel a host mesh below.
+        if wireguard is None and declared.wireguard_device and not self._is_star:
             return Unrecognised(
                 reason=f"no device {declared.wireguard_device} on this node; is what makes it running (Kilo, wg-quick)?"
             )
@@ -57,6 +59,7 @@ class OverlayMesh:
         gateway_device = _gateway_device(snapshot, declared)
         if gateway_device is None:
             return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
+        carrier = carrier_of(snapshot, declared.wireguard_device, declared.overlay_device)
         return Topology(
             profile=declared.profile,
             why=_reasons(mesh, node, declared, is_up=wireguard is not None and wireguard.is_up),
@@ -65,9 +68,12 @@ class OverlayMesh:
             overlay_device=declared.overlay_device,
             mesh=mesh,
             hops=_hops(mesh, node, gateway_device),
-            is_overlay_direct=is_direct or _stands_on(overlay, wireguard),
+            is_overlay_direct=is_direct
+            or _stands_on(overlay, wireguard)
+            or not (declared.wireguard_device or self._is_star),
             is_overlay_star=self._is_star,
             is_observed=is_observed,
+            carrier=carrier.name if carrier is not None else "",
         )
 
 

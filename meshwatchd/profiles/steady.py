@@ -1,4 +1,6 @@
-"""A role that lasts: what a restart of Kilo's agent looks like for a moment is no change of leaders.
+"""What lasts of a node's view of itself: its role, and its address on a mesh of the host.
+
+What a restart of Kilo's agent looks like for a moment is no change of leaders.
 
 Each start of Kilo's agent begins with a fifth of a second in which it knows no node but its own, so that kilo0 is up
 and this node leads. Whoever believed that would tear down paths that work. Leaders do change, and then the new role
@@ -12,6 +14,8 @@ from typing import Final
 import msgspec
 
 from meshwatchd.model.discovery import Finding, LocalView
+from meshwatchd.model.host_mesh import HOST_MESH_KINDS, endpoints_of, is_up
+from meshwatchd.model.snapshot import Snapshot
 
 HOLD_NS: Final = 1_200_000_000
 """Six times as long as the transient. A change of leaders has to be followed by all nodes within three seconds, and up
@@ -61,6 +65,45 @@ class Steady:
     def deadline(self) -> int | None:
         """When a view has to be observed again although nothing has changed; None while nothing is doubted."""
         return None if self._doubted is None else self._since_ns + self._hold_ns
+
+
+class CarrierMemory:
+    """Address and layers of a node whose tunnels leave by a host mesh, for as long as the device of that is gone.
+
+    Routes to the peers lead to the network card then, and the node would call itself by an address at which nobody
+    knows it: that its device is gone or down is its fault, and no other mesh.
+    """
+
+    def __init__(self) -> None:
+        self._seen: LocalView | None = None
+        self._endpoints: frozenset[str] = frozenset()
+
+    def observe(self, view: LocalView, snapshot: Snapshot) -> LocalView:
+        """Take in a view; returns it as it was in all that the missing device decides, unless the mesh has left that.
+
+        It has where its peers have other endpoints; without any, where flannel's device is there and bound elsewhere.
+
+        Args:
+            view: as composed.
+            snapshot: that it was composed of.
+        """
+        before, endpoints = self._seen, endpoints_of(snapshot, view.wireguard_device)
+        layers = before.layers if before is not None else ()
+        carrier = next((layer.device for layer in layers if layer.kind in HOST_MESH_KINDS), "")
+        has_moved = not endpoints & self._endpoints if endpoints else bool(view.layers) and not self._endpoints
+        if before is None or not carrier or has_moved or is_up(snapshot, carrier):
+            self._seen, self._endpoints = view, endpoints
+            return view
+        text = f"it is gone or down, and this node stays {before.node_ip}, as its peers know it"
+        return msgspec.structs.replace(
+            view,
+            node_ip=before.node_ip,
+            node_ip6=before.node_ip6,
+            node_macs=before.node_macs,
+            public_endpoint=before.public_endpoint,
+            layers=before.layers,
+            why=(*view.why, Finding(source=f"link {carrier}", text=text)),
+        )
 
 
 def _role(view: LocalView) -> tuple[object, ...]:

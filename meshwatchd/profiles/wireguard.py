@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
+from meshwatchd.model.host_mesh import host_mesh
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.open_vswitch import ANTREA_MULTICLUSTER, ANTREA_WIREGUARD, GATEWAYS
@@ -72,14 +73,17 @@ def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: Nod
 
 
 def _device(snapshot: Snapshot, sources: Sources, declared: MeshSettings) -> tuple[Link | None, Finding]:
-    """The device that carries a mesh, and why."""
-    plain = [link for link in snapshot.links if _is_plain(snapshot, link)]
+    """The device that carries a mesh, and why; a host mesh's is a layer below, unless the operator names it."""
+    named = declared.wireguard_device
+    plain = [
+        each for each in snapshot.links if _is_plain(snapshot, each) and (not host_mesh(each) or each.name == named)
+    ]
     if not plain:
         return None, Finding(
             source="links", text="there is no WireGuard device beside those that agents of other meshes make"
         )
     for link in plain:
-        if link.name == declared.wireguard_device:
+        if link.name == named:
             return link, Finding(source="[mesh] wireguard_device", text=f"the operator names {link.name}")
     for link in plain:
         overlay = next((each for each in snapshot.links if each.vxlan and each.vxlan.lower == link.index), None)

@@ -15,7 +15,7 @@ from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Rejection
 from meshwatchd.profiles import compose
-from meshwatchd.profiles.steady import Steady
+from meshwatchd.profiles.steady import CarrierMemory, Steady
 
 
 class OwnView:
@@ -39,7 +39,7 @@ class OwnView:
         self._declared, self._node, self._clock = declared, node, clock
         self._reader = reader if reader is not None else SourceReader(uids=uids)
         self._looks = looks if looks is not None else plugins.load().looks
-        self._steady = Steady()
+        self._steady, self._carrier = Steady(), CarrierMemory()
 
     @classmethod
     def open(cls, settings: Settings, refused: Callable[..., object]) -> Self:
@@ -67,7 +67,7 @@ class OwnView:
         is shown beside what of the sources' is.
         """
         view = compose.look(snapshot, self._reader.sources, self._declared, self._node, looks=self._looks)
-        steady = self._steady.observe(view, self._clock())
+        steady = self._steady.observe(self._carrier.observe(view, snapshot), self._clock())
         return msgspec.structs.replace(steady, why=(*steady.why, *refused)) if refused else steady
 
     def deadline(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What the makers of a mesh would say about a verdict, and the command that they would type."""
+"""What the makers of a mesh, or of the one below it, would say about a verdict, and what they would type."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.faults import FaultCode, Verdict
+from meshwatchd.model.host_mesh import describe_carrier
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS, SUBMARINER, SUBMARINER_RESTART
 from meshwatchd.model.open_vswitch import CHECKSUM_WORDS, SWITCH_MESHES
 from meshwatchd.model.topology import Topology
@@ -55,14 +56,24 @@ _OF_OVERLAYS = frozenset(
 )
 
 
+_OF_TUNNELS = frozenset(
+    (
+        *(FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD, FaultCode.ONE_WAY_BREAK, FaultCode.ALL_PATHS_DOWN),
+        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA, FaultCode.MTU_BLACK_HOLE),
+        *(FaultCode.MTU_MISCONFIGURED, FaultCode.FRAGMENTS_DROPPED, FaultCode.LOCAL, FaultCode.UNDETERMINED),
+    )
+)
+"""What may have its cause below the tunnel."""
+
+
 def advise(verdict: Verdict, topology: Topology) -> Verdict:
-    """The verdict with the owner's words about it as its last sentence, where there are any for this kind of mesh."""
-    if not verdict.culprit:
-        return verdict
-    text = _words(verdict, topology).format(node=verdict.culprit)
-    if not text or text in verdict.because:
-        return verdict
-    return msgspec.structs.replace(verdict, because=(*verdict.because, text))
+    """The verdict with the owners' words about it as its last sentences: of this kind of mesh, and of one below it."""
+    of_mesh = _words(verdict, topology).format(node=verdict.culprit) if verdict.culprit else ""
+    below = ""
+    if verdict.fault in _OF_TUNNELS:
+        below = describe_carrier(topology.carrier, topology.wireguard_device or topology.overlay_device)
+    told = tuple(text for text in (of_mesh, below) if text and text not in verdict.because)
+    return msgspec.structs.replace(verdict, because=(*verdict.because, *told)) if told else verdict
 
 
 def _of_switch(fault: FaultCode, topology: Topology) -> str:

@@ -77,8 +77,11 @@ def _keys(plans: Iterable[SessionPlan], topology: Topology) -> Iterator[Key]:
 
 
 def is_same(one: Topology | None, other: Topology) -> bool:
-    """Whether two topologies differ in words only."""
-    return one is not None and msgspec.structs.replace(one, why=other.why) == other
+    """Whether two topologies differ in words only; a host mesh's device that is gone is still what was below."""
+    carrier = other.carrier or (one.carrier if one is not None else "")
+    return one is not None and msgspec.structs.replace(one, why=other.why) == msgspec.structs.replace(
+        other, carrier=carrier
+    )
 
 
 def differences(before: Topology, after: Topology) -> tuple[str, ...]:

@@ -108,6 +108,8 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     below_tunnel = carrier - WIREGUARD_BYTES - _extra(snapshot, topology.wireguard_device) if carrier else 0
     tunnel_mtu = _mtu(wireguard) or settings.standby.mtu
     tunnel = _least(tunnel_mtu, below_tunnel)
+    if topology.carrier and not topology.wireguard_device:
+        tunnel_mtu = tunnel = underlay  # the host mesh is what joins the nodes
     is_over_tunnel = _is_over_tunnel(snapshot, planner)
     lower = tunnel if is_over_tunnel else underlay
     # The port of a switch is no tunnel itself: what leaves by it goes to other nodes by the tunnel of the switch.

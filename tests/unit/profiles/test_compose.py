@@ -12,6 +12,7 @@ from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.profiles.compose import LOOKS, MAX_CANDIDATES, look
 from tests.support import node_states
+from tests.support.host_mesh_node import carrier, node
 from tests.support.node_states import NODE_IPS, flannel_over_wg0, kernel, kilo_cilium, kilo_flannel
 
 
@@ -229,3 +230,38 @@ def test_candidates_are_bounded_and_none_is_this_node():
     assert MAX_CANDIDATES == len(chosen) == len({each.address for each in chosen})
     assert Candidate(address="10.99.0.1", is_local=True) == chosen[0]
     assert "192.168.100.12" not in {each.address for each in chosen}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "layer"),
+    [("nebula1", "tun", "nebula"), ("tailscale0", "tun", "tailscale"), ("wt0", "wireguard", "netbird")],
+)
+def test_a_mesh_over_a_host_mesh_shows_it_as_a_layer(name, kind, layer):
+    """With its own size, between the tunnel and the network card; the node goes by its address there."""
+    view = seen(node(carrier(name, kind)))
+
+    assert ("flannel-wg", "flannel-wg", ("flannel",)) == (view.wireguard_device, view.overlay_device, view.profiles)
+    assert [("wireguard", "flannel-wg", name), (layer, name, "eth0"), ("underlay", "eth0", "")] == stack(view)
+    assert [1220, 1300, 1500] == [each.mtu_bytes for each in view.layers]
+    assert ("10.99.0.1", ()) == (view.node_ip, view.node_macs)
+    assert any("below the mesh and no part of it" in each.text for each in view.why if each.source == f"link {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "layer"), [("wt0", "wireguard", "netbird"), ("tailscale0", "tun", "tailscale")]
+)
+def test_flannel_bound_to_a_host_mesh_is_over_it_and_that_is_no_mesh(name, kind, layer):
+    """`--flannel-iface=wt0`: peers are beyond, each node leads itself, and the device carries the mesh and no more."""
+    state = flannel_over_wg0()
+    links = (
+        msgspec.structs.replace(each, name=name, kind=kind) if each.name == "wg0" else each for each in state.links
+    )
+    view = seen(msgspec.structs.replace(state, links=tuple(links)))
+
+    assert (("flannel",), "", "flannel.1") == (view.profiles, view.wireguard_device, view.overlay_device)
+    assert [("vxlan", "flannel.1", name), (layer, name, "eth0"), ("underlay", "eth0", "")] == stack(view)
+    assert {False} == {each.is_local for each in view.candidates}
+    assert ("10.8.0.3", "10.8.0.3", "full", True) == (
+        *(view.node_ip, view.wireguard_ip),
+        *(view.granularity, view.is_leader),
+    )

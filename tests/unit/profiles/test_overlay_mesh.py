@@ -7,7 +7,7 @@ import pytest
 
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.snapshot import Link, RouteLookup, Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Hop, Location, Topology
 from meshwatchd.profiles import GATEWAY_MESH, OVERLAY_MESH, PROFILES, Unrecognised
 from meshwatchd.profiles.compose import LOOKS
@@ -104,6 +104,15 @@ def test_an_overlay_on_the_tunnel_is_direct():
     assert not topology_of("a1").is_overlay_direct
 
 
+def test_flannel_over_a_host_mesh_needs_no_tunnel():
+    """What it is bound to joins every node with every other: its packets go straight there."""
+    mesh = msgspec.structs.replace(declared_mesh(), profile="flannel", wireguard_device="")
+    topology = OVERLAY_MESH.recognise(snapshot_of("a3"), mesh, NodeName("a3"))
+
+    assert isinstance(topology, Topology)
+    assert topology.is_overlay_direct
+
+
 def test_a_mesh_of_gateways_needs_no_tunnel_on_a_worker_and_has_no_standby():
     """Whatever is declared: the gateways' own rules would be before ours, their agents remove what is not theirs."""
     mesh = msgspec.structs.replace(declared_mesh(), profile="submariner", wireguard_device="")
@@ -137,3 +146,27 @@ def test_a_mesh_of_a_switch_needs_no_tunnel_and_nobody_stands_by():
     assert {()} == {location.standbys for location in topology.mesh.locations}
     missing = msgspec.structs.replace(mesh, wireguard_device="antrea-wg0", overlay_device="antrea-wg0")
     assert isinstance(OVERLAY_MESH.recognise(seen, missing, NodeName("n1")), Unrecognised)
+
+
+def test_a_host_mesh_below_is_known():
+    """By what the peers of the tunnel are reached by; elsewhere there is none."""
+    seen = snapshot_of("a1")
+    carrier = Link(name="wt0", index=40, kind="wireguard", is_up=True, mtu_bytes=1280)
+    state = WireGuardState(
+        device="kilo0",
+        public_key="",
+        listen_port=51820,
+        at_ns=0,
+        peers=(WireGuardPeer(public_key="K", endpoint="100.64.0.9:51820"),),
+    )
+    over = msgspec.structs.replace(
+        seen,
+        links=(*seen.links, carrier),
+        wireguard=(state,),
+        lookups=(RouteLookup(address="100.64.0.9", dev="wt0"),),
+    )
+
+    for snapshot, name in ((seen, ""), (over, "wt0")):
+        topology = OVERLAY_MESH.recognise(snapshot, declared_mesh(), NodeName("a1"))
+        assert isinstance(topology, Topology)
+        assert name == topology.carrier

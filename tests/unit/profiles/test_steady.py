@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.ids import NodeName
-from meshwatchd.profiles.steady import HOLD_NS, Steady
+from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.snapshot import Link, Snapshot, Vxlan, WireGuardPeer
+from meshwatchd.model.sources import Sources
+from meshwatchd.profiles.compose import look
+from meshwatchd.profiles.steady import HOLD_NS, CarrierMemory, Steady
+from tests.support.host_mesh_node import ETH0, WAY_OUT, carrier, node
 
 MS = 1_000_000
 
@@ -80,3 +88,53 @@ def test_a_leader_that_is_gone_is_told_as_nobody():
 
     assert "nobody leads, which counts" in steady.observe(view(""), 1).why[0].text
     assert "" == steady.observe(view(""), HOLD_NS + 1).leader
+
+
+def seen_on(snapshot, memory):
+    """The view of c1, by way of the memory."""
+    return memory.observe(look(snapshot, Sources(), MeshSettings(), NodeName("c1")), snapshot)
+
+
+@pytest.mark.parametrize("lost", [node(), node(msgspec.structs.replace(carrier(), is_up=False))])
+def test_a_node_stays_where_its_host_mesh_was(lost):
+    """Routes to its peers lead to the network card then, whose address nobody knows it by."""
+    memory = CarrierMemory()
+    before = seen_on(node(carrier()), memory)
+    held = seen_on(lost, memory)
+
+    assert "10.99.0.1" == before.node_ip == held.node_ip
+    assert before.layers == held.layers
+    assert "nebula1" in held.why[-1].source
+    assert held == seen_on(lost, memory), "for as long as it lasts"
+    assert before == seen_on(node(carrier()), memory)
+
+
+def test_a_node_that_starts_without_its_host_mesh_is_where_it_is():
+    """Nothing is remembered that was not seen."""
+    assert "172.31.16.11" == seen_on(node(), CarrierMemory()).node_ip
+
+
+def test_a_mesh_that_has_left_its_host_mesh_is_followed():
+    """Its peers are elsewhere, and the device of the host mesh is gone."""
+    memory = CarrierMemory()
+    seen_on(node(carrier()), memory)
+    peer = WireGuardPeer(public_key="K", endpoint="203.0.113.42:51820")
+    state = msgspec.structs.replace(node().wireguard[0], peers=(peer,))
+
+    moved = seen_on(msgspec.structs.replace(node(), wireguard=(state,), lookups=()), memory)
+    assert ("172.31.16.11", ["flannel-wg", "eth0"]) == (moved.node_ip, [each.device for each in moved.layers])
+
+
+def test_flannel_that_is_bound_elsewhere_is_followed():
+    """While its own device is gone with the host mesh's it stays; made anew over the network card it has left."""
+    lower = carrier(mtu_bytes=1280)
+    vxlan = Vxlan(vni=1, port=8472, local="10.99.0.1", lower=lower.index)
+    flannel = Link(name="flannel.1", index=9, kind="vxlan", is_up=True, mtu_bytes=1230, vxlan=vxlan)
+    alone = Snapshot(links=(ETH0,), default_routes=(WAY_OUT,))
+    memory = CarrierMemory()
+    before = seen_on(msgspec.structs.replace(alone, links=(ETH0, lower, flannel)), memory)
+
+    assert ("10.99.0.1", before.layers) == (seen_on(alone, memory).node_ip, seen_on(alone, memory).layers)
+    vxlan = msgspec.structs.replace(vxlan, local="172.31.16.11", lower=ETH0.index)
+    moved = msgspec.structs.replace(alone, links=(ETH0, msgspec.structs.replace(flannel, vxlan=vxlan)))
+    assert "172.31.16.11" == seen_on(moved, memory).node_ip

@@ -186,3 +186,12 @@ def test_below_an_overlay_nothing_is_routed_straight_into_it():
     """Flannel's own view names pods and device."""
     view = seen(flannel_over_wg0())
     assert ("", "", "") == (view.overlay_device, view.overlay_ip, view.pod_cidr)
+
+
+@pytest.mark.parametrize("kind", ["wireguard", "tun"])
+def test_a_host_meshs_device_is_no_mesh_of_its_own(kind):
+    """NetBird's speaks WireGuard, and is the only one: its peers are the host's. What the operator names counts."""
+    snapshot = kernel([device("wt0", kind=kind)], [], peers={"wt0": [PEER]})
+
+    assert ((), "") == (seen(snapshot).profiles, seen(snapshot).wireguard_device)
+    assert "wt0" == seen(snapshot, declared=MeshSettings(wireguard_device="wt0")).wireguard_device

@@ -92,3 +92,14 @@ def test_a_switch_has_the_words_of_its_agents_and_of_its_checksums():
     assert "spec.nodeName=a3" in agents
     assert "ethtool -K ovn0 tx off" in checksums
     assert () == advise(verdict(FaultCode.NODE_UNREACHABLE, "a3"), switch).because
+
+
+def test_a_layer_of_somebody_else_below_the_tunnel_is_told():
+    """Of what may have its cause there, about a node or about none; it is told once, and last."""
+    carried = msgspec.structs.replace(TOPOLOGY, profile="flannel", wireguard_device="flannel-wg", carrier="nebula1")
+    for culprit in ("b1", ""):
+        told = advise(verdict(FaultCode.WIREGUARD_BLOCKED, culprit), carried)
+        assert told.because[-1].startswith("the underlay of flannel-wg is nebula1 of Nebula: ask it at both ends (")
+        assert told == advise(told, carried)
+    above = verdict(FaultCode.RELAY_NOT_FORWARDING, "b1")
+    assert above is advise(above, carried)

@@ -115,4 +115,7 @@ def test_words_alone_are_no_difference():
 
     assert is_same(msgspec.structs.replace(topology, why=("other words",)), topology)
     assert not is_same(None, topology)
+    carried = msgspec.structs.replace(topology, carrier="nebula1")
+    assert is_same(carried, topology), "a device that is gone is still what was below"
+    assert not is_same(topology, carried), "and one that turns up is news"
     assert not is_same(_topology(B2_LEADS), topology)
