@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.underlay_faults import CARRIER_LOST, UNDERLAY_FAULTS
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
@@ -22,6 +23,7 @@ _OVERLAY_FAULTS = (
         title="the overlay device is gone",
         remedy="restart flannel (K3s: its agent): older versions do not recreate the device after its lower device"
         " went; of Open vSwitch (Antrea, Kube-OVN, OVN-Kubernetes) load its tunnel's kernel module, geneve or vxlan",
+        depends_on=(FaultCode.UNDERLAY_DEVICE_MISSING,),
         confirm_ns=1 * _SECOND,
         about="A VXLAN device dies with the device below it (wg-quick down, a restarted tunnel). flannel from 0.27.4 on"
         " makes it again, empty; inside K3s that works from 1.33.13, 1.34.9 and 1.35.6 on. Of Open vSwitch it is the"
@@ -180,6 +182,7 @@ _WIREGUARD_FAULTS = (
         layer=Layer.WIREGUARD,
         title="a WireGuard peer does not answer handshakes",
         remedy="look at the peer's endpoint and UDP port, at filters and NAT between, and at both keys",
+        depends_on=CARRIER_LOST,
         about="Packets are sent and no handshake has come about for longer than a session may live (180 s), or ever.",
     ),
     Fault(
@@ -187,6 +190,7 @@ _WIREGUARD_FAULTS = (
         layer=Layer.WIREGUARD,
         title="a WireGuard peer shakes hands and delivers nothing",
         remedy="look at AllowedIPs on both sides, at filters by packet size, and at the peer's forwarding",
+        depends_on=CARRIER_LOST,
         confirm_ns=15 * _SECOND,
         about="The handshake is fresh, bytes go out, and none come in: not even the empty packet with which WireGuard"
         " answers data after 10 s. AllowedIPs that miss the inner source, or a path that drops big packets, do this.",
@@ -242,7 +246,6 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.BGP_ROUTE_ESCAPED,
         layer=Layer.RELAY,
-        severity=Severity.CRITICAL,
         title="packets for a prefix that a routing daemon led into the mesh leave it, or go nowhere",
         remedy="birdc 'show route for PREFIX all' or vtysh -c 'show bgp ipv4 unicast PREFIX', and ip route get ADDRESS:"
         " bring the session or its filter back, or delete the route or rule that is taken first",
@@ -319,40 +322,6 @@ _HOST_FAULTS = (
     ),
 )
 
-_UNDERLAY_FAULTS = (
-    Fault(
-        code=FaultCode.DUPLICATE_ADDRESS,
-        layer=Layer.UNDERLAY,
-        title="a node's address is another machine's as well",
-        remedy="take the address from the machine whose MAC the evidence names; arping -D ADDRESS shows whether any is"
-        " left",
-        confirm_ns=1 * _SECOND,
-        about="Each neighbour believes whoever answered ARP last, so the node is dead to some and alive to others, and"
-        " for a while at a time. Two MACs answer ARP probes (RFC 5227), one answers and another is in the neighbour"
-        " table, or a node that answers has its address on a device of this node too. The culprit is the node that the"
-        " mesh knows at that address.",
-    ),
-    Fault(
-        code=FaultCode.MAC_MOVED,
-        layer=Layer.UNDERLAY,
-        title="the switch delivers frames for a node's MAC to another port",
-        remedy="look for the MAC in the switch's table (bridge fdb show, show mac address-table): a loop, a cloned"
-        " machine, or a static entry",
-        confirm_ns=1 * _SECOND,
-        about="The node answers ARP probes that everybody hears, and those to its MAC alone are lost, always or now"
-        " and then. From its peers it looks dead.",
-    ),
-    Fault(
-        code=FaultCode.NEIGHBOUR_WRONG,
-        layer=Layer.UNDERLAY,
-        title="a permanent neighbour entry of the LAN has a MAC that is not the peer's or the gateway's",
-        remedy="ip neigh del ADDRESS dev DEVICE: ARP finds the right one; then find out who made it permanent",
-        confirm_ns=1 * _SECOND,
-        about="The kernel never asks for the MAC of a permanent entry. The peer, or whatever is behind the gateway,"
-        " hears nothing of this node, and is well towards everybody else.",
-    ),
-)
-
 _MESH_FAULTS = (
     Fault(
         code=FaultCode.DUPLICATE_NODE_NAME,
@@ -368,5 +337,5 @@ _MESH_FAULTS = (
     ),
 )
 
-DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *_UNDERLAY_FAULTS, *_MESH_FAULTS)
+DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *UNDERLAY_FAULTS, *_MESH_FAULTS)
 """What the audit finds; the order is that of the codes."""

@@ -17,6 +17,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
         conntrack_drops: packets dropped because the table was full, since boot.
         conntrack_invalid: packets that belong to no connection, since boot.
         udp_checksum_errors: datagrams received with a wrong checksum, since boot.
+        packets: received and sent by each device whose counters were asked for, since it was made.
     """
 
     at_ns: int
@@ -28,3 +29,4 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     conntrack_drops: int = 0
     conntrack_invalid: int = 0
     udp_checksum_errors: int = 0
+    packets: dict[str, tuple[int, int]] = {}

@@ -197,7 +197,6 @@ PATH_FAULTS = (
     Fault(
         code=FaultCode.NEXT_HOP_DEAD,
         layer=Layer.WIREGUARD,
-        severity=Severity.CRITICAL,
         title="nothing passes to a node, and a routing daemon still routes to it",
         remedy="look at the tunnel (wg show WG, UDP port, filters); until it is mended end the session, so that both"
         " ends choose another way: birdc disable NAME, or neighbor ADDRESS shutdown in vtysh; BFD does that by itself",

@@ -21,6 +21,7 @@ from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.core.audit.confirmation import Confirmation
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
+from meshwatchd.core.audit.host_mesh import audit_host_mesh
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.peer_faults import believe
 from meshwatchd.core.audit.switch_ports import unwatched_mesh
@@ -202,7 +203,7 @@ class Auditor:
             getattr(view, name) is getattr(self._looked_at, name) for name in ("snapshot", "mesh", "hellos", "good")
         ):
             return
-        self._looked_at, self._overlay = view, tuple(audit(view))
+        self._looked_at, self._overlay = view, (*audit(view), *audit_host_mesh(view))
         self._state = good_state(view.snapshot, view.mesh, self._boot)
 
     async def carry_out(self, command: Repair) -> RepairDone:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
+from meshwatchd.core.audit.host_mesh import audit_silence, counted
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard import TunnelAudit
@@ -48,7 +49,7 @@ class Lookout:
         clock: Callable[[], int],
         *,
         routing: Routing,
-        read: Callable[[Iterable[str], int], HostState] = read_host,
+        read: Callable[..., HostState] = read_host,
     ) -> None:
         self._clock, self._read, self._prefix = clock, read, standby_prefix
         self._host = HostAudit(node)
@@ -57,6 +58,7 @@ class Lookout:
         self._pod_routes = PodRouteAudit(standby_prefix, routing.ask)
         self._states: tuple[WireGuardState, ...] = ()
         self._devices: tuple[str, ...] = ()
+        self._counted: tuple[str, ...] = ()
 
     def observe(self, states: tuple[WireGuardState, ...]) -> None:
         """WireGuard devices have been looked at."""
@@ -65,7 +67,7 @@ class Lookout:
 
     def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
         """What is wrong with any; a device that is down carries nothing and is not judged."""
-        self._devices = tuple(_devices(view, self._prefix))
+        self._devices, self._counted = tuple(_devices(view, self._prefix)), counted(view)
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
         self._tunnels.rest(state.device for state in self._states if state.device not in up)
@@ -81,6 +83,7 @@ class Lookout:
         yield from look_for_losses(
             view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good, hellos=view.hellos
         )
+        yield from self._look_below(view, running)
         # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.
         cni = view.mesh.overlay_device or view.mesh.wireguard_device
         yield from self._host.look(has_cni=cni in up)
@@ -88,10 +91,19 @@ class Lookout:
         view = replace(view, silent=self._tunnels.silent(view.mesh.wireguard_device))
         yield from self._pod_routes.look(view, self._routing.version, now, is_forwarding=is_forwarding)
 
+    def _look_below(self, view: View, running: Iterable[WireGuardState]) -> Iterator[AuditFinding]:
+        """Whether a host mesh below delivers; of WireGuard over it the silence of its peers tells."""
+        tunnel = view.mesh.wireguard_device
+        if not tunnel:
+            yield from audit_silence(view, self._host.past)
+        for state in (each for each in running if each.device == tunnel):
+            silent_ns, peers = self._tunnels.silence(state)
+            yield from audit_silence(view, self._host.past, silent_ns=silent_ns, peers=peers)
+
     async def watch(self, tell: Callable[[], None]) -> None:
         """Look at the host for ever; what is found is told by the next look of the audit."""
         while True:
-            self._host.observe(self._read(self._devices, self._clock()))
+            self._host.observe(self._read(self._devices, self._clock(), counted=self._counted))
             tell()
             await beat.rest(LOOK_S)
 

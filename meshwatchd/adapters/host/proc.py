@@ -13,12 +13,19 @@ from meshwatchd.model.host import HostState
 PROC = Path("/proc")
 
 
-def read_host(devices: Iterable[str], at_ns: int, *, proc: Path = PROC) -> HostState:
+def read_host(devices: Iterable[str], at_ns: int, *, counted: Iterable[str] = (), proc: Path = PROC) -> HostState:
     """Look once at the host and at these devices, of which those that do not exist are left out.
+
+    Args:
+        devices: whose settings are wanted.
+        at_ns: CLOCK_MONOTONIC.
+        counted: whose packets are wanted.
+        proc: for tests.
 
     Source: Documentation/networking/ip-sysctl.rst (rp_filter, ip_forward), nf_conntrack-sysctl.rst; ct_cpu_seq_show()
     in net/netfilter/nf_conntrack_standalone.c, one line for each CPU in hexadecimal; snmp_seq_show() in
-    net/ipv4/proc.c.
+    net/ipv4/proc.c; dev_seq_printf_stats() in net/core/net-procfs.c, where packets received are the second number of a
+    line and packets sent the tenth.
     """
     ipv4 = proc / "sys/net/ipv4"
     named = tuple(devices)
@@ -33,6 +40,7 @@ def read_host(devices: Iterable[str], at_ns: int, *, proc: Path = PROC) -> HostS
         conntrack_drops=conntrack.get("drop", 0),
         conntrack_invalid=conntrack.get("invalid", 0),
         udp_checksum_errors=_snmp(proc / "net/snmp", "Udp").get("InCsumErrors", 0),
+        packets=_packets(proc / "net/dev", frozenset(counted)),
     )
 
 
@@ -60,6 +68,13 @@ def _snmp(path: Path, protocol: str) -> dict[str, int]:
     if len(lines) != 2:
         return {}
     return {name: int(value) for name, value in zip(lines[0][1:], lines[1][1:], strict=False)}
+
+
+def _packets(path: Path, wanted: frozenset[str]) -> dict[str, tuple[int, int]]:
+    """A line for each device: its name, a colon, and eight numbers for each direction."""
+    lines = (line.partition(":") for line in (_text(path).splitlines() if wanted else ()))
+    numbers = {name.strip(): rest.split() for name, _, rest in lines}
+    return {name: (int(each[1]), int(each[9])) for name, each in numbers.items() if name in wanted and len(each) > 9}
 
 
 def _flag(path: Path) -> bool | None:

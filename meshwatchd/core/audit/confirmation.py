@@ -6,19 +6,23 @@ from collections.abc import Iterable
 
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.underlay_faults import CARRIER_LOST
 
 MAX_FINDINGS = 64
 """More say nothing new; the first are told."""
 
 
 def without_consequences(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
-    """Those that no other finding at the same device explains; one about a peer explains those about that peer."""
+    """Those that no other finding at the same device, or at one below all, explains; one about a peer explains those
+    about that peer.
+    """
     every = tuple(findings)
     return tuple(each for each in every if not any(_explains(other, each) for other in every))
 
 
 def _explains(cause: AuditFinding, effect: AuditFinding) -> bool:
-    if cause.device != effect.device or cause.code not in CATALOGUE[effect.code].depends_on:
+    is_below = cause.code in CARRIER_LOST
+    if not (is_below or cause.device == effect.device) or cause.code not in CATALOGUE[effect.code].depends_on:
         return False
     return cause.subject in (cause.device, effect.subject)
 

@@ -22,6 +22,7 @@ import msgspec
 
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT, Entries
 from meshwatchd.model.discovery import Hello
+from meshwatchd.model.host_mesh import carrier_of
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot, WireGuardState
@@ -41,6 +42,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
         index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
         tunnel_index, tunnel_mtu_bytes: the same of the mesh's WireGuard device.
         is_over_tunnel: the overlay device was bound to the WireGuard device.
+        carrier, carrier_index, carrier_mtu_bytes: of the host mesh's device below; empty and 0 where none is.
     """
 
     boot: str = ""
@@ -51,6 +53,9 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     tunnel_index: int = 0
     tunnel_mtu_bytes: int = 0
     is_over_tunnel: bool = False
+    carrier: str = ""
+    carrier_index: int = 0
+    carrier_mtu_bytes: int = 0
     entries: Entries = Entries()
     wireguard: tuple[WireGuardState, ...] = ()
 
@@ -270,6 +275,7 @@ class Expectations:
 def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
     """What is there at this moment, to be kept as good."""
     link, tunnel = snapshot.link(mesh.overlay_device), snapshot.link(mesh.wireguard_device)
+    carrier = carrier_of(snapshot, mesh.wireguard_device, mesh.overlay_device)
     return GoodState(
         boot=boot,
         device=mesh.overlay_device,
@@ -279,6 +285,9 @@ def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
         tunnel_index=tunnel.index if tunnel is not None else 0,
         tunnel_mtu_bytes=tunnel.mtu_bytes if tunnel is not None else 0,
         is_over_tunnel=bool(link and tunnel and link.vxlan and link.vxlan.lower == tunnel.index),
+        carrier=carrier.name if carrier is not None else "",
+        carrier_index=carrier.index if carrier is not None else 0,
+        carrier_mtu_bytes=carrier.mtu_bytes if carrier is not None else 0,
         entries=entries_of(snapshot, mesh.overlay_device),
         wireguard=tuple(_settled(state) for state in snapshot.wireguard),
     )

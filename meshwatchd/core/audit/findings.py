@@ -17,6 +17,7 @@ from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
 from meshwatchd.model.events import PeerFault, RepairDone
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
+from meshwatchd.model.host_mesh import maker_of
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Output
 from meshwatchd.model.settings import SECOND, Settings
@@ -42,6 +43,7 @@ _EXPLAINABLE = frozenset(
     }
 )
 
+_OF_SIZE = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_A_PREFIX = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.BGP_ROUTE_ESCAPED))
 POD_CAUSES = _OF_A_PREFIX | {FaultCode.POD_ROUTE_DIVERTED}
@@ -217,7 +219,8 @@ class FindingBook:
         if finding.code in _OF_A_PREFIX and not finding.is_cut_off:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
-        if peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays):
+        is_of_relay = peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays)
+        if is_of_relay or _is_carriers_size(finding, verdict):
             return True
         if verdict.fault not in _EXPLAINABLE:
             return False
@@ -264,6 +267,13 @@ class FindingBook:
     def standing(self) -> Mapping[Name, AuditFinding]:
         """The findings by name."""
         return {name: each for name, (each, _) in self._standing.items()}
+
+
+def _is_carriers_size(finding: AuditFinding, verdict: Verdict) -> bool:
+    """Whether a tunnel or VXLAN does not fit any more, and somebody has changed the host mesh below and not that."""
+    is_shrunk = finding.code is FaultCode.MTU_MISCONFIGURED and maker_of(finding.device) is not None
+    is_over_it = verdict.fault in _OF_SIZE and verdict.layer in (Layer.WIREGUARD, Layer.OVERLAY)
+    return is_shrunk and is_over_it and verdict.culprit == finding.culprit
 
 
 def _caused(verdict: Verdict, cause: AuditFinding, *also: str) -> Verdict:

@@ -46,6 +46,11 @@ class HostAudit:
         """Whether this node passes packets on, out of every device of the mesh; False before the first look."""
         return bool(self._past) and self._past[-1].is_forwarding is not False and not self._past[-1].unforwarding
 
+    @property
+    def past(self) -> tuple[HostState, ...]:
+        """What was taken in over WINDOW_NS, the oldest first."""
+        return tuple(self._past)
+
     def look(self, *, has_cni: bool) -> tuple[AuditFinding, ...]:
         """What is wrong; nothing before the first look.
 

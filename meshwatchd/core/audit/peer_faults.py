@@ -26,6 +26,7 @@ from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.status import Status
+from meshwatchd.model.underlay_faults import CARRIER_LOST
 
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
 """Faults, and their letters, in one hello, which has to stay below 1 200 bytes."""
@@ -59,6 +60,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.DUPLICATE_ADDRESS: _UNDERLAY_LOST,
         FaultCode.MAC_MOVED: _UNDERLAY_LOST,
         FaultCode.NEIGHBOUR_WRONG: _UNDERLAY_LOST,
+        **dict.fromkeys(CARRIER_LOST, _ALL_LOST),
         FaultCode.FORWARDING_OFF: _NOT_PASSED_ON,
         FaultCode.CONNTRACK_FULL: _NOTHING_NEW,
         # Whoever calls sees an answer to its SYN; what it sends then is the first that a rule against INVALID drops.

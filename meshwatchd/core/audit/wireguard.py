@@ -98,6 +98,11 @@ class TunnelAudit:
         """The public keys of a device's peers that are sent to and deliver nothing."""
         return frozenset(key for (name, key), track in self._tracks.items() if name == device and track.silent_since)
 
+    def silence(self, state: WireGuardState) -> tuple[int, int]:
+        """For how many nanoseconds a peer of a device has been silent, the longest, and how many are sent to at all."""
+        tracks = [self._tracks[state.device, peer.public_key] for peer in state.peers if peer.tx_bytes]
+        return max((state.at_ns - each.silent_since for each in tracks if each.silent_since), default=0), len(tracks)
+
     def look(
         self,
         states: Iterable[WireGuardState],

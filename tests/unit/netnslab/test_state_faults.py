@@ -27,6 +27,10 @@ NOT_A_FAULT_OF_ITS_OWN = {
     "key-mismatch": "keys of daemons (tests/lab/test_key_rotation.py)",
     "duplicate-node-name": "names of daemons (tests/lab/test_duplicate_name.py)",
     "address-family-broken": "IPv6 alone (tests/lab/test_layers_ip6.py)",
+    **dict.fromkeys(
+        ("underlay-device-missing", "underlay-device-down", "underlay-silent"),
+        "needs a host mesh below: real Nebula (tests/lab/test_host_mesh.py)",
+    ),
     "ipip-black-hole": "needs tunl0: in the guest (tests/lab/stock_kernel)",
     "dns-unreachable": "what servers answer (tests/unit/adapters/test_service_canary.py)",
     "dns-forward-broken": "what servers answer (tests/lab/test_service.py)",

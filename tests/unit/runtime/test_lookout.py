@@ -17,6 +17,7 @@ from meshwatchd.model.route_lookup import RouteAnswer
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.lookout import Lookout
+from tests.support.host_mesh_node import MESH, carrier, node
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 MUTE = WireGuardPeer(public_key="KEY", tx_bytes=148)
@@ -40,7 +41,7 @@ class Routing:
         return RouteAnswer(device=self.device)
 
 
-def _lookout(read=lambda devices, at_ns: HostState(at_ns=at_ns), routing=None):
+def _lookout(read=lambda devices, at_ns, counted: HostState(at_ns=at_ns), routing=None):
     return Lookout("b1", "mw", lambda: SECOND, read=read, routing=routing or Routing())
 
 
@@ -74,7 +75,8 @@ def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
     """And somebody is told whenever it was."""
     asked: list[tuple[str, ...]] = []
 
-    def read(devices, at_ns):
+    def read(devices, at_ns, counted):
+        assert () == counted, "no host mesh is below"
         asked.append(tuple(devices))
         return HostState(at_ns=at_ns, is_forwarding=False)
 
@@ -160,3 +162,22 @@ def test_where_packets_go_is_asked_with_what_peers_deliver():
         told = lookout.findings(replace(_view(seen), mesh=mesh, good=good), SECOND)
         found.append([each.peer for each in told if each.code is FaultCode.BGP_ROUTE_ESCAPED])
     assert [[], ["a2"]] == found
+
+
+def test_a_host_mesh_that_delivers_nothing_is_told_from_counters():
+    """Those of flannel-wg, of nebula1 and of eth0; the daemon asks for the last two by name."""
+    lookout, counted = _lookout(), []
+    view = View(snapshot=node(carrier()), mesh=MESH, node="c1", hellos={}, good=None)
+    found = []
+    for at_s in range(100, 114, 2):
+        peers = tuple(
+            msgspec.structs.replace(each, tx_bytes=148 * (at_s + 1)) for each in view.snapshot.wireguard[0].peers
+        )
+        lookout.observe((msgspec.structs.replace(view.snapshot.wireguard[0], at_ns=at_s * SECOND, peers=peers),))
+        packets = {"nebula1": (5, at_s), "eth0": (at_s, 9)}
+        lookout._host.observe(HostState(at_ns=at_s * SECOND, is_forwarding=True, packets=packets))
+        found = [(each.code, each.device) for each in lookout.findings(view, at_s * SECOND)]
+        counted.append(lookout._counted)
+
+    assert [(FaultCode.UNDERLAY_SILENT, "nebula1")] == found
+    assert {("nebula1", "eth0", "flannel-wg")} == set(counted)

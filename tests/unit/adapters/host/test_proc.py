@@ -67,3 +67,17 @@ def test_this_very_kernel_can_be_read():
 def test_a_missing_file_is_an_empty_one(tmp_path):
     """It differs from every configuration, and says nothing of the kernel."""
     assert "" == read_text(tmp_path / "mw0.conf")
+
+
+def test_packets_are_counted_of_those_that_were_asked_for(tmp_path):
+    """A line of the kernel has eight numbers for each direction, and no blank where a name is long."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/dev").write_text(
+        "Inter-|   Receive                            |  Transmit\n"
+        " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop\n"
+        "    lo: 1 2 0 0 0 0 0 0 1 2 0 0 0 0 0 0\n"
+        "nebula1:5200 52 0 0 0 0 0 0 6100 61 0 3 0 0 0 0\n"
+    )
+
+    assert {"nebula1": (52, 61)} == read_host((), 5, counted=("nebula1", "eth9"), proc=tmp_path).packets
+    assert {} == read_host((), 5, proc=tmp_path).packets

@@ -470,3 +470,24 @@ def test_an_agent_that_dies_while_a_word_lingers_leaves_nothing_to_wait_for():
     book.agent_lost()
 
     assert book.deadline() is None
+
+
+@pytest.mark.parametrize(
+    ("device", "layer", "culprit", "is_cause"),
+    [
+        ("nebula1", Layer.WIREGUARD, "b3", True),
+        ("nebula1", Layer.OVERLAY, "b3", True),
+        ("nebula1", Layer.UNDERLAY, "b3", False),
+        ("nebula1", Layer.WIREGUARD, "b1", False),
+        ("kilo0", Layer.WIREGUARD, "b3", False),
+    ],
+)
+def test_a_host_mesh_that_was_made_smaller_is_why_the_tunnel_does_not_fit(device, layer, culprit, is_cause):
+    """Else the operator would be told to make the tunnel smaller."""
+    shrunk = AuditFinding(
+        code=FaultCode.MTU_MISCONFIGURED, device=device, subject=device, culprit="b3", because=("it was 1300",)
+    )
+    verdict = msgspec.structs.replace(_verdict(FaultCode.MTU_MISCONFIGURED, culprit), layer=layer)
+    told = _book(shrunk)[0].explain(verdict)
+
+    assert is_cause is (told.because[0] == "it was 1300")

@@ -22,6 +22,7 @@ BLOCKED = CATALOGUE[FaultCode.WIREGUARD_BLOCKED]
         (FaultCode.ALLOWED_IPS_MISSING, True, False),
         (FaultCode.POD_ROUTE_DIVERTED, True, False),
         (FaultCode.OVERLAY_DEVICE_DOWN, True, False),
+        (FaultCode.UNDERLAY_DEVICE_DOWN, True, True),
         (FaultCode.FORWARDING_OFF, False, False),
     ],
 )
