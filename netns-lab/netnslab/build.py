@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from netnslab import daemon_config, ipip, namespaces, wan, wireguard
+from netnslab import daemon_config, ipip, namespaces, nebula, wan, wireguard
 from netnslab.backends.model import WireGuard
 from netnslab.errors import LabError
 from netnslab.fabric import Fabric
@@ -81,6 +81,8 @@ def build(blueprint: Blueprint) -> None:
     for node in nodes:
         _build_node(blueprint, node)
     _write_daemon_files(blueprint)
+    if blueprint.site.topology.host_mesh:
+        _start_host_mesh(blueprint)
     for node in nodes:
         _build_fabric(blueprint, node, keys)
     _start_programs(blueprint)
@@ -158,6 +160,24 @@ def _record_processes(blueprint: Blueprint) -> None:
     blueprint.record.save()
 
 
+def _start_host_mesh(blueprint: Blueprint) -> None:
+    """Nebula on every node, all at once; then its devices are waited for."""
+    topology, folder = blueprint.site.topology, host_mesh_folder(blueprint.record)
+    nebula.make_certificates(topology, folder)
+    spaces = {_log(blueprint, name, nebula.DEVICE): blueprint.site.node(name).space for name in topology.nodes}
+    started = {log: nebula.start(space, folder, log) for log, space in spaces.items()}
+    blueprint.children.update(started)
+    blueprint.record.processes += [known for each in started.values() if (known := identify(each.pid)) is not None]
+    blueprint.record.save()
+    for log, space in spaces.items():
+        nebula.wait_for_device(space, started[log], log)
+
+
+def host_mesh_folder(record: LabRecord) -> Path:
+    """Where certificates and configurations of the host mesh are, a folder for each node."""
+    return record.directory / nebula.PROGRAM
+
+
 def _log(blueprint: Blueprint, node: str, device: str) -> Path:
     return blueprint.record.directory / "log" / f"{node}-{device}.log"
 
@@ -212,7 +232,7 @@ def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = (
 def _build_fabric(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
     topology, here, fabric = blueprint.site.topology, blueprint.site.node(node.name), blueprint.fabric
     log = _log(blueprint, node.name, fabric.device)
-    if (child := blueprint.children.get(log)) is not None:
+    if (child := blueprint.children.get(log)) is not None and fabric.has_device(topology, node):
         wireguard.wait_for_socket(here.space, fabric.device, child, log)
     lines = [*fabric.route_lines(topology, node, blueprint.overlay)]
     if fabric.has_device(topology, node):

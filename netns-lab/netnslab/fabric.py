@@ -9,6 +9,7 @@ from typing import Protocol
 
 from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
+from netnslab import nebula
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
 from netnslab.native_wireguard import FLANNEL_NATIVE, HEXMESH
@@ -58,6 +59,38 @@ class Fabric(Protocol):
         ...
 
 
+class HostMeshOnly:
+    """No WireGuard of the mesh: the device of the host mesh joins every node with every other."""
+
+    device = nebula.DEVICE
+    carries_overlay = True
+
+    def has_device(self, topology: Topology, node: Node) -> bool:
+        """The host mesh has made it."""
+        del topology, node
+        return False
+
+    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
+        """Nothing: it is the host mesh's own matter."""
+        del topology, node, keys
+        return ""
+
+    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
+        """None, likewise."""
+        del topology, node
+        return ()
+
+    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
+        """None, likewise."""
+        del topology, node, overlay
+        return ()
+
+    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
+        """None that a daemon reads."""
+        del topology, node, keys
+        return {}
+
+
 FABRICS: Mapping[str, Fabric] = MappingProxyType(
     {
         "kilo": KILO,
@@ -67,6 +100,7 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "hexmesh": HEXMESH,
         "antrea": ANTREA,
         "wireguard-bgp": BGP,
+        "nebula": HostMeshOnly(),
     }
 )
 

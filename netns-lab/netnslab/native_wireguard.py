@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netnslab import pods
+from netnslab import nebula, pods
 from netnslab.backends.model import Needs
 from netnslab.flannel import K3S_NET_CONF, SUBNET_FILE, pod_network_of
 from netnslab.overlay import Overlay, OverlayPlan
@@ -113,6 +113,8 @@ class NativeWireGuard:
 
 def endpoint_of(topology: Topology, node: Node, other: Node) -> str:
     """Where a node sends to another one at first: flannel's PublicIP of it, with the mesh's port."""
+    if topology.host_mesh:
+        return f"{nebula.address(other)}:{topology.wireguard.port}"
     host = other.node_ip if other.location == node.location else other.public_ip
     return f"{host or topology.location_of(other.name).nat_ip}:{topology.wireguard.port}"
 

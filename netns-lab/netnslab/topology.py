@@ -96,6 +96,7 @@ class Topology:
     Attributes:
         fabric: who joins the locations by WireGuard: kilo, or wg-quick (every node with every other).
         overlay: the pod network.
+        host_mesh: what runs on each node below WireGuard: nebula, or nothing.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Topology:
     locations: Mapping[str, Location]
     nodes: Mapping[str, Node]
     fabric: str = "kilo"
+    host_mesh: str = ""
 
     def location_of(self, node: str) -> Location:
         """The location a node lives in."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -94,6 +94,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     location: tuple[_FileLocation, ...]
     node: tuple[_FileNode, ...]
     fabric: str = "kilo"
+    host_mesh: Literal["", "nebula"] = ""
 
 
 _KNOWN_KEYS = sorted(
@@ -133,6 +134,7 @@ class _Checker:
             locations=MappingProxyType(locations),
             nodes=MappingProxyType(nodes),
             fabric=raw.fabric,
+            host_mesh=raw.host_mesh,
         )
 
     def _location(self, index: int, raw: _FileLocation, file: _File) -> Location:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netnslab import ipip
+from netnslab import ipip, nebula
 from netnslab.errors import LabError
 from netnslab.namespaces import Space
 from netnslab.process import inside_network, put_first
@@ -110,7 +110,11 @@ def put_before_processes(inodes: Iterable[int]) -> None:
     """
     for found in inside_network(inodes):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if Path(f"/proc/{found.pid}/comm").read_text(encoding="utf-8").strip() in (PROGRAM, ipip.PROGRAM):
+            if Path(f"/proc/{found.pid}/comm").read_text(encoding="utf-8").strip() in (
+                PROGRAM,
+                ipip.PROGRAM,
+                nebula.PROGRAM,
+            ):
                 put_first(found.pid)
 
 

@@ -31,6 +31,11 @@ def test_mesh_tools_hold_what_every_lab_uses():
     assert {"ip", "nft", "ping", "wg", "wireguard-go"} <= set(_listed("mesh_tools"))
 
 
+def test_the_real_program_below_a_mesh_is_a_tool_of_the_lab():
+    """Its package starts no service: the unit is a template."""
+    assert {"nebula": "nebula", "nebula-cert": "nebula"} == _listed("underlay_tools")
+
+
 def test_bench_tools_are_needed_by_benchmarks_alone():
     """`make test` on a new machine installs no routing daemon."""
     assert {"bird2", "frr"} <= set(_listed("bench_tools").values())
