@@ -11,6 +11,7 @@ import meshwatchd
 from meshwatchd.core.membership import presence
 from meshwatchd.model.discovery import Hello, LocalView, ToldFault
 from meshwatchd.model.errors import ConfigError, KernelError
+from meshwatchd.model.host_mesh import HOST_MESH_KINDS
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.model.snapshot import WireGuardState
 from meshwatchd.runtime import short_hellos
@@ -52,8 +53,10 @@ class OwnHello:
         elif not self._leads_since_ns:
             self._leads_since_ns = self._wall_ns()
         tunnel = tunnel_of(tunnels, view.wireguard_device)
+        # There is room for four layers; a host mesh's is the node's own business, and what is over it names it.
+        layers = tuple(layer for layer in view.layers if layer.kind not in HOST_MESH_KINDS)
         return Hello(
-            view=msgspec.structs.replace(view, candidates=(), why=(), contradictions=()),
+            view=msgspec.structs.replace(view, layers=layers, candidates=(), why=(), contradictions=()),
             standby_public_key=self._standby_key(),
             standby_endpoint=self._settings.discovery.endpoint or view.public_endpoint or endpoint,
             version=meshwatchd.__version__,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshwatchd.model.discovery import DeviceLayer
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, Settings
 from meshwatchd.model.snapshot import WireGuardState
@@ -78,3 +79,11 @@ def test_the_key_is_made_once():
 
     maker = _maker([], key=make)
     assert (["key"] * 2, ["key"]) == ([_make(maker).standby_public_key for _ in range(2)], made)
+
+
+def test_the_layer_of_a_host_mesh_is_the_nodes_own_business():
+    """A hello has 1 200 bytes; what is over it names the device all the same."""
+    tunnel = DeviceLayer(kind="wireguard", device="kilo0", mtu_bytes=1220, over="nebula1")
+    below = DeviceLayer(kind="nebula", device="nebula1", mtu_bytes=1300, over="eth0")
+
+    assert (tunnel,) == _make(_maker([]), layers=(tunnel, below)).view.layers
