@@ -234,7 +234,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_on_underlay(self) -> bool:
-        """Whether there is nothing below the overlay but the nodes' own network (Antrea): no WireGuard, no host mesh."""
+        """Whether there is nothing below the overlay but the nodes' network (Antrea): no WireGuard, no host mesh."""
         return self.is_overlay_direct and not (self.wireguard_device or self.local.wireguard_ip)
 
     def local_paths(self) -> tuple[Path, ...]:

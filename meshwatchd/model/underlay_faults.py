@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
+from meshwatchd.model.fault_codes import Fault, FaultCode
 from meshwatchd.model.ids import Layer
 
 _SECOND = 1_000_000_000

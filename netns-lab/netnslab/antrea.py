@@ -40,6 +40,7 @@ class Antrea:
     ipip_device: str = ""
     device: str = ""
     carries_overlay: bool = True
+    program: tuple[str, ...] = ()
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Switch, port, pod and tunnel, and route, neighbour and FDB entry of every other node."""

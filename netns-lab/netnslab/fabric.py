@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from netnslab import nebula
 from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
-from netnslab import nebula
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
 from netnslab.native_wireguard import FLANNEL_NATIVE, HEXMESH
@@ -64,6 +64,7 @@ class HostMeshOnly:
 
     device = nebula.DEVICE
     carries_overlay = True
+    program: tuple[str, ...] = ()
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """The host mesh has made it."""

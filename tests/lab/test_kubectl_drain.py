@@ -7,7 +7,7 @@ import time
 import pytest
 
 from netnslab import faults
-from netnslab.kube_api.objects import ApiError
+from netnslab.kube_api.objects import ApiError, as_object
 from netnslab.kube_api.resources import PODS
 from netnslab.waiting import wait_until
 from tests.support.kube_stage import SETTINGS, kube_stage
@@ -25,12 +25,12 @@ def cluster(tmp_path_factory):
     with kube_stage(tmp_path_factory.mktemp("drain"), writers=("b1", "b2"), settings=FOLLOWING) as built:
         for node in ("b1", "b2"):
             owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "shop", "uid": "1", "controller": True}
-            metadata = {"name": f"shop-{node}", "ownerReferences": [owner]}
-            built.kube.store.create(PODS, {"metadata": metadata, "spec": {"nodeName": node}}, "default")
+            pod = {"metadata": {"name": f"shop-{node}", "ownerReferences": [owner]}, "spec": {"nodeName": node}}
+            built.kube.store.create(PODS, as_object(pod), "default")
         yield built
 
 
-def _kubectl(cluster, *arguments: str) -> str:
+def _kubectl(cluster, *arguments):
     """Run it where the API is, with its kubeconfig."""
     command = ["kubectl", "--kubeconfig", str(cluster.kube.kubeconfig), *arguments]
     done = cluster.mesh.lab.node("a3").run(command, timeout=60)

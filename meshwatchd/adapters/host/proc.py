@@ -72,7 +72,7 @@ def _snmp(path: Path, protocol: str) -> dict[str, int]:
 
 def _packets(path: Path, wanted: frozenset[str]) -> dict[str, tuple[int, int]]:
     """A line for each device: its name, a colon, and eight numbers for each direction."""
-    lines = (line.partition(":") for line in (_text(path).splitlines() if wanted else ()))
+    lines = (line.partition(":") for line in (read_text(path).splitlines() if wanted else ()))
     numbers = {name.strip(): rest.split() for name, _, rest in lines}
     return {name: (int(each[1]), int(each[9])) for name, each in numbers.items() if name in wanted and len(each) > 9}
 

@@ -1,7 +1,8 @@
 """What nodes tell each other about their own legs, as bits in every packet's banner.
 
-A bit of `view_up` (`banner_windows.bit_of`) says that the leg is good, of `view_known` that the sender knows. Six pairs, those
-of four locations, fit in one banner; in a bigger mesh peers say one window after the other, and each is kept by itself.
+A bit of `view_up` (`banner_windows.bit_of`) says that the leg is good, of `view_known` that the sender knows. Six
+pairs, those of four locations, fit in one banner; in a bigger mesh peers say one window after the other, and each is
+kept by itself.
 """
 
 from __future__ import annotations
