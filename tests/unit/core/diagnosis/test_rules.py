@@ -23,8 +23,9 @@ def test_the_table_is_total():
     assert FaultCode.NONE is TABLE[-1].fault is classify(nothing).fault
 
 
-def test_every_fault_that_probes_find_but_one_has_a_rule():
-    """`all-paths-down` is what becomes of the others when there is nowhere to go."""
+def test_every_fault_that_probes_find_but_two_has_a_rule():
+    """Two are what becomes of others: where there is nowhere to go, and where a routing daemon's routes still lead."""
     of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS)}
 
-    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | {FaultCode.ALL_PATHS_DOWN}
+    consequences = {FaultCode.ALL_PATHS_DOWN, FaultCode.NEXT_HOP_DEAD}
+    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | consequences
