@@ -3,8 +3,7 @@
     route   10.42.2.0/24 via 10.8.0.3 dev wg0 proto bird     stands as long as the daemon's session does
     peer    10.8.0.3/32, 10.42.2.0/24                        WireGuard goes by the destination, whatever `via` says
 
-    nothing passes to the node behind `via`, the route stands    -> next-hop-dead       (probes know in a second, BGP
-                                                                                         after its hold time of minutes)
+    nothing passes to the node behind `via`, the route stands    -> next-hop-dead       (core.audit.next_hops)
     the kernel sends such packets elsewhere, or nowhere          -> bgp-route-escaped
     the peer behind `via` may not carry them                     -> allowed-ips-missing
 
@@ -14,71 +13,21 @@ here: their owner is named, with its own commands. What it routes by way of anot
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from ipaddress import IPv4Network
 
-import msgspec
-
+from meshwatchd.core.audit.next_hops import nodes_by_address
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.prefixes import covers, holds
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.routing_daemons import ROUTING_DAEMONS, render_route, routed_by_daemon
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Snapshot, WireGuardPeer
+from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer
 from meshwatchd.model.topology import Node
 
 DEFAULT = "0.0.0.0/0"
-
-MAX_NAMED = 3
-"""Routes in one verdict."""
-
-_OF_A_HOP = frozenset(
-    (
-        *(FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD, FaultCode.NODE_UNREACHABLE),
-        *(FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA),
-    )
-)
-"""That nothing passes to a node. What has a cause of its own, such as another key, goes by that."""
-
-NextHops = Mapping[NodeName, tuple[DeviceRoute, ...]]
-"""Routing daemons' routes by the node that they lead to."""
-
-
-def next_hops(snapshot: Snapshot, mesh: MeshSettings) -> NextHops:
-    """The routes into the mesh's WireGuard device, by the node whose address is their gateway."""
-    found: dict[NodeName, tuple[DeviceRoute, ...]] = {}
-    routes = routed_by_daemon(snapshot.device_routes, mesh.wireguard_device)
-    names = _nodes_by_address(mesh) if routes else {}
-    for route in routes:
-        if (node := names.get(route.via)) is not None:
-            found[node.name] = (*found.get(node.name, ()), route)
-    return found
-
-
-def name_dead_hop(verdict: Verdict, hops: NextHops) -> Verdict:
-    """The verdict; where it says that nothing passes to a node, and routes that lead to it stand, by that name."""
-    routes = hops.get(NodeName(verdict.culprit), ())
-    if not routes or verdict.fault not in _OF_A_HOP:
-        return verdict
-    daemon = ROUTING_DAEMONS[routes[0].protocol]
-    more = (f"and {len(routes) - MAX_NAMED} more",) if len(routes) > MAX_NAMED else ()
-    told = ", ".join((*map(render_route, routes[:MAX_NAMED]), *more))
-    show, leave = daemon.show.format(routes[0].dst), daemon.leave.format(routes[0].via)
-    return msgspec.structs.replace(
-        verdict,
-        fault=FaultCode.NEXT_HOP_DEAD,
-        layer=CATALOGUE[FaultCode.NEXT_HOP_DEAD].layer,
-        because=(
-            f"nothing passes to {verdict.culprit}, and {daemon.name} still routes there: {told}",
-            f"probes alone say {verdict.fault}",
-            *verdict.because,
-            f"{daemon.name} keeps its routes until its session ends: {show}",
-            f"to have both ends choose another way: {leave}",
-        ),
-    )
 
 
 def escape_questions(view: View) -> Iterator[tuple[Node, str, RouteQuestion]]:
@@ -87,7 +36,7 @@ def escape_questions(view: View) -> Iterator[tuple[Node, str, RouteQuestion]]:
     Prefixes are those that are routed, and the pods of nodes that were while all was well: these nodes still have them.
     """
     local = next((each for each in view.mesh.node if each.name == view.node), None)
-    names = _nodes_by_address(view.mesh)
+    names = nodes_by_address(view.mesh)
     if local is None:
         return
     asked = {each.dst: names[each.via] for each in _routes(view) if each.via in names and each.dst != DEFAULT}
@@ -147,7 +96,7 @@ def audit_hops(view: View) -> Iterator[AuditFinding]:
     routes = _routes(view)
     if not routes:
         return
-    names, carriers = _nodes_by_address(view.mesh), _Carriers(view)
+    names, carriers = nodes_by_address(view.mesh), _Carriers(view)
     for route in dict.fromkeys(routes):
         node, right = names.get(route.via), carriers.of(route.via)
         taker = carriers.of(_address_in(route.dst))
@@ -204,11 +153,6 @@ class _Carriers:
 
 def _is_in_any(prefix: str, wider: Collection[str]) -> bool:
     return prefix in wider or any(covers(each, prefix) for each in wider)
-
-
-def _nodes_by_address(mesh: MeshSettings) -> Mapping[str, Node]:
-    """Nodes by their address on the WireGuard device, which gateways of routes are."""
-    return {address: node for node in mesh.node for address in (node.overlay_ip, node.wireguard_ip) if address}
 
 
 def _address_in(prefix: str) -> str:

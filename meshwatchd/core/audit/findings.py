@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 import msgspec
 
 from meshwatchd.core.audit import peer_faults
-from meshwatchd.core.audit.daemon_routes import NextHops, name_dead_hop
+from meshwatchd.core.audit.next_hops import NextHops, name_dead_hop
 from meshwatchd.core.audit.repair import Repairs
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshwatchd.core.audit.daemon_routes import next_hops
+from meshwatchd.core.audit.next_hops import next_hops
 from meshwatchd.core.diagnosis.banner_windows import windows_of
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
