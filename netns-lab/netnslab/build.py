@@ -232,7 +232,7 @@ def _build_overlay(blueprint: Blueprint, node: Node, *, first: Sequence[str] = (
 def _build_fabric(blueprint: Blueprint, node: Node, keys: Mapping[str, KeyPair]) -> None:
     topology, here, fabric = blueprint.site.topology, blueprint.site.node(node.name), blueprint.fabric
     log = _log(blueprint, node.name, fabric.device)
-    if (child := blueprint.children.get(log)) is not None and fabric.has_device(topology, node):
+    if (child := blueprint.children.get(log)) is not None:
         wireguard.wait_for_socket(here.space, fabric.device, child, log)
     lines = [*fabric.route_lines(topology, node, blueprint.overlay)]
     if fabric.has_device(topology, node):

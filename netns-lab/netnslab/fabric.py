@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from netnslab import nebula
 from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
 from netnslab.errors import LabError
@@ -59,39 +58,6 @@ class Fabric(Protocol):
         ...
 
 
-class HostMeshOnly:
-    """No WireGuard of the mesh: the device of the host mesh joins every node with every other."""
-
-    device = nebula.DEVICE
-    carries_overlay = True
-    program: tuple[str, ...] = ()
-
-    def has_device(self, topology: Topology, node: Node) -> bool:
-        """The host mesh has made it."""
-        del topology, node
-        return False
-
-    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
-        """Nothing: it is the host mesh's own matter."""
-        del topology, node, keys
-        return ""
-
-    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
-        """None, likewise."""
-        del topology, node
-        return ()
-
-    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
-        """None, likewise."""
-        del topology, node, overlay
-        return ()
-
-    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
-        """None that a daemon reads."""
-        del topology, node, keys
-        return {}
-
-
 FABRICS: Mapping[str, Fabric] = MappingProxyType(
     {
         "kilo": KILO,
@@ -101,7 +67,6 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "hexmesh": HEXMESH,
         "antrea": ANTREA,
         "wireguard-bgp": BGP,
-        "nebula": HostMeshOnly(),
     }
 )
 

@@ -12,7 +12,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netnslab import nebula, pods, wg_quick
+from netnslab import pods, wg_quick
 from netnslab.backends.model import Needs
 from netnslab.overlay import OverlayPlan
 from netnslab.topology import Node, Topology
@@ -35,7 +35,7 @@ class Flannel:
     """The overlay of the kilo-flannel and flannel-wg topologies.
 
     Attributes:
-        lower_device: what flannel.1 stands on (`--iface`, K3s's `--flannel-iface`): a network card, wg0 or nebula1.
+        lower_device: what flannel.1 stands on (`--iface`, K3s's `--flannel-iface`).
         is_alone: nobody replaces its routes to other locations, as Kilo does.
     """
 
@@ -70,13 +70,12 @@ class Flannel:
 
     def mtu_bytes(self, topology: Topology) -> int:
         """Of flannel.1 and of all that is behind it: flanneld takes 50 off its interface's."""
-        tunnels = {wg_quick.DEVICE: topology.wireguard.mtu_bytes, nebula.DEVICE: nebula.MTU_BYTES}
-        return tunnels.get(self.lower_device, LAN_MTU_BYTES) - OVERHEAD_BYTES
+        lower = topology.wireguard.mtu_bytes if self.lower_device == wg_quick.DEVICE else LAN_MTU_BYTES
+        return lower - OVERHEAD_BYTES
 
     def vtep_ip(self, node: Node) -> str:
         """Where VXLAN packets to a node are sent: flannel's PublicIP of that node."""
-        tunnels = {wg_quick.DEVICE: wg_quick.address, nebula.DEVICE: nebula.address}
-        return tunnels[self.lower_device](node) if self.lower_device in tunnels else node.node_ip
+        return wg_quick.address(node) if self.lower_device == wg_quick.DEVICE else node.node_ip
 
     def device_lines(
         self, topology: Topology, node: Node, *, mac: str | None = None, vni: int = VNI, port: int = PORT
@@ -125,5 +124,3 @@ def pod_network_of(topology: Topology) -> str:
 FLANNEL = Flannel()
 
 FLANNEL_OVER_WIREGUARD = Flannel(lower_device=wg_quick.DEVICE, is_alone=True)
-
-FLANNEL_OVER_NEBULA = Flannel(lower_device=nebula.DEVICE, is_alone=True)

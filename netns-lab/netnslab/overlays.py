@@ -9,7 +9,7 @@ from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP_OVERLAY
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
-from netnslab.flannel import FLANNEL, FLANNEL_OVER_NEBULA, FLANNEL_OVER_WIREGUARD
+from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
 from netnslab.native_wireguard import FLANNEL_NATIVE_OVERLAY, HEXMESH_OVERLAY
 from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER_OVERLAY
@@ -20,7 +20,6 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "flannel": FLANNEL,
         "cilium": CILIUM,
         "flannel-wg": FLANNEL_OVER_WIREGUARD,
-        "flannel-nebula": FLANNEL_OVER_NEBULA,
         "submariner": SUBMARINER_OVERLAY,
         "flannel-native": FLANNEL_NATIVE_OVERLAY,
         "hexmesh": HEXMESH_OVERLAY,

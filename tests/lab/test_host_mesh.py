@@ -14,7 +14,6 @@ import pytest
 
 from netnslab import nebula, ownership
 from netnslab.build import host_mesh_folder
-from netnslab.topology_file import TOPOLOGY_DIRECTORY
 from netnslab.waiting import wait_until
 from tests.support.minimal_mesh import for_all, minimal_mesh
 
@@ -77,11 +76,6 @@ def test_what_nebula_does_is_named_as_nebulas(mesh):
     assert "which flannel-wg ran over while all was well" in _await(daemons, "d1", "underlay-device-missing")
 
 
-def _probed(daemons, node):
-    """The layers that a node probes, by number."""
-    return {session["layer"] for session in daemons.status(node)["sessions"]}
-
-
 def _filter(lab, name, protocol):
     """Other rules for Nebula's firewall, which reads them when it is told to."""
     node = lab.topology.nodes[name]
@@ -115,16 +109,3 @@ def _await_verdict(daemons, node, is_it):
 
 def _is_told_of(verdict):
     return any("the underlay of flannel-wg is nebula1 of Nebula" in each for each in verdict["because"])
-
-
-def test_flannel_bound_to_nebula_is_a_mesh_without_wireguard(tmp_path):
-    """`--flannel-iface=nebula1`: Nebula joins every node with every other, and is asked between its own addresses."""
-    text = (TOPOLOGY_DIRECTORY / "flannel-nebula.toml").read_text(encoding="ascii")
-    text = text.replace('fabric = "flannel-native"', 'fabric = "nebula"')
-    topology = tmp_path / "bound.toml"
-    topology.write_text(text.replace('overlay = "flannel-native"', 'overlay = "flannel-nebula"'), encoding="ascii")
-    with minimal_mesh(str(topology), tmp_path) as (lab, daemons, _):
-        for_all(lab, daemons, _is_well, what="all to be well")
-        view = json.loads(daemons.control("d1", "topology", "--json").stdout)["view"]
-        assert ["flannel.1", "nebula1", "eth0"] == [each["device"] for each in view["layers"]]
-        assert {0, 2, 5} <= _probed(daemons, "d1")
