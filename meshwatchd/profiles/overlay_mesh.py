@@ -46,8 +46,10 @@ class OverlayMesh:
         except ProfileError as error:
             return Unrecognised(reason=str(error))
         wireguard = snapshot.link(declared.wireguard_device)
-        # Without a name there is no such device: gateways of a star have theirs, and flannel a host mesh below.
-        if wireguard is None and declared.wireguard_device and not self._is_star:
+        carrier = carrier_of(snapshot, declared.wireguard_device, declared.overlay_device)
+        # Flannel over a host mesh needs none, nor do members of a star, nor the port of a switch.
+        is_needed = bool(declared.wireguard_device) or not (carrier is not None or is_direct)
+        if wireguard is None and is_needed and not self._is_star:
             return Unrecognised(
                 reason=f"no device {declared.wireguard_device} on this node; is what makes it running (Kilo, wg-quick)?"
             )
@@ -59,7 +61,6 @@ class OverlayMesh:
         gateway_device = _gateway_device(snapshot, declared)
         if gateway_device is None:
             return Unrecognised(reason=f"{declared.overlay_device} needs one of {', '.join(IPIP_DEVICES)}, none exists")
-        carrier = carrier_of(snapshot, declared.wireguard_device, declared.overlay_device)
         return Topology(
             profile=declared.profile,
             why=_reasons(mesh, node, declared, is_up=wireguard is not None and wireguard.is_up),

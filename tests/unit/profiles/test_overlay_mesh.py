@@ -7,7 +7,7 @@ import pytest
 
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, RouteLookup, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import Link, RouteLookup, Snapshot, Vxlan, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Hop, Location, Topology
 from meshwatchd.profiles import GATEWAY_MESH, OVERLAY_MESH, PROFILES, Unrecognised
 from meshwatchd.profiles.compose import LOOKS
@@ -107,10 +107,13 @@ def test_an_overlay_on_the_tunnel_is_direct():
 def test_flannel_over_a_host_mesh_needs_no_tunnel():
     """What it is bound to joins every node with every other: its packets go straight there."""
     mesh = msgspec.structs.replace(declared_mesh(), profile="flannel", wireguard_device="")
-    topology = OVERLAY_MESH.recognise(snapshot_of("a3"), mesh, NodeName("a3"))
+    carrier = Link(name="wt0", index=40, kind="wireguard", is_up=True, mtu_bytes=1280)
+    bound = msgspec.structs.replace(_link("flannel.1", "vxlan"), vxlan=Vxlan(vni=1, port=8472, lower=40))
+    topology = OVERLAY_MESH.recognise(Snapshot(links=(carrier, bound)), mesh, NodeName("a3"))
 
     assert isinstance(topology, Topology)
     assert topology.is_overlay_direct
+    assert "no device  on this node" in _reason(snapshot_of("a1"), mesh), "without either there is no such mesh"
 
 
 def test_a_mesh_of_gateways_needs_no_tunnel_on_a_worker_and_has_no_standby():
