@@ -154,12 +154,20 @@ def options() -> str:
     return "".join(f"CONFIG_{name}=y\n" for name in FEATURES.split())
 
 
+def absent_from(configuration: str) -> list[str]:
+    """FEATURES that a kernel's configuration (`.config`) has not: misspelt, gone, or without what they depend on."""
+    taken = set(configuration.splitlines())
+    return [name for name in FEATURES.split() if f"CONFIG_{name}=y" not in taken]
+
+
 def _make(scratch: Path, cache: Path) -> UserModeKernel:
     source, wanted, root = _unpack_source(scratch), scratch / "options", scratch / "root"
     wanted.write_text(options(), encoding="ascii")
     make_it = ["make", "-C", str(source), "ARCH=um", f"-j{os.cpu_count() or 1}", "-s"]
     release = _run_tool([*make_it, "kernelversion"]).strip()
     _run_tool([*make_it, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"])
+    if left_out := absent_from((source / ".config").read_text(encoding="utf-8")):
+        raise BackendError(f"{source.name} {release} takes no such option: {' '.join(left_out)}; correct FEATURES")
     _run_tool([*make_it, "vmlinux"])
     modules = root / "lib" / "modules" / release
     modules.mkdir(parents=True)

@@ -52,6 +52,14 @@ def test_a_kernel_of_other_options_is_another_one(tmp_path, monkeypatch):
     assert debian_uml.cached() is None
 
 
+def test_an_option_that_the_kernel_has_not_taken_is_named():
+    """Kconfig says nothing of an option that is misspelt, or lacks what it depends on."""
+    taken = debian_uml.options().replace("CONFIG_VXLAN=y", "# CONFIG_VXLAN is not set").replace("CONFIG_NET=y\n", "")
+
+    assert [] == debian_uml.absent_from(debian_uml.options())
+    assert ["NET", "VXLAN"] == sorted(debian_uml.absent_from(taken))
+
+
 def test_time_can_stand_still_and_nothing_waits_for_it():
     """A kernel that measures itself by the clock would not boot; without modules none has to be installed."""
     lines = debian_uml.options().splitlines()
@@ -78,6 +86,7 @@ def test_it_is_made_of_the_source_with_our_options_alone(tmp_path, monkeypatch):
         source.mkdir()
         for name in ("vmlinux", "modules.builtin", "modules.builtin.modinfo"):
             (source / name).write_text(name)
+        (source / ".config").write_text(taken)
         return source
 
     def run(command):
@@ -89,6 +98,12 @@ def test_it_is_made_of_the_source_with_our_options_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda tool: f"/usr/bin/{tool}")
     monkeypatch.setattr(debian_uml, "_unpack_source", unpack)
     monkeypatch.setattr(debian_uml, "_run_tool", run)
+    taken = "CONFIG_NET=y\n"
+    with pytest.raises(BackendError, match="takes no such option: 64BIT EXPERT"):
+        debian_uml.obtain()
+    assert ["kernelversion", "allnoconfig"] == ran
+    ran.clear()
+    taken = debian_uml.options()
     kernel = debian_uml.obtain()
 
     assert ["kernelversion", "allnoconfig", "vmlinux", "6.1.176"] == ran[:-1]
