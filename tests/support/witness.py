@@ -436,6 +436,7 @@ WITNESSES: Mapping[str, Witness] = {
     "overlay-black-hole-output": victim_is_cut,
     "overlay-black-hole-ingress": victim_is_cut,
     "overlay-black-hole-egress": victim_is_cut,
+    "overlay-black-hole-member": victim_is_cut,
     "relay-not-forwarding-policy": nothing_is_relayed,
     "forwarding-off-leader": nothing_is_relayed,
     "forwarding-off-device": nothing_is_relayed,
