@@ -5,6 +5,8 @@ A snapshot is only ever sent after a complete dump: its arrival is the in-sync g
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from meshwatchd.model.plan import Route, Rule
@@ -222,5 +224,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 return bound[0]
         hosts = {peer.host for state in self.wireguard if state.device == tunnel for peer in state.peers}
         found = [each.dev for each in self.lookups if each.address in hosts and each.dev not in (tunnel, "lo")]
-        ways = [*sorted(found, key=found.count, reverse=True), *(route.dev for route in self.default_routes)]
+        ways = [*(dev for dev, _ in Counter(found).most_common()), *(route.dev for route in self.default_routes)]
         return next((below for dev in ways if (below := self.link(dev)) is not None), None)

@@ -66,10 +66,12 @@ def audit_silence(
         silent_ns: for how long a peer of the tunnel has been silent; 0 for none.
         peers: of the tunnel, those that are sent to; None where VXLAN is over the device, and its packets tell.
     """
-    carrier = carrier_of(view.snapshot, view.mesh.wireguard_device, view.mesh.overlay_device)
-    lower = view.snapshot.underlay(carrier.name) if carrier is not None else None
-    if carrier is None or not carrier.is_up or silent_ns < SILENT_NS:
+    if silent_ns < SILENT_NS:
         return
+    carrier = carrier_of(view.snapshot, view.mesh.wireguard_device, view.mesh.overlay_device)
+    if carrier is None or not carrier.is_up:
+        return
+    lower = view.snapshot.underlay(carrier.name)
     came, went, span = _grown(past, carrier)
     heard, _, _ = _grown(past, lower)
     if peers is None:
