@@ -18,7 +18,6 @@ from netnslab.kube_api.resources import NODES
 from netnslab.leader_changes import follow
 from netnslab.traffic_report import measure_outage
 from netnslab.waiting import pause_until, wait_until
-from tests.support.kube import CUT
 from tests.support.kube_stage import WRITERS, kube_stage
 from tests.support.stage import SECOND
 
@@ -39,7 +38,6 @@ def stage(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _healthy(stage):
     """Each test begins with a mesh that is well, led by b1."""
-    stage.kube.failing.clear()
     stage.kube.delay_s = 0
     stage.wait_lease()
     stage.wait_leader("b1")
@@ -86,15 +84,12 @@ def test_a_failover_lasts_and_the_way_back_too_without_a_lost_flow(stage, capsys
     assert [] == mesh.events(strike.began_ns, "plan.refused", "agent.restarted")
 
 
-TROUBLES = ("cut", "500", "slow", "another cluster")
+# An API that is cut off or answers 500 is tried by itself (tests/unit/meshwatchkube/test_run_story.py).
+TROUBLES = ("slow", "another cluster")
 
 
 def _begin_trouble(kube, trouble: str) -> None:
     match trouble:
-        case "cut":
-            kube.failing["*", "*"] = CUT
-        case "500":
-            kube.failing["*", "*"] = 500
         case "slow":
             kube.delay_s = 30.0
         case _:
@@ -102,7 +97,6 @@ def _begin_trouble(kube, trouble: str) -> None:
 
 
 def _end_trouble(kube, mesh) -> None:
-    kube.failing.clear()
     kube.delay_s = 0.0
     for node in mesh.lab.topology.nodes.values():
         _set_address(kube, node.name, node.node_ip)

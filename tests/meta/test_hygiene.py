@@ -100,7 +100,11 @@ def test_ci_runs_the_test_command_of_the_readme():
         if line and not line.startswith(("#", "set ", "cd "))
     ]
 
-    assert ["make bare", "exec make test CHECKED=1"] == commands
+    assert [
+        "make venv tools",
+        "make --jobs=2 --output-sync=target bare untimed",
+        "exec make test CHECKED=1 WORLDS=3000",
+    ] == commands
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
