@@ -67,7 +67,7 @@ BUSY_NS = 50 * MS
 """Between looks at whether there is something more urgent to ask than sizes."""
 
 SETTLE_NS = SECOND
-"""After the first black hole: by then all other sessions have looked, and been tried where they missed."""
+"""After the first black hole, at most, until all other sessions have looked, and been tried where they missed."""
 
 VERIFY_PAIRS = 5
 """Of the trial after a move: 40 ms, and half of its small ones have to be answered."""
@@ -86,7 +86,7 @@ class SizeWatch:
         self._allowance = allowance or Allowance(settings.probe.packets_per_second)
         self.sessions: tuple[SizeSession, ...] = ()
         self.stack = Stack()
-        self.settled_at = 0
+        self.settled_at = self._alarmed_at = 0
         self._settings = settings
         self._planner: Planner | None = None
         self._by_id: dict[int, SizeSession] = {}
@@ -306,8 +306,10 @@ class SizeWatch:
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
         if session.is_blocked and session.failed_at == now and now >= self.settled_at:
-            self.settled_at = now + SETTLE_NS
+            self.settled_at, self._alarmed_at = now + SETTLE_NS, now
             self._hasten(self.sessions, now)
+        if now < self.settled_at and all(each.has_looked_since(self._alarmed_at) for each in self.sessions):
+            self.settled_at = now
         if session.is_changed and session.healed_at == now:
             # The others that lost large packets may have lost them for the same reason.
             self._hasten((each for each in self.sessions if each.is_blocked), now)

@@ -141,6 +141,10 @@ class SizeSession:
         is_due = now - self.failed_at > OTHER_WAY_ROUNDS * self.interval_ns
         return True if is_due and self._heard_at > self.failed_at else None
 
+    def has_looked_since(self, at: int) -> bool:
+        """Whether the full size was asked for since then, and the answer is known."""
+        return self.is_searching or (self.trial is None and self._asked_at >= at)
+
     # -- what happens ------------------------------------------------------------------------------------------
 
     def aim(self, *, expected_bytes: int, goal_bytes: int, now: int) -> None:

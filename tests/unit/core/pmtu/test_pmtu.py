@@ -171,6 +171,23 @@ def test_nobody_is_named_before_all_others_were_tried_where_answers_take_ten_mil
     assert desk.now < settled_at
 
 
+def test_a_black_hole_is_spoken_of_as_soon_as_all_others_have_looked():
+    """Not a whole second after the first: where answers are quick that is most of the time until it has a name."""
+    desk = Desk().run(8 * SECOND)
+    desk.limits = {session.plan.session: 1300 for session in desk.sessions(Layer.OVERLAY)}
+    desk.run(35 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
+    alarmed = desk.now
+
+    def is_settled():
+        return desk.watch.settled_at <= desk.now
+
+    assert not is_settled()
+    desk.run(2 * SECOND, is_settled)
+    assert all(session.is_blocked for session in desk.sessions(Layer.OVERLAY))
+    assert all(session.passed_at >= alarmed for session in desk.sessions(Layer.UNDERLAY))
+    assert desk.now - alarmed < SECOND // 2
+
+
 def test_one_recovery_makes_the_others_that_lost_large_packets_look_at_once():
     """Not at the next deadline of the node, which may be far: here it is 20 ms."""
     desk = Desk().run(5 * SECOND)
