@@ -19,18 +19,18 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.identity import read_binding
+from meshwatchd.adapters.storage.mesh_secrets import read_secrets
 from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.bisect.leg import find_leg
 from meshwatchd.bisect.peer import UdpPeerTaps
 from meshwatchd.bisect.run import Run
-from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.config.load import DEFAULT_PATH, load
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.decoding import Door, decode_json
 from meshwatchd.model.errors import MeshwatchError
 from meshwatchd.model.settings import SECOND, MeshSettings, Settings
 from meshwatchd.model.units import parse_duration
-from meshwatchd.wire.auth import MeshKeys, MeshSecret, Purpose
+from meshwatchd.wire.auth import MeshKeys, Purpose
 
 EXIT_FAILURE: Final = 1
 
@@ -57,7 +57,7 @@ def bisect(settings: Settings, mesh: MeshSettings, peer: str, *, until_ns: int) 
     """
     node = settings.daemon.node or socket.gethostname()
     leg = find_leg(mesh, node, peer, port=settings.probe.port)
-    secrets = [MeshSecret(secret=read_mesh_key(Path(settings.auth.key_file)))]
+    secrets = read_secrets(settings.auth)
     random = SystemRandom()
     keys, tap_keys = MeshKeys(node, secrets), MeshKeys(node, secrets, Purpose.TAPS)
     tap_keys.admit(leg.via)

@@ -49,10 +49,10 @@ class LateDiscovery:
         """The engine has read its keys again and found them good; the first ones begin discovery."""
         # What reads configurations weighs 3 MiB, which most agents never need.
         from meshwatchd.config.load import load  # noqa: PLC0415
-        from meshwatchd.runtime.main import read_secrets  # noqa: PLC0415
+        from meshwatchd.runtime.main import secrets_of  # noqa: PLC0415
 
         try:
-            self.use_secrets(read_secrets(load(config)), snapshot)
+            self.use_secrets(secrets_of(load(config)), snapshot)
         except (ConfigError, ValueError) as error:
             log.error("hello.keys_refused", error=str(error))  # noqa: TRY400  # the text says it all
 

@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meshwatchd import __version__
-from meshwatchd.config.keys import KEPT, is_missing, keep, read_mesh_key, read_stamp_key, service_user
+from meshwatchd.adapters.storage.mesh_secrets import read_secrets
+from meshwatchd.config.keys import KEPT, is_missing, keep, read_stamp_key, service_user
 from meshwatchd.config.load import DEFAULT_PATH, load, unreadable
 from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.runtime.boot import EXIT_BUG, EXIT_CONFIG, EXIT_OK, PYTHON_OPTIONS, Boot, Refusal, encode, hand_over
 from meshwatchd.runtime.rest_check import check_rest, rest_lines
 from meshwatchd.runtime.stderr import say
-from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret
+from meshwatchd.wire.auth import MeshKeys, MeshSecret
 
 ENGINE = "meshwatchd.runtime.engine_process"
 
@@ -89,7 +90,7 @@ def read_boot(config: Path) -> Boot:
     settings = load(config)
     if settings.probe.wan_kbit or settings.probe.lan_kbit:
         check_rest(str(config), settings.probe)
-    secrets = read_secrets(settings)
+    secrets = secrets_of(settings)
     if secrets:
         try:
             MeshKeys(settings.daemon.node, secrets)
@@ -99,21 +100,14 @@ def read_boot(config: Path) -> Boot:
     return Boot(config=str(config), settings=settings, secrets=secrets, stamp_key=_read_stamp_key(settings))
 
 
-def read_secrets(settings: Settings) -> tuple[MeshSecret, ...]:
+def secrets_of(settings: Settings) -> tuple[MeshSecret, ...]:
     """The mesh keys; none for a daemon fresh from its package, which observes and has nobody to authenticate.
 
     Raises:
         ConfigError: a key is missing, unreadable, open to others, or no key.
     """
-    auth = settings.auth
     is_fresh = not settings.mesh.location and settings.daemon.mode is Mode.OBSERVE
-    if is_fresh and is_missing(Path(auth.key_file)):
-        return ()
-    signing = MeshSecret(secret=read_mesh_key(Path(auth.key_file)))
-    if not auth.accepted_key_file:
-        return (signing,)
-    accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
-    return signing, MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY)
+    return () if is_fresh and is_missing(Path(settings.auth.key_file)) else read_secrets(settings.auth)
 
 
 def check_for_service(boot: Boot) -> None:

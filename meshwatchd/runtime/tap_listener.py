@@ -7,13 +7,12 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
+from meshwatchd.adapters.storage.mesh_secrets import read_secrets
 from meshwatchd.adapters.tap.filter import Wanted
 from meshwatchd.adapters.tap.questions import Kernel
 from meshwatchd.adapters.tap.taps import Taps
-from meshwatchd.config.keys import read_mesh_key
 from meshwatchd.model.errors import ConfigError, KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.port_map import tap_port
@@ -21,7 +20,7 @@ from meshwatchd.model.settings import AuthSettings, MeshSettings, Settings
 from meshwatchd.model.topology import Node
 from meshwatchd.runtime.remote_tap import TapDesk
 from meshwatchd.runtime.sinks import Warns
-from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, Purpose
+from meshwatchd.wire.auth import MeshKeys, MeshSecret, Purpose
 from meshwatchd.wire.tap_request import MAX_BYTES
 
 RETRY_S: Final = 30.0
@@ -128,19 +127,6 @@ class KeyFiles:
             keys.admit(name)
         keys.bind(self._bindings[name] for name in names if name in self._bindings)
         return keys
-
-
-def read_secrets(auth: AuthSettings) -> tuple[MeshSecret, ...]:
-    """The mesh keys in the files: one to sign with, and in a rotation one more to believe.
-
-    Raises:
-        ConfigError: a file cannot be used.
-    """
-    secrets = [MeshSecret(secret=read_mesh_key(Path(auth.key_file)))]
-    if auth.accepted_key_file:
-        accepted = read_mesh_key(Path(auth.accepted_key_file), key="auth.accepted_key_file")
-        secrets.append(MeshSecret(secret=accepted, role=KeyRole.RECEIVE_ONLY))
-    return tuple(secrets)
 
 
 def open_taps(asker: Node, ssid: int, overlay_device: str, port: int) -> Taps:

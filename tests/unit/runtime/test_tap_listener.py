@@ -15,8 +15,8 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.port_map import TAP_OFFSET
 from meshwatchd.model.settings import AuthSettings
 from meshwatchd.runtime import tap_listener
-from meshwatchd.runtime.tap_listener import KEYS_S, KeyFiles, TapListener, open_taps, read_secrets
-from meshwatchd.wire.auth import BOUND, KeyRole, MeshSecret, node_id
+from meshwatchd.runtime.tap_listener import KEYS_S, KeyFiles, TapListener, open_taps
+from meshwatchd.wire.auth import BOUND, node_id
 from tests.support.lab_mesh import declared_mesh, settings_for
 
 
@@ -123,17 +123,6 @@ def auth(tmp_path):
     file.write_bytes(base64.b64encode(bytes(range(32))))
     file.chmod(0o600)
     return AuthSettings(key_file=str(file))
-
-
-def test_keys_are_those_of_the_files(auth, tmp_path):
-    """One to sign with, and in a rotation one more to believe."""
-    second = tmp_path / "second.key"
-    second.write_bytes(base64.b64encode(bytes(32)))
-    second.chmod(0o600)
-    both = read_secrets(msgspec.structs.replace(auth, accepted_key_file=str(second)))
-
-    assert (MeshSecret(secret=bytes(range(32))), MeshSecret(secret=bytes(32), role=KeyRole.RECEIVE_ONLY)) == both
-    assert both[:1] == read_secrets(auth)
 
 
 def test_a_pair_signs_with_its_own_key_as_soon_as_it_has_one(auth):
