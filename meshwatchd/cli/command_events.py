@@ -11,11 +11,11 @@ import msgspec
 from meshwatchd.adapters.control.interface import EventsParameters, EventsReply
 from meshwatchd.adapters.control.varlink import REPLIES
 from meshwatchd.cli.duration import Duration
-from meshwatchd.cli.event_filter import WEIGHTS, Wanted
+from meshwatchd.cli.event_filter import Wanted
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_story import render_event
 from meshwatchd.model.decoding import decode_json
-from meshwatchd.model.fault_codes import FaultCode
+from meshwatchd.model.fault_codes import FaultCode, Severity
 
 EXIT_LOST = 1
 """The daemon let go of us: events came faster than they were read."""
@@ -24,7 +24,7 @@ EXIT_LOST = 1
 @click.command("events")
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Keep telling; ^C ends it.")
 @click.option("--since", "since_ns", type=Duration(), metavar="DURATION", help="Only the last 30s, 5min, 2h.")
-@click.option("--severity", type=click.Choice(list(WEIGHTS)), help="Only those at least so bad.")
+@click.option("--severity", type=click.Choice([each.value for each in Severity]), help="Only those at least so bad.")
 @click.option("--node", help="Only those that name this node.")
 @click.option("--location", help="Only those about the traffic to this location.")
 @click.option("--fault", type=click.Choice([code.value for code in FaultCode]), metavar="CODE", help="Only this fault.")

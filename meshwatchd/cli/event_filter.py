@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-WEIGHTS = {"ok": 0, "warning": 1, "critical": 2}
+from meshwatchd.model.fault_codes import Severity, weight
+
 _LEVELS = {"debug": 0, "info": 0, "warning": 1, "error": 2}
 _NAMING = ("culprit", "peer", "source", "relays")
 """Fields that hold names of nodes; `node` is always the one that tells."""
@@ -22,7 +23,7 @@ class Wanted(NamedTuple):
     def is_met(self, event: Mapping[str, object]) -> bool:
         """Whether an event is wanted."""
         return (
-            _weight(event) >= WEIGHTS[self.severity]
+            _weight(event) >= weight(self.severity)
             and self.location in ("", event.get("location"))
             and (not self.node or any(_holds(event.get(field), self.node) for field in _NAMING))
             and (not self.fault or self.fault in (event.get("fault"), event.get("previous")))
@@ -32,8 +33,8 @@ class Wanted(NamedTuple):
 def _weight(event: Mapping[str, object]) -> int:
     """How bad: by its severity, as of verdicts, or else by its level."""
     severity = event.get("severity")
-    if severity in WEIGHTS:
-        return WEIGHTS[str(severity)]
+    if severity in set(Severity):
+        return weight(str(severity))
     return _LEVELS.get(str(event.get("level")), 0)
 
 

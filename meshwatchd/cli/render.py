@@ -17,7 +17,7 @@ from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.render_tunnels import render_tunnels
 from meshwatchd.cli.render_watch import describe_watch, lost_words
 from meshwatchd.cli.text import Cell, Paint, columns, render_age, render_flow, render_rtt, warn_if_stale
-from meshwatchd.model.faults import CATALOGUE, Severity
+from meshwatchd.model.faults import CATALOGUE, Severity, weight
 from meshwatchd.model.status import CanaryStatus, PairStatus, PathStatus, SessionStatus, Status, path_rtt_ns
 from meshwatchd.model.units import render_duration
 
@@ -81,8 +81,7 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
 
 
 def _by_severity(pair: PairStatus) -> tuple[int, int]:
-    order = (Severity.CRITICAL, Severity.WARNING, Severity.OK)
-    return order.index(pair.verdict.severity), pair.pair
+    return -weight(pair.verdict.severity), pair.pair
 
 
 def _summarise(status: Status, pair: PairStatus, paint: Paint) -> str:

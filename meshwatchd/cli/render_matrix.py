@@ -13,7 +13,7 @@ import msgspec
 from meshwatchd.adapters.control.nodes import NodesReply
 from meshwatchd.cli.render_reported import render_reported
 from meshwatchd.cli.text import Cell, Paint, columns, render_age
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import Severity, weight
 from meshwatchd.model.node_status import NodeStatus, ReportedFault
 
 DRAWN = 24
@@ -115,7 +115,7 @@ def _reported(nodes: Iterable[NodeStatus], paint: Paint) -> Iterator[str]:
     found: dict[tuple[str, ...], list[ReportedFault]] = {}
     for each in (each for node in nodes for each in node.faults):
         found.setdefault((each.towards, each.fault, each.culprit, each.peer, each.severity), []).append(each)
-    for same in sorted(found.values(), key=lambda same: same[0].severity != Severity.CRITICAL.value):
+    for same in sorted(found.values(), key=lambda same: -weight(same[0].severity)):
         latest = min(same, key=lambda each: each.age_ns)
         names = [each.reported_by for each in same]
         first = msgspec.structs.replace(latest, reported_by=names[0])

@@ -10,7 +10,7 @@ from meshwatchd.adapters.control.operator_requests import OperateReply
 from meshwatchd.cli.render_findings import explain_finding
 from meshwatchd.cli.render_reported import explain_reported
 from meshwatchd.cli.text import Paint, entry, render_age
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import Severity, weight
 
 _AGE_WIDTH = 12
 
@@ -27,8 +27,7 @@ def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> st
         (one.severity.value, _explain(one, now_ns, paint, is_alone=not reply.reported)) for one in reply.explanations
     ]
     told += [(fault.severity, explain_reported(fault, paint)) for fault in reply.reported]
-    order = (Severity.CRITICAL.value, Severity.WARNING.value, Severity.OK.value)
-    told.sort(key=lambda one: order.index(one[0]))
+    told.sort(key=lambda one: -weight(one[0]))
     return "\n\n".join("\n".join(lines) for _, lines in told) + "\n"
 
 

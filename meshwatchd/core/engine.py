@@ -3,9 +3,9 @@
 Only dispatch lives here. What an event means is decided by the part it belongs to:
 
     SnapshotReceived -> takeover: profile -> topology -> planner, layout -> sessions, groups
-    ReplyReceived, expiry -> session -> group -> conductor (verdict, decision, agreement, move)
+    ReplyReceived, expiry -> session -> group -> pair_controller (verdict, decision, agreement, move)
     RequestReceived -> what peers say of themselves (banners), coordination
-    OperatorRequested -> conductor
+    OperatorRequested -> pair_controller
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from meshwatchd.core.diagnosis.service_canaries import is_good
-from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, Conductor
+from meshwatchd.core.failover.pair_controller import REST_REVIEW_NS, PairController
 from meshwatchd.core.failover.persistence import MEMORABLE
 from meshwatchd.core.mesh.banners import Banners
 from meshwatchd.core.mesh.engine_state import EngineState
@@ -90,8 +90,8 @@ class Engine:
         due = self.state.findings.deadline()
         if due is not None and (earliest is None or due < earliest):
             earliest = due
-        for conductor in self.state.conductors.values():
-            at = conductor.deadline()
+        for controller in self.state.controllers.values():
+            at = controller.deadline()
             if earliest is None or at < earliest:
                 earliest = at
         return earliest
@@ -125,7 +125,7 @@ class Engine:
             self.state.is_told = True
             outputs.extend(self._banners.tell(now))
             if any(isinstance(output, MEMORABLE) for output in outputs):
-                outputs.append(SaveState(state=self.state.memory.gather(self.state.conductors.values(), now)))
+                outputs.append(SaveState(state=self.state.memory.gather(self.state.controllers.values(), now)))
         return outputs
 
     def status(self, now: int, counters: Mapping[str, int]) -> Status:
@@ -204,7 +204,7 @@ class Engine:
         ]
         if (self.state.findings.deadline() or now + 1) <= now:
             outputs += self.state.findings.advance(now)
-        if not self.state.sizes.is_due(now) or not any(each.is_busy for each in self.state.conductors.values()):
+        if not self.state.sizes.is_due(now) or not any(each.is_busy for each in self.state.controllers.values()):
             outputs += self.state.sizes.advance(now)
         else:
             self.state.sizes.wait(now)
@@ -213,7 +213,7 @@ class Engine:
             self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
         due = [
             each
-            for each in self.state.conductors.values()
+            for each in self.state.controllers.values()
             if each.deadline() <= now or now - each.reviewed_at >= EARLY_NS
         ]
         first: dict[Session, SessionState] = {}
@@ -226,12 +226,12 @@ class Engine:
         # Before the first mesh there is nobody to undo what an order that is over held.
         for order in () if self.state.topology is None else self.state.memory.orders.expire(now):
             outputs.append(OrderEnded(order=order, is_expired=True))
-            for conductor in self.state.conductors.values():
-                conductor.order_expired(order, now)
+            for controller in self.state.controllers.values():
+                controller.order_expired(order, now)
         if due:
             # One look at everything that was missed at this instant, not one look for each miss.
-            for conductor in dict.fromkeys(due):
-                outputs += conductor.review(now)
+            for controller in dict.fromkeys(due):
+                outputs += controller.review(now)
             self.state.is_told = False
             if (news := self.state.allowance.news(now)) is not None:
                 outputs.append(news)
@@ -261,8 +261,8 @@ class Engine:
         if session.state is not before:
             outputs.append(_changed(session, now))
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
-        for conductor in due:
-            outputs += conductor.review(now)
+        for controller in due:
+            outputs += controller.review(now)
         self.state.is_told = self.state.is_told and was_calm and not due and session.is_calm
         return outputs
 
@@ -281,7 +281,7 @@ class Engine:
             now,
         )
 
-    def _concerned(self, session: Session) -> tuple[Conductor, ...]:
+    def _concerned(self, session: Session) -> tuple[PairController, ...]:
         """Who looks at a session: the pair of its path, or for a segment all pairs."""
         return self.state.by_path[session.plan.path]
 
@@ -308,8 +308,8 @@ class Engine:
             self.state.sizes.void(now)
             for session in self.state.schedule.sessions:
                 session.forget_outstanding()
-            for conductor in self.state.conductors.values():
-                conductor.stalled(now)
+            for controller in self.state.controllers.values():
+                controller.stalled(now)
         yield from self.stalls.note(event.late_ns, now, is_long=event.late_ns >= LONG_STALL_NS)
 
     def _pace(self, event: LoadMeasured, now: int) -> Iterator[Output]:
@@ -334,14 +334,14 @@ class Engine:
         if event.size_bytes:
             self.state.sizes.heard(event, now)
         if event.flow is FlowClass.FRESH and not event.is_confirm:
-            for conductor in self.state.by_path.get(event.path, ()):
-                conductor.watch.note_heard(event.peer, event.layer, event.path, now)
+            for controller in self.state.by_path.get(event.path, ()):
+                controller.watch.note_heard(event.peer, event.layer, event.path, now)
         outputs = self._banners.hear(event.peer, event.banner, now)
         message = event.coordination
-        if message is None or message.target != self.state.node or message.pair not in self.state.conductors:
+        if message is None or message.target != self.state.node or message.pair not in self.state.controllers:
             return outputs
         if self.state.is_shared(event.peer, message.pair):
-            outputs += self.state.conductors[message.pair].received(message, event.peer, now)
+            outputs += self.state.controllers[message.pair].received(message, event.peer, now)
         return outputs
 
     def _mismatched(self, event: ev.OtherKeySeen, now: int) -> Iterator[Output]:
@@ -358,8 +358,8 @@ class Engine:
         paths = self.takeover.planner.topology.local_paths()
         if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
             yield ObjectReasserted(what=event.what)
-        for conductor in self.state.conductors.values():
-            yield from conductor.execution.reassert(event.what, now)
+        for controller in self.state.controllers.values():
+            yield from controller.switchover.reassert(event.what, now)
 
 
 def _changed(session: Session, now: int) -> SessionChanged:

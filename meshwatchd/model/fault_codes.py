@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -94,6 +96,14 @@ class Severity(StrEnum):
     OK = "ok"
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+_WEIGHTS: Final = MappingProxyType({severity.value: place for place, severity in enumerate(Severity)})
+
+
+def weight(severity: str) -> int:
+    """How bad a severity is: the worse, the larger; a word of another version counts as `ok`."""
+    return _WEIGHTS.get(severity, 0)
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

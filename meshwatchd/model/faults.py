@@ -12,7 +12,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.device_faults import DEVICE_FAULTS
-from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
+from meshwatchd.model.fault_codes import Fault, FaultCode, Severity, weight
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.path_faults import PATH_FAULTS
 from meshwatchd.model.service_faults import SERVICE_FAULTS
@@ -29,6 +29,7 @@ __all__ = [
     "Severity",
     "Verdict",
     "find_fault",
+    "weight",
 ]
 
 CATALOGUE = MappingProxyType(

@@ -4,10 +4,10 @@ The lab judges the product from outside and imports nothing of it (import-linter
 import both worlds lives here: `python -m enginerig CONFIG.json` is a process like any other to `netnslab.bench`.
 
     netnslab.bench  -- CONFIG.json -->  enginerig: runtime.loop.Loop, runtime.effects.Effects,
-                    <-- events.jsonl --             core.schedule, core.session, core.group, core.suspicion
+                    <-- events.jsonl --             core.probing, core.session, core.failover.confirm_burst
 
-What is replaced is what a mesh would decide: topology, layout and conductors. `engine.RigEngine` gives the loop
-sessions that the configuration lists, judges them in groups, and asks for a prepared rule when a group goes down.
+What is replaced is what a mesh would decide: topology, layout and controllers of pairs. `engine.RigEngine` gives the
+loop sessions that the configuration lists, judges them in groups, and asks for a prepared rule when a group goes down.
 """
 
 import sys

@@ -15,7 +15,7 @@ import msgspec
 from enginerig.config import RigConfig
 from enginerig.notes import Lateness
 from meshwatchd.core.engine import EADDRINUSE, LONG_STALL_NS
-from meshwatchd.core.failover.confirm_burst import Suspicion
+from meshwatchd.core.failover.confirm_burst import ConfirmBurst
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.intervals import Rate
@@ -97,7 +97,7 @@ class Leg:
         # A leg of known flows alone is judged by these.
         self.group = Group(fresh or known, known if fresh else (), schedule.timers)
         context = _Context(_Watch(self.group), schedule, allowance)
-        self._suspicion = Suspicion(cast("PairContext", context))
+        self._suspicion = ConfirmBurst(cast("PairContext", context))
         self.is_down = False
 
     def observe(self, session: Session, outcome: Outcome, now: int) -> None:

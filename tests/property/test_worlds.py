@@ -91,7 +91,7 @@ def test_whatever_breaks_moves_are_sound_and_home_is_found(story, seed):
 
 
 def _is_home(world: World) -> bool:
-    return all(node.is_running and node.engine.state.conductors for node in world.nodes.values()) and world.are_on(0)
+    return all(node.is_running and node.engine.state.controllers for node in world.nodes.values()) and world.are_on(0)
 
 
 def _assert_moves_were_sound(world: World) -> None:

@@ -255,14 +255,14 @@ class ChangingWorld(World):
         return {
             name: ", ".join(
                 f"{c.watch.remote}: {c.verdicts.current.fault}@{c.verdicts.current.culprit}"
-                for c in node.engine.state.conductors.values()
+                for c in node.engine.state.controllers.values()
             )
             for name, node in self.nodes.items()
         }
 
     def pair(self, name: str, remote: str) -> int:
         """The index of a node's pair with a location."""
-        return next(index for index, c in self.nodes[name].engine.state.conductors.items() if c.watch.remote == remote)
+        return next(index for index, c in self.nodes[name].engine.state.controllers.items() if c.watch.remote == remote)
 
     def _deliver(self, node: SimNode, delivery: Any) -> None:
         if isinstance(delivery, Boot):
@@ -319,5 +319,5 @@ def _settled_world(
     world = ChangingWorld(seed=seed, places=dict(places), later=dict(later))
     world.run(3 * SECOND)
     names = [node.name for node in world.mesh.node]
-    assert all(c.is_ready for name in names for c in world.nodes[name].engine.state.conductors.values()), world.story()
+    assert all(c.is_ready for name in names for c in world.nodes[name].engine.state.controllers.values()), world.story()
     return world

@@ -81,5 +81,5 @@ def rates() -> dict[str, float]:
 
 
 def _condemns(world: World, name: str) -> bool:
-    conductor = world.nodes[name].conductor
-    return conductor.watch.group(conductor.watch.primary).is_down
+    controller = world.nodes[name].controller
+    return controller.watch.group(controller.watch.primary).is_down

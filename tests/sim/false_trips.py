@@ -84,8 +84,8 @@ def run(
         if not isinstance(event, ev.Tick):
             # Waits end at ticks alone, and no sum grows by an answer; what is condemned stays so for many ticks.
             continue
-        for conductor in engine.state.conductors.values():
-            for number, group in conductor.watch.groups.items():
+        for controller in engine.state.controllers.values():
+            for number, group in controller.watch.groups.items():
                 peak = max(peak, group.nats)
                 if group.is_down is not (number in down):
                     condemned += group.is_down

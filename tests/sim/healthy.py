@@ -29,5 +29,5 @@ def _healthy_world(
     seed, mode, modes = made
     world = World(seed=seed, mode=mode, modes=dict(modes), policy=policy, adjust=adjust)
     world.run(2 * SECOND)
-    assert all(node.conductor.is_ready for node in world.nodes.values()), world.story()
+    assert all(node.controller.is_ready for node in world.nodes.values()), world.story()
     return world

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from meshwatchd.core.diagnosis.banner_windows import Parts
 from meshwatchd.core.engine import Engine
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import NodeName, SessionId
@@ -131,9 +131,9 @@ class SimNode:
         self.parts = Parts(banner, self.windows, self.parts) if self.windows else None
 
     @property
-    def conductor(self) -> Conductor:
+    def controller(self) -> PairController:
         """What the engine knows of the lab's only pair."""
-        return self.engine.state.conductors[0]
+        return self.engine.state.controllers[0]
 
 
 def as_it_is(settings: Settings) -> Settings:

@@ -41,7 +41,7 @@ class Violation(Exception):  # noqa: N818 - what it is called
 def is_ready(world: World) -> bool:
     """Whether every daemon has judged every path."""
     return all(
-        node.engine.state.conductors and all(c.is_ready for c in node.engine.state.conductors.values())
+        node.engine.state.controllers and all(c.is_ready for c in node.engine.state.controllers.values())
         for node in world.nodes.values()
     )
 
@@ -50,9 +50,9 @@ def is_home(world: World) -> bool:
     """Whether every daemon runs, uses the mesh's own paths, and its kernel holds nothing else."""
     return all(
         node.is_running
-        and bool(node.engine.state.conductors)
+        and bool(node.engine.state.controllers)
         and not node.rules
-        and all(c.mover.active.is_primary for c in node.engine.state.conductors.values())
+        and all(c.mover.active.is_primary for c in node.engine.state.controllers.values())
         for node in world.nodes.values()
     )
 
@@ -62,7 +62,7 @@ def is_at_rest(world: World) -> bool:
     return is_home(world) and not any(
         c.mover.state is not MoveState.IDLE or c.watch.group(c.watch.primary).suspect_since
         for node in world.nodes.values()
-        for c in node.engine.state.conductors.values()
+        for c in node.engine.state.controllers.values()
     )
 
 

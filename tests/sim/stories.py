@@ -214,11 +214,11 @@ class Story:
         """An operator asks for something, on a relay mostly."""
         place = self.dice.choice(self.relays())
         node = self.world.nodes[place]
-        if not node.is_running or node.held is not None or not node.engine.state.conductors:
+        if not node.is_running or node.held is not None or not node.engine.state.controllers:
             return f"at {place}, who does not listen"
         verb = self.dice.choice(ORDERS)
         remote = (
-            "" if verb is OperatorVerb.DRAIN else min(c.watch.remote for c in node.engine.state.conductors.values())
+            "" if verb is OperatorVerb.DRAIN else min(c.watch.remote for c in node.engine.state.controllers.values())
         )
         lasts_ns = self.dice.randint(100, 400) * MS * self.variant.stretch
         rank = self.dice.choice([None, 1]) if verb is OperatorVerb.FAILOVER else 1 if verb is OperatorVerb.PIN else None

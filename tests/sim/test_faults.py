@@ -44,7 +44,7 @@ def _crossings(*leaders: str) -> list[tuple[str, str]]:
 
 
 def _carries_everything(world: World, leader: str) -> bool:
-    in_use = world.nodes["a3"].conductor.mover.active
+    in_use = world.nodes["a3"].controller.mover.active
     bypassed = [name for name in OTHER if name not in in_use.relays]
     return all(world.carries(one, other) for one, other in _crossings(leader, *bypassed))
 

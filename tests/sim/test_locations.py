@@ -25,9 +25,9 @@ def _world(*shapes: Shape, seed: int = 3, engines: tuple[str, ...] = (), policy:
 def _ranks(world: World) -> dict[tuple[str, str], int]:
     """The rank in use of every pair, as each node has it."""
     return {
-        (name, conductor.watch.remote): conductor.mover.active.rank
+        (name, controller.watch.remote): controller.mover.active.rank
         for name, node in world.nodes.items()
-        for conductor in node.engine.state.conductors.values()
+        for controller in node.engine.state.controllers.values()
     }
 
 
@@ -74,7 +74,7 @@ def test_with_two_standbys_the_second_takes_over_from_the_first():
     assert world.run_until(lambda: world.carries("a2", "b4"), limit_ns=3 * SECOND), world.story()
     world.run(SECOND)
     (relay,) = {
-        c.mover.active.relay_in(LocationName("site-b")) for c in world.nodes["a2"].engine.state.conductors.values()
+        c.mover.active.relay_in(LocationName("site-b")) for c in world.nodes["a2"].engine.state.controllers.values()
     }
     world.faults.append(faults.dead(relay))
     assert world.run_until(lambda: world.carries("a2", "b4"), limit_ns=4 * SECOND), world.story()

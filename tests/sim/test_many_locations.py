@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.model import outputs as out
 from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, FailoverVerified
 from meshwatchd.model.load import ProbesHeld
@@ -129,22 +129,22 @@ def _run_until(predicate: Callable[[], bool], world: World, *, limit_ns: int) ->
 
 
 def _is_proven(world: World) -> bool:
-    found = [conductor for _, conductor in _between_daemons(world)]
+    found = [controller for _, controller in _between_daemons(world)]
     return bool(found) and all(
-        conductor.watch.group(path).is_good or not conductor.context.planner.probes_path(path)
-        for conductor in found
-        for path in conductor.watch.paths[:2]
+        controller.watch.group(path).is_good or not controller.context.planner.probes_path(path)
+        for controller in found
+        for path in controller.watch.paths[:2]
     )
 
 
-def _between_daemons(world: World) -> list[tuple[str, Conductor]]:
+def _between_daemons(world: World) -> list[tuple[str, PairController]]:
     """Each daemon's knowledge of the pairs of locations that have daemons at both ends, and b at one of them."""
     homes = {world.locations[name] for name in world.names}
     return [
-        (name, conductor)
+        (name, controller)
         for name, node in world.nodes.items()
-        for conductor in node.engine.state.conductors.values()
-        if conductor.watch.remote in homes and "site-b" in {conductor.watch.home, conductor.watch.remote}
+        for controller in node.engine.state.controllers.values()
+        if controller.watch.remote in homes and "site-b" in {controller.watch.home, controller.watch.remote}
     ]
 
 
@@ -159,13 +159,13 @@ def _break(world: World, others: Sequence[str], fault: Fault) -> None:
     assert _is_around(world, goal), world.story(since=began)
     moved = {fact.pair for name, fact in _applied(world) if world.locations[name] == "site-b"}
     by_number: dict[int, str] = {
-        c.watch.index: c.watch.remote for c in world.nodes["b2"].engine.state.conductors.values()
+        c.watch.index: c.watch.remote for c in world.nodes["b2"].engine.state.controllers.values()
     }
     assert {f"site-{place}" for place in others} == {by_number[pair] for pair in moved}, world.story(since=began)
     for name, node in world.nodes.items():
-        for conductor in node.engine.state.conductors.values():
-            touched = {world.locations[name], conductor.watch.remote}
-            assert "site-b" in touched or conductor.mover.active.is_primary, world.story(since=began)
+        for controller in node.engine.state.controllers.values():
+            touched = {world.locations[name], controller.watch.remote}
+            assert "site-b" in touched or controller.mover.active.is_primary, world.story(since=began)
     assert [] == world.loops
     assert {culprit for _, culprit in world.accusations(since=began)} <= {"b1"}, world.accusations(since=began)
 
@@ -173,7 +173,7 @@ def _break(world: World, others: Sequence[str], fault: Fault) -> None:
 def _heal(world: World, before: dict[str, set[Rule]]) -> None:
     """End the fault: whoever moved comes home, once, and every kernel is as it was."""
     began = world.now
-    left = {(name, conductor.watch.index) for name, conductor in _between_daemons(world)}
+    left = {(name, controller.watch.index) for name, controller in _between_daemons(world)}
     world.faults.clear()
     # The words of members that relays wait for come one window of pairs after the other.
     assert _run_until(partial(is_home, world), world, limit_ns=30 * SECOND), world.story(since=began)
@@ -189,7 +189,7 @@ def _digest(world: World) -> str:
 
 
 def _is_around(world: World, pairs: Sequence[tuple[str, str]]) -> bool:
-    is_left = all(not conductor.mover.active.is_primary for _, conductor in _between_daemons(world))
+    is_left = all(not controller.mover.active.is_primary for _, controller in _between_daemons(world))
     return is_left and all(world.carries(one, other) and world.carries(other, one) for one, other in pairs)
 
 
@@ -202,7 +202,7 @@ def _tell(setting: Setting) -> str:
     """The whole story: b's leader breaks, is gone around, heals, and is come home to; what came of it, in a line."""
     world = _world(setting)
     for node in world.nodes.values():
-        assert setting.locations - 1 == len(node.engine.state.conductors)
+        assert setting.locations - 1 == len(node.engine.state.controllers)
         rates = node.engine.state.schedule.rates()
         assert BUDGET_PER_SECOND >= sum(rate.sessions * SECOND / rate.interval_ns for rate in rates) - 0.5
     before = world.rules()
@@ -251,11 +251,11 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
     began = world.now
     world.faults.append(faults.dead("a1"))
     homes = {world.locations[name] for name in engines[1:]}
-    around = [c for c in world.nodes["a2"].engine.state.conductors.values() if c.watch.remote in homes]
+    around = [c for c in world.nodes["a2"].engine.state.controllers.values() if c.watch.remote in homes]
     assert 3 == len(around)
 
     def is_around() -> bool:
-        return all(not conductor.mover.active.is_primary for conductor in around)
+        return all(not controller.mover.active.is_primary for controller in around)
 
     assert _run_until(is_around, world, limit_ns=SECOND), world.story(since=began)
     world.run(SECOND)
@@ -268,7 +268,7 @@ def test_when_the_own_leader_dies_all_pairs_doubt_at_once_and_share_what_may_be_
 
 
 def _are_ready(world: World, pairs: int) -> bool:
-    found = [node.engine.state.conductors for node in world.nodes.values()]
+    found = [node.engine.state.controllers for node in world.nodes.values()]
     return all(pairs == len(each) and all(c.is_ready for c in each.values()) for each in found)
 
 

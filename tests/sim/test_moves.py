@@ -92,7 +92,7 @@ def test_relays_that_have_forgotten_how_many_moves_there_were_bring_everybody_ho
     """All relays but one restart; the others remember a generation that theirs would not reach for long."""
     world = _on_standby()
     for node in world.nodes.values():
-        node.conductor.mover.generation = 9
+        node.controller.mover.generation = 9
     world.run(SECOND)
     for name in ("a1", "b1", "b2"):
         world.restart(name)
@@ -136,7 +136,7 @@ def test_a_relay_whose_kernel_refuses_leaves_no_half_switched_mesh(name, has_oth
     assert world.facts(PlanRefused, node=name)
     assert len(world.facts(PlanRefused, node=name)) <= 12, world.story()
     for node in world.nodes.values():
-        assert set(node.conductor.context.planner.override(node.conductor.mover.active)) == node.rules, world.story()
+        assert set(node.controller.context.planner.override(node.controller.mover.active)) == node.rules, world.story()
     assert has_other_way == world.carries("a3", "b3"), world.story()
     world.nodes[name].refusal = ""
     _heals(world)
@@ -222,7 +222,7 @@ def test_everybody_looks_before_traffic_goes_home():
     began = world.now
 
     def awake() -> set[str]:
-        return {name for name, node in world.nodes.items() if node.conductor.is_awake(world.now)}
+        return {name for name, node in world.nodes.items() if node.controller.is_awake(world.now)}
 
     world.run(45 * SECOND)
     assert set() == awake(), "at rest meanwhile"

@@ -65,7 +65,7 @@ def test_a_drained_leader_that_traffic_has_not_left_is_told_when_it_breaks():
     world.run(SECOND)
     world.faults.append(faults.overlay_black_hole("b1"))
     world.run(5 * SECOND)
-    verdicts = [node.conductor.verdicts.current for node in world.nodes.values()]
+    verdicts = [node.controller.verdicts.current for node in world.nodes.values()]
     assert {(FaultCode.OVERLAY_BLACK_HOLE, "b1")} == {(each.fault, each.culprit) for each in verdicts}
 
 
@@ -113,7 +113,7 @@ def test_a_pin_that_ends_while_its_move_is_being_agreed_holds_nothing():
     world = healthy_world(seed=3, policy=IMPATIENT)
     _order(world, "a2", OperatorVerb.PIN, to_rank=3, duration_ns=60 * SECOND)
     world.run(2 * MS)
-    assert world.nodes["a2"].conductor.mover.state is MoveState.PROPOSING
+    assert world.nodes["a2"].controller.mover.state is MoveState.PROPOSING
     _order(world, "a2", OperatorVerb.UNPIN)
     assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
     assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story()
@@ -172,11 +172,11 @@ def test_a_restart_does_not_shorten_the_hold_down():
     world = healthy_world(seed=3, policy=IMPATIENT)
     world.faults.append(faults.overlay_black_hole("b1"))
     world.run(SECOND)
-    before = {name: node.conductor.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
+    before = {name: node.controller.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
     for name in NAMES:
         world.restart(name)
     world.run(SECOND)
-    after = {name: node.conductor.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
+    after = {name: node.controller.context.damper.hold_down_ns(world.now) for name, node in world.nodes.items()}
     assert before == after
     assert {name: len(node.state.pairs[0].actions) for name, node in world.nodes.items() if node.rules} == {
         name: 1 for name, node in world.nodes.items() if node.rules

@@ -38,7 +38,7 @@ def test_a_black_hole_moves_nothing_by_itself():
     world.run(8 * SECOND)
 
     assert "mtu-black-hole@b1" == world.verdict("a1")
-    assert "critical" == world.nodes["a1"].conductor.verdicts.current.severity
+    assert "critical" == world.nodes["a1"].controller.verdicts.current.severity
     assert {0} == set(world.active_ranks().values())
 
 

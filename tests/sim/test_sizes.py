@@ -106,7 +106,7 @@ def _is(session, peer, layer):
 
 
 def _verdict(world, name):
-    return world.nodes[name].conductor.verdicts.current
+    return world.nodes[name].controller.verdicts.current
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -33,8 +33,8 @@ def _verdicts(told: Iterable[Told]) -> list[Verdict]:
 
 
 def _is_settled(world: ChangingWorld) -> bool:
-    conductors = [c for node in world.mesh.node for c in world.nodes[node.name].engine.state.conductors.values()]
-    return all(c.parting is None and c.watch.group(c.watch.primary).is_good for c in conductors)
+    controllers = [c for node in world.mesh.node for c in world.nodes[node.name].engine.state.controllers.values()]
+    return all(c.parting is None and c.watch.group(c.watch.primary).is_good for c in controllers)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -55,8 +55,8 @@ def test_a_leader_change_is_followed_and_is_no_fault(seed):
 
 
 def _leaders(world: ChangingWorld) -> set[str]:
-    conductors = [world.nodes[node.name].engine.state.conductors[0] for node in world.mesh.node]
-    return {leader for c in conductors for leader in (c.watch.own_leader, c.watch.remote_leader)}
+    controllers = [world.nodes[node.name].engine.state.controllers[0] for node in world.mesh.node]
+    return {leader for c in controllers for leader in (c.watch.own_leader, c.watch.remote_leader)}
 
 
 def test_the_new_leader_is_watched_like_the_old_one():
@@ -70,7 +70,7 @@ def test_the_new_leader_is_watched_like_the_old_one():
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story(since=began)
     world.run(SECOND)
     assert ("overlay-black-hole", "b2") in world.accusations(since=began), world.story(since=began)
-    assert "b1" in world.nodes["a3"].engine.state.conductors[0].mover.active.relays
+    assert "b1" in world.nodes["a3"].engine.state.controllers[0].mover.active.relays
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -89,8 +89,8 @@ def test_the_standby_that_carries_traffic_becomes_leader(seed):
 
     crossings = [("a3", "b3"), ("a2", "b3"), ("a3", "b2"), ("a1", "b3")]
     assert [] == _run_watching(world, 3 * SECOND, crossings), world.story(since=began)
-    assert {("b2", "a1")} == {node.conductor.mover.active.relays for node in world.nodes.values()}
-    assert {1} == {node.conductor.mover.active.rank for node in world.nodes.values()}, world.story(since=began)
+    assert {("b2", "a1")} == {node.controller.mover.active.relays for node in world.nodes.values()}
+    assert {1} == {node.controller.mover.active.rank for node in world.nodes.values()}, world.story(since=began)
     assert 1 == len(world.nodes["b1"].rules), "it leads no more, and its pods go the way of the others"
     assert [] == world.facts(OverrideRetired, since=began)
 
@@ -108,12 +108,12 @@ def test_a_path_that_the_mesh_still_has_is_kept_when_a_member_comes():
     world.faults.append(faults.overlay_black_hole("b1"))
     assert world.run_until(lambda: not world.loses([("a3", "b3")]), limit_ns=SECOND), world.story()
     world.run(SECOND)
-    began, ranks = world.now, {name: world.nodes[name].conductor.active for name in ("a1", "a3", "b2", "b3")}
+    began, ranks = world.now, {name: world.nodes[name].controller.active for name in ("a1", "a3", "b2", "b3")}
     verdict = world.verdict("a3")
     world.change({**LAB, "cloud": ("b1", "b2", "", "b3", "b4")})
 
     assert [] == _run_watching(world, 3 * SECOND, [("a3", "b3"), ("a2", "b3")]), world.story(since=began)
-    assert ranks == {name: world.nodes[name].conductor.active for name in ranks}
+    assert ranks == {name: world.nodes[name].controller.active for name in ranks}
     assert verdict == world.verdict("a3")
     assert [] == world.facts(OverrideRetired, since=began)
     assert [] == world.loses([("a3", "b4")]), world.story(since=began)
@@ -133,8 +133,8 @@ def test_a_third_location_comes_and_goes_and_moves_nobody(is_moved):
     for places in (WITH_EDGE, LAB):
         world.change(places)
         assert [] == _run_watching(world, 13 * SECOND, between, step_ns=20 * MS), world.story(since=began)
-        paths = {name: world.nodes[name].engine.state.conductors[world.pair(name, "onprem")] for name in ("b2", "b3")}
-        relays = {name: conductor.mover.active.relays for name, conductor in paths.items()}
+        paths = {name: world.nodes[name].engine.state.controllers[world.pair(name, "onprem")] for name in ("b2", "b3")}
+        relays = {name: controller.mover.active.relays for name, controller in paths.items()}
         assert {("b2", "a1") if is_moved else ("b1", "a1")} == set(relays.values()), world.story(since=began)
         if places is WITH_EDGE:
             # Behind a leader that was broken when edge came there is no path that ever was good, hence none to leave.
@@ -151,16 +151,16 @@ def test_a_pair_whose_paths_stay_is_not_disturbed(seed):
     world = settled_world(seed=seed, places=WITH_EDGE)
     world.faults.append(faults.random_loss(0.01))
     index = world.pair("a3", "cloud")
-    watch = world.nodes["a3"].engine.state.conductors[index]
+    watch = world.nodes["a3"].engine.state.controllers[index]
     sessions = {s.plan.session: (s, s.sent) for s in watch.watch.groups[watch.watch.primary.number].sessions}
     began = world.now
     for leader in ("c2", "c1", "c2"):
         other = "c1" if leader == "c2" else "c2"
         world.change({**WITH_EDGE, "edge": (leader, other, "", "c3")}, within_ns=world.rng.randrange(1, 800) * MS)
         world.run(3 * SECOND)
-    conductor = world.nodes["a3"].engine.state.conductors[index]
+    controller = world.nodes["a3"].engine.state.controllers[index]
 
-    assert conductor is watch
+    assert controller is watch
     assert all(world.nodes["a3"].engine.state.schedule.session(number) is s for number, (s, _) in sessions.items())
     seconds = (world.now - began) / SECOND
     assert all(s.sent - sent >= 2 * seconds for s, sent in sessions.values()), "probing went on at its pace"
@@ -180,9 +180,9 @@ def test_a_daemon_without_a_mesh_waits_for_it():
     assert 1 == len(world.facts(out.TopologyRejected, node="a3"))
     world.change(LAB)
 
-    assert world.run_until(lambda: len(node.engine.state.conductors) == 1, limit_ns=SECOND)
+    assert world.run_until(lambda: len(node.engine.state.controllers) == 1, limit_ns=SECOND)
     world.run(2 * SECOND)
-    assert node.conductor.is_ready, world.story()
+    assert node.controller.is_ready, world.story()
     assert 1 == len(world.facts(out.DaemonStarted, node="a3"))
     assert [] == world.loses([("a3", "b3")])
 
@@ -195,7 +195,7 @@ def test_a_mesh_that_is_not_told_any_more_stays_what_it_was():
     world.run(SECOND)
 
     assert [] == world.facts(out.TopologyRejected, node="a3")
-    assert world.nodes["a3"].conductor.watch.group(world.nodes["a3"].conductor.watch.primary).is_good
+    assert world.nodes["a3"].controller.watch.group(world.nodes["a3"].controller.watch.primary).is_good
 
 
 def _break_tunnel(world: ChangingWorld, duration_ns: int) -> None:
@@ -250,7 +250,7 @@ def test_kilo_that_is_away_for_some_seconds_is_excused_when_it_starts_as_when_it
 
 
 def _is_at_home(world: ChangingWorld) -> bool:
-    return all(node.conductor.mover.active.is_primary for node in world.nodes.values())
+    return all(node.controller.mover.active.is_primary for node in world.nodes.values())
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -292,10 +292,10 @@ def test_a_pin_is_on_a_path_and_not_on_its_rank():
     )
     assert world.operate("a1", pin).is_accepted
     world.run(3 * SECOND)
-    relays = {name: node.conductor.mover.active.relays for name, node in world.nodes.items()}
+    relays = {name: node.controller.mover.active.relays for name, node in world.nodes.items()}
     assert {("b2", "a1")} == set(relays.values()), world.story()
     world.change(B2_LEADS)
 
     lost = _run_watching(world, 20 * SECOND, [("a3", "b3"), ("a2", "b3"), ("a1", "b3")], step_ns=20 * MS)
     assert [] == lost, world.story()
-    assert relays == {name: node.conductor.mover.active.relays for name, node in world.nodes.items()}, world.story()
+    assert relays == {name: node.controller.mover.active.relays for name, node in world.nodes.items()}, world.story()

@@ -156,23 +156,25 @@ class World:
 
     def active_ranks(self) -> dict[str, int]:
         """The rank each node believes to be in use."""
-        conductors = {name: node.engine.state.conductors.get(0) for name, node in self.nodes.items()}
-        return {name: conductor.mover.active.rank for name, conductor in conductors.items() if conductor is not None}
+        controllers = {name: node.engine.state.controllers.get(0) for name, node in self.nodes.items()}
+        return {
+            name: controller.mover.active.rank for name, controller in controllers.items() if controller is not None
+        }
 
     def are_on(self, rank: int, *, but: str = "") -> bool:
         """Whether every node (but one) believes that rank to be in use and its kernel says the same."""
         return all(
-            node.conductor.mover.active.rank == rank
-            and node.rules == set(node.conductor.context.planner.override(node.conductor.mover.active))
+            node.controller.mover.active.rank == rank
+            and node.rules == set(node.controller.context.planner.override(node.controller.mover.active))
             for node in self.nodes.values()
             if node.name != but
         )
 
     def verdict(self, name: str) -> str:
         """The fault a node names, with its culprit."""
-        if not self.nodes[name].engine.state.conductors:
+        if not self.nodes[name].engine.state.controllers:
             return "not started"
-        verdict = self.nodes[name].conductor.verdicts.current
+        verdict = self.nodes[name].controller.verdicts.current
         return f"{verdict.fault}@{verdict.culprit}" if verdict.culprit else str(verdict.fault)
 
     def verdicts(self) -> dict[str, str]:
@@ -242,8 +244,8 @@ class World:
 
     def _as_its_fellow_has_them(self, name: str) -> Iterator[Rule]:
         fellow = self._fellow(name)
-        for conductor in () if fellow is None else fellow.engine.state.conductors.values():
-            yield from self._planner_of(name).override(conductor.mover.active)
+        for controller in () if fellow is None else fellow.engine.state.controllers.values():
+            yield from self._planner_of(name).override(controller.mover.active)
 
     def _engine(self, name: str) -> Engine:
         return Engine(
@@ -381,10 +383,10 @@ class World:
         node.rules -= set(command.switch.delete)
         node.changes += 1
         self._forget_ways()
-        conductor, change = node.engine.state.conductors[command.pair], command.switch
-        intent = conductor.mover.intent
+        controller, change = node.engine.state.controllers[command.pair], command.switch
+        intent = controller.mover.intent
         assert intent is not None, "a change is made with an intent"
-        is_good, inverse = conductor.watch.group(intent.target).is_good, change.inverse()
+        is_good, inverse = controller.watch.group(intent.target).is_good, change.inverse()
         assert node.rules - set(inverse.delete) | set(inverse.add) == before, f"{change} cannot be undone"
         proven = self.carried.get((node.name, intent.target.number), 0)
         self.switches.append(Switched(self.now, node.name, change.add, change.delete, is_good, intent.reason, proven))

@@ -12,7 +12,7 @@ import msgspec
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.engine import Engine
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
@@ -71,9 +71,9 @@ class Bench:
         self.feed(ev.SnapshotReceived(snapshot=snapshot or snapshot_of(name, rules=rules)))
 
     @property
-    def conductor(self) -> Conductor:
+    def controller(self) -> PairController:
         """The lab's only pair."""
-        return self.engine.state.conductors[0]
+        return self.engine.state.controllers[0]
 
     def feed(self, event: ev.Event) -> list[Any]:
         """Give the engine an event and carry out what it asks for; returns what it said."""
@@ -101,7 +101,7 @@ class Bench:
 
     def run_until_suspected(self) -> None:
         """Let time pass until the path in use has missed an answer: that takes as long as its probes are apart."""
-        group = self.conductor.watch.group(self.conductor.mover.active)
+        group = self.controller.watch.group(self.controller.mover.active)
         for _ in range(100):
             if group.is_suspect or group.is_down:
                 return
@@ -142,9 +142,9 @@ class Bench:
             self._say(peer, Leg.DEAD)
 
     def _say(self, peer: str, leg: Leg) -> None:
-        up, known = encode({(int(self.conductor.watch.index), View.RELAY_PATH): leg})
+        up, known = encode({(int(self.controller.watch.index), View.RELAY_PATH): leg})
         # Words about a pair count from a node that means the same relays by its ranks.
-        self.banners[peer] = ev.Banner(view_up=up, view_known=known, active=(self.conductor.active,))
+        self.banners[peer] = ev.Banner(view_up=up, view_known=known, active=(self.controller.active,))
 
     def _carry_out(self, output: out.Output) -> None:
         if isinstance(output, out.ConfigureSessions):
@@ -186,7 +186,7 @@ def ready(name: str, *, settings: Settings | None = None, seed: int = 7, rules: 
     """An engine whose every session is up."""
     bench = Bench(name, settings=settings, seed=seed, rules=rules)
     bench.run(2 * SECOND)
-    assert bench.conductor.is_ready
+    assert bench.controller.is_ready
     return bench
 
 

@@ -16,7 +16,7 @@ from meshwatchd.core.audit.repair import Repairs
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.audit_facts import FaultCleared, FaultRaised
 from meshwatchd.model.events import PeerFault, RepairDone
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict, weight
 from meshwatchd.model.host_mesh import maker_of
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Output
@@ -245,7 +245,7 @@ class FindingBook:
     def status(self) -> tuple[FindingStatus, ...]:
         """All of them for operators, the worst first."""
         told = (self._status(each, since) for each, since in self._standing.values())
-        return tuple(sorted(told, key=lambda each: (each.severity is not Severity.CRITICAL, each.since_ns)))
+        return tuple(sorted(told, key=lambda each: (-weight(each.severity), each.since_ns)))
 
     def _status(self, each: AuditFinding, since: int) -> FindingStatus:
         state, commands = self._repairs.state(each.name)

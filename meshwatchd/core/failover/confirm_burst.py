@@ -84,7 +84,7 @@ EXPLAIN_NS = 2 * SECOND
 """For how long a condemned path without an explanation is asked about again and again, from when it may be named on."""
 
 
-class Suspicion:
+class ConfirmBurst:
     """Starts bursts and keeps them going, and tells when suspicion comes and goes.
 
     Attributes:

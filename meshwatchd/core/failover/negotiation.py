@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from meshwatchd.core.diagnosis.peer_views import LOST_NS
-from meshwatchd.core.failover.confirm_burst import BURST_PAUSE_NS, Suspicion
+from meshwatchd.core.failover.confirm_burst import BURST_PAUSE_NS, ConfirmBurst
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.policy import Decision, Move, is_restored
 from meshwatchd.core.failover.state_machine import PATIENCE_NS, REPEAT_NS, Intent, MoveState
-from meshwatchd.core.failover.switchover import Execution
+from meshwatchd.core.failover.switchover import Switchover
 from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
 from meshwatchd.model.failover_facts import FailoverHeld, FailoverProposed, ProposalAnswered
@@ -28,20 +28,20 @@ VOTE_NS = 5 * SECOND
 """A node that has not been heard for so long has no say in which generation is right."""
 
 
-class Agreement:
+class Negotiation:
     """The talking half of a pair's moves."""
 
     def __init__(
         self,
         context: PairContext,
-        execution: Execution,
-        suspicion: Suspicion,
+        switchover: Switchover,
+        suspicion: ConfirmBurst,
         decide: Callable[[int], Decision],
         *,
         next_path: Callable[[int], Path | None],
     ) -> None:
         self._context = context
-        self._execution = execution
+        self._switchover = switchover
         self._suspicion = suspicion
         self._decide, self._next_path = decide, next_path
         self._answered_nonce = 0
@@ -66,7 +66,7 @@ class Agreement:
         context, mover, intent = self._context, self._context.mover, self._context.mover.intent
         assert intent is not None, "a proposal has an intent"
         if not mover.is_patient(now):
-            self._execution.ban(intent.target, now)
+            self._switchover.ban(intent.target, now)
             mover.abandon(now)
             yield FailoverHeld(pair=context.watch.index, reason="the other relay does not answer the proposal")
             return
@@ -129,7 +129,7 @@ class Agreement:
         is_probed = bool(group.sessions) or context.planner.probes_path(intent.target)
         if is_probed and not group.is_good and not is_way_back:
             return
-        yield from self._execution.begin(intent, now)
+        yield from self._switchover.begin(intent, now)
 
     def _is_answer(self, message: Coordination, sender: NodeName, now: int) -> bool:
         intent = self._context.mover.intent
@@ -144,7 +144,7 @@ class Agreement:
         mover, intent = self._context.mover, self._context.mover.intent
         assert intent is not None, "only a standing proposal is answered"
         if message.kind is CoordinationKind.GRANT and self._is_fit(intent):
-            yield from self._execution.begin(intent, now)
+            yield from self._switchover.begin(intent, now)
             return
         if message.kind is CoordinationKind.GRANT:
             # The other relay is there already: its banner brings this one after it as soon as the path answers.
@@ -152,7 +152,7 @@ class Agreement:
             yield FailoverHeld(pair=self._context.watch.index, reason="granted, and the path does not answer any more")
             return
         if message.reason not in (Reason.STALE, Reason.CHANGING):
-            self._execution.ban(intent.target, now)
+            self._switchover.ban(intent.target, now)
         mover.abandon(now)
         if message.reason in (Reason.PAUSED, Reason.PINNED):
             mover.home_after = now + ORDER_PAUSE_NS
@@ -195,7 +195,7 @@ class Agreement:
             self._suspicion.confirm(now, pause_ns=BURST_PAUSE_NS // 2)
         else:
             yield from self._tell(message, target, sender, message.reason, is_granted=True)
-            yield from self._execution.begin(intent, now)
+            yield from self._switchover.begin(intent, now)
 
     def _remember(self, intent: Intent) -> None:
         """The other relay proposes the very move that is being applied here: it is granted once that is done."""

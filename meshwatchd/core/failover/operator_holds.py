@@ -63,13 +63,17 @@ class Orders:
 
     def take_back(self, kind: OrderKind, *, name: str = "", location: str = "") -> tuple[Order, ...]:
         """End orders of a kind; without a name everybody's, without a location about every location."""
-        found = tuple(
+        found = self.find(kind, name=name, location=location)
+        self._forget(found)
+        return found
+
+    def find(self, kind: OrderKind, *, name: str = "", location: str = "") -> tuple[Order, ...]:
+        """What `take_back` would end."""
+        return tuple(
             order
             for order in self.standing
             if order.kind is kind and name in ("", order.name) and location in ("", order.location)
         )
-        self._forget(found)
-        return found
 
     def expire(self, now: int) -> tuple[Order, ...]:
         """End the orders whose time is over; returns them."""

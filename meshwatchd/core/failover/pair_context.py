@@ -13,7 +13,7 @@ from meshwatchd.core.diagnosis.peer_views import PeerViews
 from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
 from meshwatchd.core.failover.damping import Damper
 from meshwatchd.core.failover.operator_holds import Orders
-from meshwatchd.core.failover.state_machine import Intent, Mover
+from meshwatchd.core.failover.state_machine import Intent, MoveStateMachine
 from meshwatchd.core.failover.storm import Storm
 from meshwatchd.core.failover.topology_change_hold import Unrest, is_agent_away
 from meshwatchd.core.pmtu.pmtu import SizeWatch
@@ -47,7 +47,7 @@ class PairContext(msgspec.Struct, kw_only=True):
     """
 
     watch: PairWatch
-    mover: Mover
+    mover: MoveStateMachine
     damper: Damper
     verdicts: VerdictKeeper
     schedule: Schedule

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.failover.advice import advise
 from meshwatchd.core.failover.attention import Attention
-from meshwatchd.core.failover.confirm_burst import Suspicion
-from meshwatchd.core.failover.negotiation import Agreement
+from meshwatchd.core.failover.confirm_burst import ConfirmBurst
+from meshwatchd.core.failover.negotiation import Negotiation
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.pair_diagnosis import PairDiagnosis
 from meshwatchd.core.failover.pair_situation import describe, is_content
 from meshwatchd.core.failover.path_retirement import LINGER_NS, Parting
 from meshwatchd.core.failover.policy import Decision, Move, Situation, Stay, decide, may_go_home, next_path
 from meshwatchd.core.failover.state_machine import Intent, MoveState
-from meshwatchd.core.failover.switchover import HOMEWARD, Execution
+from meshwatchd.core.failover.switchover import HOMEWARD, Switchover
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.routes.policy_rules import Legacy
 from meshwatchd.core.session.session import Outcome, Session
@@ -48,7 +48,7 @@ BETWEEN_PATHS = 255
 """The rank that a banner tells while traffic is on a path that the mesh does not have any more: nobody follows it."""
 
 
-class Conductor:
+class PairController:
     """All that happens to one pair on one node, in the order it is looked at."""
 
     def __init__(self, context: PairContext, now: int) -> None:
@@ -59,10 +59,10 @@ class Conductor:
         self.attention = Attention()
         self.is_ready = False
         self.next_review = now
-        self.suspicion = Suspicion(context)
+        self.suspicion = ConfirmBurst(context)
         self.diagnosis = PairDiagnosis(context, self.suspicion, self.attention, now)
-        self.execution = Execution(context)
-        self.agreement = Agreement(context, self.execution, self.suspicion, self._decide, next_path=self.next_path)
+        self.switchover = Switchover(context)
+        self.negotiation = Negotiation(context, self.switchover, self.suspicion, self._decide, next_path=self.next_path)
         self._held = ""
         self._undo: Path | None = None
         self._flaps: dict[int, int] = {}
@@ -124,7 +124,7 @@ class Conductor:
         self.verdicts.renumber(watch.index)
         numbers = {path.key: path.number for path in watch.paths}
         renumbered: dict[int, int] = {path.number: numbers[path.key] for path in before.paths if path.key in numbers}
-        self.execution.renumber(renumbered)
+        self.switchover.renumber(renumbered)
         self._flaps = {renumbered[old]: since for old, since in self._flaps.items() if old in renumbered}
         undo = self._undo
         self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
@@ -177,7 +177,7 @@ class Conductor:
     def switched(self, generation: int, now: int) -> Iterator[Output]:
         """The kernel took a change."""
         if self.parting is None:
-            yield from self.execution.applied(generation, now)
+            yield from self.switchover.applied(generation, now)
             return
         yield from self.parting.applied(now)
         self._settle(now)
@@ -185,7 +185,7 @@ class Conductor:
     def refused(self, generation: int, error: str, now: int) -> Iterator[Output]:
         """The kernel refused a change."""
         left = self.parting
-        yield from self.execution.refused(generation, error, now) if left is None else left.refused(error, now)
+        yield from self.switchover.refused(generation, error, now) if left is None else left.refused(error, now)
 
     def _settle(self, now: int) -> None:
         if self.parting is not None and self.parting.is_over:
@@ -238,15 +238,15 @@ class Conductor:
         yield from self.diagnosis.review(now)
         self.next_review = min(self.next_review, self.diagnosis.again_at or self.next_review)
         yield from self._get_ready(now)
-        yield from self.execution.retry(now)
+        yield from self.switchover.retry(now)
         if self.parting is not None:
             yield from self.parting.press(now)
             self._settle(now)
             return
         if self.mover.state is MoveState.PROPOSING:
-            yield from self.agreement.press(now)
+            yield from self.negotiation.press(now)
         elif self.mover.state is MoveState.VERIFYING:
-            yield from self.execution.verify(now)
+            yield from self.switchover.verify(now)
         if self.mover.state in (MoveState.IDLE, MoveState.VERIFYING):
             yield from self._act(now)
 
@@ -278,16 +278,16 @@ class Conductor:
             return
         if active.is_alarmed:
             self.attention.hear(now)
-        yield from self.agreement.compare(peer, active.generation, now)
+        yield from self.negotiation.compare(peer, active.generation, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
             intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
-            yield from self.agreement.follow(peer, intent, now)
+            yield from self.negotiation.follow(peer, intent, now)
 
     def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
         """A relay speaks."""
         if self.parting is None and self.is_same_pair(message.relays):
-            yield from self.agreement.received(message, sender, now)
+            yield from self.negotiation.received(message, sender, now)
 
     def is_same_pair(self, relays: int) -> bool:
         """Whether ranks mean the same to whoever says so by this fingerprint; 0 is no statement."""
@@ -353,7 +353,7 @@ class Conductor:
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
             if self.context.partner(decision.target, now) is not None:
-                yield from self.agreement.propose(decision.target, decision.reason, now)
+                yield from self.negotiation.propose(decision.target, decision.reason, now)
 
     def _undoing(self, now: int) -> Move | None:
         """The way back from a failover that nobody has confirmed, until it is taken or cannot be."""
@@ -387,4 +387,4 @@ class Conductor:
         return next_path(self._situation(now))
 
     def _situation(self, now: int) -> Situation:
-        return describe(self.context, self.execution.banned_until, now)
+        return describe(self.context, self.switchover.banned_until, now)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.failover.attention import Attention
-from meshwatchd.core.failover.confirm_burst import Suspicion
+from meshwatchd.core.failover.confirm_burst import ConfirmBurst
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
@@ -32,7 +32,7 @@ class PairDiagnosis:
         again_at: when a diagnosis is due that was put off; 0 for none.
     """
 
-    def __init__(self, context: PairContext, suspicion: Suspicion, attention: Attention, now: int) -> None:
+    def __init__(self, context: PairContext, suspicion: ConfirmBurst, attention: Attention, now: int) -> None:
         self._context, self._suspicion, self._attention = context, suspicion, attention
         self.started = now
         self.again_at = 0

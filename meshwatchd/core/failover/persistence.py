@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from meshwatchd.core.failover.operator_holds import Orders
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.model.failover_facts import FailoverApplied, OverrideRetired, PathSuppressed
 from meshwatchd.model.outputs import OrderEnded, OrderGiven
 from meshwatchd.model.policy_state import PairRecord, PolicyState
@@ -32,17 +32,17 @@ class Memory:
         self.orders.restore(state.orders)
         self._recalled = {record.location: record for record in state.pairs}
 
-    def recall(self, conductor: Conductor, now: int) -> None:
+    def recall(self, controller: PairController, now: int) -> None:
         """Give a new pair what is known of it."""
-        record = self._recalled.pop(conductor.watch.remote, None)
+        record = self._recalled.pop(controller.watch.remote, None)
         if record is not None:
-            conductor.context.damper.restore(record, now)
-            conductor.mover.is_pinned = record.is_pinned
+            controller.context.damper.restore(record, now)
+            controller.mover.is_pinned = record.is_pinned
 
-    def gather(self, conductors: Iterable[Conductor], now: int) -> PolicyState:
+    def gather(self, controllers: Iterable[PairController], now: int) -> PolicyState:
         """Everything that the next process has to know; pairs that are not there at the moment are not forgotten."""
         records = [
-            each.context.damper.export(each.watch.remote, now, is_pinned=each.mover.is_pinned) for each in conductors
+            each.context.damper.export(each.watch.remote, now, is_pinned=each.mover.is_pinned) for each in controllers
         ]
         present = {record.location for record in records}
         absent = [record for name, record in sorted(self._recalled.items()) if name not in present]

@@ -89,7 +89,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     grant_to: NodeName | None = None
 
 
-class Mover:
+class MoveStateMachine:
     """The state of one pair's moves; who decides and who applies is outside.
 
     Attributes:

@@ -60,7 +60,7 @@ PARTING_ROUNDS = 2 * VERIFY_ROUNDS
 """Probes of each session of the path that was left: enough for a verdict without any other evidence."""
 
 
-class Execution:
+class Switchover:
     """The applying and verifying half of a pair's moves."""
 
     def __init__(self, context: PairContext) -> None:

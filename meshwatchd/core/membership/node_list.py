@@ -10,7 +10,7 @@ from meshwatchd.core.membership.cadence import SILENT_NS
 from meshwatchd.core.membership.presence import Crowds
 from meshwatchd.core.membership.roster import Heard
 from meshwatchd.model.discovery import Hello
-from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault
+from meshwatchd.model.faults import BETWEEN_NODES, Severity, find_fault, weight
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_report import NodeReport
 from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
@@ -129,11 +129,7 @@ def collect_faults(nodes: Collection[NodeStatus], status: Status) -> tuple[Repor
     best: dict[tuple[str, str], ReportedFault] = {}
     for each in sorted(every, key=lambda each: (each.reported_by != each.culprit, each.age_ns)):
         best.setdefault((each.fault, each.culprit), each)
-    order = (Severity.CRITICAL.value, Severity.WARNING.value)
-    ranked = sorted(
-        best.values(),
-        key=lambda each: (order.index(each.severity) if each.severity in order else 2, each.location != home),
-    )
+    ranked = sorted(best.values(), key=lambda each: (-weight(each.severity), each.location != home))
     return tuple(ranked[:MAX_REPORTED])
 
 

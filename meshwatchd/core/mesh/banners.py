@@ -50,12 +50,12 @@ class Banners:
     def _hear_doubts(self, peer: NodeName, now: int, *, is_doubtful: bool) -> None:
         """Let every pair know of a peer's doubts, or that it spoke without any."""
         is_doubted = False
-        for conductor in self._state.conductors.values():
-            if is_doubtful or conductor.suspicion.has_doubters:
-                conductor.suspicion.heard(peer, now)
+        for controller in self._state.controllers.values():
+            if is_doubtful or controller.suspicion.has_doubters:
+                controller.suspicion.heard(peer, now)
             if is_doubtful:
-                conductor.watch.hear_doubt(peer, self._state.views, now)
-            is_doubted = is_doubted or conductor.suspicion.has_doubters
+                controller.watch.hear_doubt(peer, self._state.views, now)
+            is_doubted = is_doubted or controller.suspicion.has_doubters
         self._is_doubted = is_doubted
 
     def _is_own_leader(self, peer: NodeName) -> bool:
@@ -65,11 +65,11 @@ class Banners:
     def _follow(self, peer: NodeName, banner: Banner, now: int) -> list[Output]:
         outputs: list[Output] = []
         for active in banner.active:
-            conductor = self._state.conductors.get(active.pair)
-            if conductor is not None:
-                if conductor.is_same_pair(active.relays):
-                    conductor.mover.hear(active.generation)
-                outputs += conductor.told(peer, active, now)
+            controller = self._state.controllers.get(active.pair)
+            if controller is not None:
+                if controller.is_same_pair(active.relays):
+                    controller.mover.hear(active.generation)
+                outputs += controller.told(peer, active, now)
         return outputs
 
     def _readable(self, peer: NodeName, banner: Banner) -> Banner:
@@ -83,10 +83,10 @@ class Banners:
         strange = [
             active.pair
             for active in banner.active
-            if active.pair in self._state.conductors
+            if active.pair in self._state.controllers
             and not (
                 self._state.is_shared(peer, active.pair)
-                and self._state.conductors[active.pair].is_same_pair(active.relays)
+                and self._state.controllers[active.pair].is_same_pair(active.relays)
             )
         ]
         readable = peer_views.without(banner, strange) if strange else banner
@@ -96,18 +96,18 @@ class Banners:
     def tell(self, now: int) -> Iterator[Output]:
         """The banner of this node, where it is another one than before."""
         legs: dict[tuple[int, peer_views.View], Leg] = {}
-        for conductor in self._state.conductors.values():
-            legs.update(conductor.watch.legs(conductor.mover.active))
+        for controller in self._state.controllers.values():
+            legs.update(controller.watch.legs(controller.mover.active))
         up, known = peer_views.encode(legs)
         bits = self._state.unrest.bits(now)
         up, known = up | bits, known | bits | (HERE if self._state.memory.orders.is_agent_away else 0)
-        active = tuple(conductor.active for conductor in self._state.conductors.values())
+        active = tuple(controller.active for controller in self._state.controllers.values())
         banner = Banner(
             view_up=up,
             view_known=known,
             active=active,
             is_admin_down=self._state.memory.orders.is_draining,
-            has_misfit=any(conductor.blames_own_sizes for conductor in self._state.conductors.values()),
+            has_misfit=any(controller.blames_own_sizes for controller in self._state.controllers.values()),
         )
         if banner != self._own:
             self._own = banner

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.diagnosis.banner_windows import shared_pairs
 from meshwatchd.core.diagnosis.peer_views import PeerViews
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.core.failover.persistence import Memory
 from meshwatchd.core.failover.storm import Storm
 from meshwatchd.core.failover.topology_change_hold import HEARSAY_NS, HERE, Unrest
@@ -40,7 +40,7 @@ class EngineState:
 
     Attributes:
         topology: the mesh of the moment, None while there is none.
-        conductors: a controller for each pair of locations, by the pair's index.
+        controllers: one for each pair of locations, by the pair's index.
         by_path: the controllers that look at a path's sessions; for segments, which are on no path, all of them.
         in_use, awake: numbers of the paths that carry traffic, and pairs that are looked at by everybody, as the
             schedule was told of them last.
@@ -54,7 +54,7 @@ class EngineState:
         self.node = node
         self.rng = rng
         self.topology: Topology | None = None
-        self.conductors: dict[int, Conductor] = {}
+        self.controllers: dict[int, PairController] = {}
         self.schedule = Schedule(settings, rng, node)
         self.views = PeerViews()
         self.findings = FindingBook(settings, node)
@@ -64,7 +64,7 @@ class EngineState:
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
         self.load = Load()
-        self.by_path: dict[int, tuple[Conductor, ...]] = {}
+        self.by_path: dict[int, tuple[PairController, ...]] = {}
         self.in_use: tuple[int, ...] = ()
         self.awake: tuple[int, ...] = ()
         self.shared_pairs: Mapping[NodeName, int] = {}
@@ -73,17 +73,17 @@ class EngineState:
         self._called_at = -CALL_PAUSE_NS
         self._spread_at, self._repeat_at = -REPEAT_NS, 0
 
-    def take_over(self, topology: Topology, conductors: dict[int, Conductor]) -> None:
+    def take_over(self, topology: Topology, controllers: dict[int, PairController]) -> None:
         """Put another mesh and its pairs in force."""
-        before = [each.watch.remote for each in self.conductors.values()]
-        if before != [each.watch.remote for each in conductors.values()]:
-            self.storm.begin(len(conductors))
-            self.allowance.begin(len(conductors))
+        before = [each.watch.remote for each in self.controllers.values()]
+        if before != [each.watch.remote for each in controllers.values()]:
+            self.storm.begin(len(controllers))
+            self.allowance.begin(len(controllers))
         self.topology = topology
-        self.conductors = conductors
+        self.controllers = controllers
         self.by_path = {
-            NO_PATH: tuple(conductors.values()),
-            **{path.number: (conductors[path.pair],) for path in topology.local_paths()},
+            NO_PATH: tuple(controllers.values()),
+            **{path.number: (controllers[path.pair],) for path in topology.local_paths()},
         }
         self.in_use = self.awake = ()
         self.shared_pairs, self.readings = shared_pairs(topology), {}
@@ -94,17 +94,17 @@ class EngineState:
 
     def use_paths(self, now: int) -> None:
         """Probe the paths that carry traffic as what they are, and those of pairs in doubt as closely as can be."""
-        pairs = self.conductors.values()
-        in_use = tuple([conductor.mover.active.number for conductor in pairs])
-        awake = tuple([number for number, each in self.conductors.items() if each.is_awake(now)])
+        pairs = self.controllers.values()
+        in_use = tuple([controller.mover.active.number for controller in pairs])
+        awake = tuple([number for number, each in self.controllers.items() if each.is_awake(now)])
         if (in_use, awake) != (self.in_use, self.awake):
             is_moved, woken = in_use != self.in_use, [number for number in awake if number not in self.awake]
             self.in_use, self.awake = in_use, awake
-            primary = [conductor.watch.primary.number for conductor in pairs]
-            looked_at = [path.number for pair in awake for path in self.conductors[pair].watch.paths]
+            primary = [controller.watch.primary.number for controller in pairs]
+            looked_at = [path.number for pair in awake for path in self.controllers[pair].watch.paths]
             self.schedule.use_paths([*in_use, *primary], now, awake=[*looked_at, NO_PATH] if awake else ())
             for number in woken:
-                self._wake(self.conductors[number], now)
+                self._wake(self.controllers[number], now)
             if is_moved:
                 self.sizes.use_paths(in_use, now)
 
@@ -115,13 +115,13 @@ class EngineState:
                 if each.plan.peer == session.plan.peer and each.plan.path in self.in_use:
                     self.schedule.look_closely(each, now)
 
-    def _wake(self, conductor: Conductor, now: int) -> None:
+    def _wake(self, controller: PairController, now: int) -> None:
         """What was asked once in a while is to be known before it is needed, and neighbours may have seen nothing."""
-        for path in conductor.watch.paths:
-            if path is not conductor.mover.active:
+        for path in controller.watch.paths:
+            if path is not controller.mover.active:
                 for session in self.schedule.select(path=path.number):
                     self.schedule.look_closely(session, now)
-        if conductor.attention.is_alarmed and now - self._called_at >= CALL_PAUSE_NS:
+        if controller.attention.is_alarmed and now - self._called_at >= CALL_PAUSE_NS:
             self._called_at = now
             near = self.schedule.select(layer=Layer.UNDERLAY)
             granted = self.allowance.take(len(near), now, Use.REPEAT)
@@ -153,8 +153,8 @@ class EngineState:
         is_here = bool(self.unrest.bits(now) & HERE)
         near = self.schedule.select(layer=Layer.UNDERLAY) if is_here else ()
         beyond: dict[NodeName, Session] = {}
-        for conductor in self.conductors.values():
-            watch = conductor.watch
+        for controller in self.controllers.values():
+            watch = controller.watch
             standbys = [path for path in watch.paths if not path.is_primary] if is_here or watch.is_decider else []
             for path in sorted(standbys, key=lambda path: not watch.group(path).is_good):
                 for session in self.schedule.select(layer=Layer.RELAY, path=path.number, flow=FlowClass.FRESH):

@@ -16,8 +16,8 @@ from meshwatchd.core.diagnosis.pair_evidence import PairWatch
 from meshwatchd.core.diagnosis.verdict_hold import VerdictKeeper
 from meshwatchd.core.failover.damping import Damper
 from meshwatchd.core.failover.pair_context import PairContext
-from meshwatchd.core.failover.pair_controller import Conductor
-from meshwatchd.core.failover.state_machine import Mover
+from meshwatchd.core.failover.pair_controller import PairController
+from meshwatchd.core.failover.state_machine import MoveStateMachine
 from meshwatchd.core.failover.topology_change_hold import rewritten
 from meshwatchd.core.mesh.agent_leave import note_agent
 from meshwatchd.core.mesh.engine_state import EngineState
@@ -92,7 +92,7 @@ class Takeover:
 
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
-        if any(conductor.is_switching for conductor in self._state.conductors.values()):
+        if any(controller.is_switching for controller in self._state.controllers.values()):
             # The kernel answers at once, and about the paths as they are.
             self._waiting = snapshot
             return
@@ -147,14 +147,14 @@ class Takeover:
         plans = self._lay_out(planner, is_acting=is_acting)
         plans, kept = number(plans, topology, (each.plan for each in known), before)
         state = self._state
-        carrying = {conductor.mover.active.key for conductor in state.conductors.values()}
+        carrying = {controller.mover.active.key for controller in state.controllers.values()}
         paths = topology.local_paths()
         state.schedule.rest = rest_stretch(planner.settings.probe, shape_of(topology))
         state.schedule.use_paths((path.number for path in paths if path.is_primary or path.key in carrying), now)
         state.schedule.start(plans, now, kinds_of(planner, plans), kept)
-        conductors, switches = self._conduct(planner, now, is_acting=is_acting)
-        gone = [each for each in state.conductors.values() if each not in conductors.values()]
-        state.take_over(topology, conductors)
+        controllers, switches = self._conduct(planner, now, is_acting=is_acting)
+        gone = [each for each in state.controllers.values() if each not in controllers.values()]
+        state.take_over(topology, controllers)
         if before is None:
             yield DaemonStarted(
                 node=self._state.node,
@@ -182,7 +182,7 @@ class Takeover:
             external=self._surroundings.external,
         )
         yield from state.sizes.start(planner, plans, snapshot, now)
-        for rules in (conductor.overrides() for conductor in gone):
+        for rules in (controller.overrides() for controller in gone):
             if rules and is_acting:
                 yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
         if before is None:
@@ -191,7 +191,7 @@ class Takeover:
             yield from self.provide(now, is_due=True)
         for pair, switch in switches.items():
             if is_acting and switch != Switch():
-                yield ApplySwitch(pair=pair, generation=conductors[pair].mover.generation, switch=switch)
+                yield ApplySwitch(pair=pair, generation=controllers[pair].mover.generation, switch=switch)
         self._state.use_paths(now)
 
     def _lay_out(self, planner: Planner, *, is_acting: bool) -> tuple[SessionPlan, ...]:
@@ -215,33 +215,33 @@ class Takeover:
 
     def _conduct(
         self, planner: Planner, now: int, *, is_acting: bool
-    ) -> tuple[dict[int, Conductor], dict[int, Switch]]:
-        """A conductor for each pair, and the change of its policy rules that another mesh makes necessary.
+    ) -> tuple[dict[int, PairController], dict[int, Switch]]:
+        """A controller for each pair, and the change of its policy rules that another mesh makes necessary.
 
-        A conductor that is there already goes on with the paths that the pair has.
+        A controller that is there already goes on with the paths that the pair has.
         """
         topology = planner.topology
         self._state.views.retain({node.name for node in topology.mesh.nodes})
         paths = topology.local_paths()
         home = topology.local.location
-        known = {each.watch.remote: each for each in self._state.conductors.values() if each.watch.home == home}
-        conductors, switches = {}, {}
+        known = {each.watch.remote: each for each in self._state.controllers.values() if each.watch.home == home}
+        controllers, switches = {}, {}
         for pair in sorted({path.pair for path in paths}):
             of_pair = tuple(path for path in paths if path.pair == pair)
-            conductor = known.get(of_pair[0].other_location(home))
-            watch = PairWatch(topology, self._state.schedule, of_pair, None if conductor is None else conductor.watch)
-            if conductor is None:
-                conductor = Conductor(self._context(watch, planner, is_acting=is_acting), now)
-                self._state.memory.recall(conductor, now)
+            controller = known.get(of_pair[0].other_location(home))
+            watch = PairWatch(topology, self._state.schedule, of_pair, None if controller is None else controller.watch)
+            if controller is None:
+                controller = PairController(self._context(watch, planner, is_acting=is_acting), now)
+                self._state.memory.recall(controller, now)
             else:
-                switches[int(pair)] = conductor.change(watch, planner, now, is_enforcing=is_acting)
-            conductors[int(pair)] = conductor
-        return conductors, switches
+                switches[int(pair)] = controller.change(watch, planner, now, is_enforcing=is_acting)
+            controllers[int(pair)] = controller
+        return controllers, switches
 
     def _context(self, watch: PairWatch, planner: Planner, *, is_acting: bool) -> PairContext:
         return PairContext(
             watch=watch,
-            mover=Mover(watch.primary, watch.paths),
+            mover=MoveStateMachine(watch.primary, watch.paths),
             damper=Damper(self._state.settings.policy),
             verdicts=VerdictKeeper(watch.index),
             schedule=self._state.schedule,
@@ -260,14 +260,14 @@ class Takeover:
 
     def switched(self, event: SwitchApplied | SwitchFailed, now: int) -> Iterator[Output]:
         """The kernel has answered; what had to wait for that goes on."""
-        conductor = self._state.conductors.get(event.pair)
+        controller = self._state.controllers.get(event.pair)
         self._switched_at = now
-        if conductor is None:
+        if controller is None:
             pass  # the pair is gone
         elif isinstance(event, SwitchApplied):
-            yield from conductor.switched(event.generation, now)
+            yield from controller.switched(event.generation, now)
         else:
-            yield from conductor.refused(event.generation, event.error, now)
+            yield from controller.refused(event.generation, event.error, now)
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             yield from self.observe(waiting, now)
@@ -276,7 +276,7 @@ class Takeover:
 
     def provide(self, now: int, *, is_due: bool = False) -> Iterator[Output]:
         """Ask for the standing objects, but for what stands in the way of traffic that has not left yet."""
-        holds = [conductor.holds(now) for conductor in self._state.conductors.values()]
+        holds = [controller.holds(now) for controller in self._state.controllers.values()]
         devices = frozenset(device for each, _ in holds for device in each)
         tables = frozenset(table for _, each in holds for table in each)
         held = (devices, tables) if devices or tables else None
@@ -295,9 +295,9 @@ class Takeover:
             path = self.planner.overridden_by(found[0])
             if path is None:
                 legacy = legacy_of(found, snapshot, self._state.settings.kernel.device_prefix)
-                self._state.conductors[pair].part(None, legacy, now)
+                self._state.controllers[pair].part(None, legacy, now)
                 continue
-            self._state.conductors[pair].adopt(path, now)
+            self._state.controllers[pair].adopt(path, now)
             yield OverrideAdopted(pair=path.pair, rank=path.rank)
             if found[1:] and self._surroundings.is_acting:
                 yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=found[1:]))
@@ -308,10 +308,10 @@ class Takeover:
             return
         if now - self._switched_at < OLD_NEWS_NS:
             return
-        conductors = self._state.conductors.values()
-        for conductor in conductors:
-            yield from conductor.execution.compare(snapshot.rules, now)
-        claimed = [rule for conductor in conductors for rule in conductor.overrides()]
+        controllers = self._state.controllers.values()
+        for controller in controllers:
+            yield from controller.switchover.compare(snapshot.rules, now)
+        claimed = [rule for controller in controllers for rule in controller.overrides()]
         if unwanted := strays(self.planner, snapshot.rules, claimed):
             yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=unwanted))
 

@@ -35,7 +35,7 @@ def answer_order(
     state: EngineState, event: OperatorRequested, now: int, *, relays: tuple[NodeName, ...] = ()
 ) -> Iterator[Output]:
     """Take or end a standing order about the path with these relays, if any; always ends with one ReplyOperator."""
-    places = sorted(conductor.watch.remote for conductor in state.conductors.values())
+    places = sorted(controller.watch.remote for controller in state.controllers.values())
     if event.location and event.location not in places:
         yield _reply(
             event, f"no such remote location; there are: {', '.join(places) or 'none known'}", is_accepted=False
@@ -113,11 +113,7 @@ def _give(state: EngineState, event: OperatorRequested, now: int, relays: tuple[
 
 def _end(state: EngineState, event: OperatorRequested) -> Iterator[Output]:
     kind, orders = ENDED_BY[event.verb], state.memory.orders
-    found = [
-        order
-        for order in orders.standing
-        if order.kind is kind and event.name in ("", order.name) and event.location in ("", order.location)
-    ]
+    found = orders.find(kind, name=event.name, location=event.location)
     if not found:
         by = f" by {event.name}" if event.name else ""
         yield _reply(
@@ -133,9 +129,9 @@ def _end(state: EngineState, event: OperatorRequested) -> Iterator[Output]:
     for order in found:
         yield OrderEnded(order=order, is_expired=False)
         if kind is OrderKind.PIN:
-            for conductor in state.conductors.values():
-                if order.location in ("", conductor.watch.remote):
-                    conductor.mover.unpin()
+            for controller in state.controllers.values():
+                if order.location in ("", controller.watch.remote):
+                    controller.mover.unpin()
     yield _reply(event, text)
 
 
@@ -144,11 +140,11 @@ def _consequences(state: EngineState, kind: OrderKind) -> str:
     if kind is not OrderKind.DRAIN:
         return ""
     stuck = [
-        conductor.watch.remote
-        for conductor in state.conductors.values()
-        if state.node in conductor.mover.active.relays
+        controller.watch.remote
+        for controller in state.controllers.values()
+        if state.node in controller.mover.active.relays
         and not any(
-            state.node not in path.relays and conductor.watch.group(path).is_good for path in conductor.watch.paths
+            state.node not in path.relays and controller.watch.group(path).is_good for path in controller.watch.paths
         )
     ]
     return f"; no path that this node sees avoids it to: {', '.join(sorted(stuck))}" if stuck else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from meshwatchd.core.failover.operator_holds import Orders
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.operators.hold_requests import (
@@ -44,24 +44,24 @@ def answer(state: EngineState, event: OperatorRequested, now: int) -> Iterator[O
 
 
 def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iterator[Output]:
-    conductor = _find(state, event.location)
-    if state.topology is None or conductor is None:
-        places = ", ".join(sorted(c.watch.remote for c in state.conductors.values())) or "none known"
+    controller = _find(state, event.location)
+    if state.topology is None or controller is None:
+        places = ", ".join(sorted(c.watch.remote for c in state.controllers.values())) or "none known"
         yield _refuse(event, f"no such remote location; there are: {places}")
         return
-    target = _target(conductor, event)
+    target = _target(controller, event)
     if isinstance(target, str):
         yield _refuse(event, target)
         return
     planner = Planner(state.topology, state.settings)
-    operations = planner.operations(conductor.mover.active, target)
-    problem = _problem(state, conductor, target)
-    words = _describe(conductor, target)
-    order = _order(event, conductor, target, now=now, orders=state.memory.orders)
+    operations = planner.operations(controller.mover.active, target)
+    problem = _problem(state, controller, target)
+    words = _describe(controller, target)
+    order = _order(event, controller, target, now=now, orders=state.memory.orders)
     if not is_reasonable(event.duration_ns):
         yield _refuse(event, TOO_LONG)
-    elif event.verb is OperatorVerb.PIN and target is conductor.mover.active and not target.is_primary:
-        event = msgspec.structs.replace(event, to_rank=target.rank, location=conductor.watch.remote)
+    elif event.verb is OperatorVerb.PIN and target is controller.mover.active and not target.is_primary:
+        event = msgspec.structs.replace(event, to_rank=target.rank, location=controller.watch.remote)
         yield from answer_order(state, event, now, relays=target.relays)
     elif problem:
         yield _refuse(event, problem, operations)
@@ -70,33 +70,35 @@ def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iter
     elif event.is_dry_run:
         yield ReplyOperator(request=event.request, is_accepted=True, text=f"would {words}", operations=operations)
     else:
-        yield from _stand_by(conductor, state.memory.orders, order)
-        yield from conductor.agreement.propose(target, Reason.OPERATOR, now)
+        yield from _stand_by(controller, state.memory.orders, order)
+        yield from controller.negotiation.propose(target, Reason.OPERATOR, now)
         text = f"asked to {words}; {_until(event, target)}"
         yield ReplyOperator(request=event.request, is_accepted=True, text=text, operations=operations)
 
 
-def _stand_by(conductor: Conductor, orders: Orders, order: Order | None) -> Iterator[Output]:
+def _stand_by(controller: PairController, orders: Orders, order: Order | None) -> Iterator[Output]:
     """The standing order that goes with a move, in place of the one of an earlier move."""
-    for earlier in orders.take_back(OrderKind.CONFIRM, location=conductor.watch.remote):
+    for earlier in orders.take_back(OrderKind.CONFIRM, location=controller.watch.remote):
         yield OrderEnded(order=earlier, is_expired=False)
     if order is not None and orders.give(order):
         yield OrderGiven(order=order)
 
 
-def _order(event: OperatorRequested, conductor: Conductor, target: Path, *, now: int, orders: Orders) -> Order | None:
+def _order(
+    event: OperatorRequested, controller: PairController, target: Path, *, now: int, orders: Orders
+) -> Order | None:
     """What stands from here on: a pin, or the confirmation that is waited for."""
-    remote, active = conductor.watch.remote, conductor.mover.active
+    remote, active = controller.watch.remote, controller.mover.active
     if event.verb is OperatorVerb.PIN:
         lasts_ns = USUAL_NS if event.duration_ns is None else event.duration_ns
         kind, path = OrderKind.PIN, target
     elif event.verb is OperatorVerb.FAILOVER and event.duration_ns is not None:
         # Only a relay of the path to go back to can ask for it; the way home is open to the relays of what is left.
-        is_relay = conductor.context.local_node in active.relays
-        lasts_ns, kind, path = event.duration_ns, OrderKind.CONFIRM, active if is_relay else conductor.watch.primary
+        is_relay = controller.context.local_node in active.relays
+        lasts_ns, kind, path = event.duration_ns, OrderKind.CONFIRM, active if is_relay else controller.watch.primary
         if unconfirmed := orders.about(OrderKind.CONFIRM, remote):
             # Nobody has confirmed the path in use either: undone, traffic goes back to where it was before both.
-            path = next((each for each in conductor.watch.paths if each.rank == unconfirmed.rank), path)
+            path = next((each for each in controller.watch.paths if each.rank == unconfirmed.rank), path)
     else:
         return None
     return Order(
@@ -110,43 +112,45 @@ def _order(event: OperatorRequested, conductor: Conductor, target: Path, *, now:
     )
 
 
-def _find(state: EngineState, location: str) -> Conductor | None:
-    found = [c for c in state.conductors.values() if location in ("", c.watch.remote)]
+def _find(state: EngineState, location: str) -> PairController | None:
+    found = [c for c in state.controllers.values() if location in ("", c.watch.remote)]
     return found[0] if len(found) == 1 else None
 
 
-def _target(conductor: Conductor, event: OperatorRequested) -> Path | str:
+def _target(controller: PairController, event: OperatorRequested) -> Path | str:
     if event.verb is OperatorVerb.FAILBACK:
-        return conductor.watch.primary
+        return controller.watch.primary
     if event.to_rank is not None:
-        found = next((path for path in conductor.watch.paths if path.rank == event.to_rank), None)
-        return found or f"no path of rank {event.to_rank}; there are 0 to {len(conductor.watch.paths) - 1}"
-    standbys = [p for p in conductor.watch.paths if not p.is_primary and p is not conductor.mover.active]
-    good = [path for path in standbys if conductor.watch.group(path).is_good]
+        found = next((path for path in controller.watch.paths if path.rank == event.to_rank), None)
+        return found or f"no path of rank {event.to_rank}; there are 0 to {len(controller.watch.paths) - 1}"
+    standbys = [p for p in controller.watch.paths if not p.is_primary and p is not controller.mover.active]
+    good = [path for path in standbys if controller.watch.group(path).is_good]
     return good[0] if good else "no standby path is good; see `meshwatchctl status`"
 
 
-def _problem(state: EngineState, conductor: Conductor, target: Path) -> str:
+def _problem(state: EngineState, controller: PairController, target: Path) -> str:
     """Why the request cannot be carried out from here, or nothing."""
-    if target is conductor.mover.active:
+    if target is controller.mover.active:
         return f"rank {target.rank} is in use already"
     if state.settings.daemon.mode is not Mode.ENFORCE:
         return f"this daemon runs in {state.settings.daemon.mode} mode; set daemon.mode to enforce"
-    if conductor.parting is not None:
+    if controller.parting is not None:
         return "the mesh has just changed and traffic is leaving a path that is gone; try again in some seconds"
-    relays = target.relays if not target.is_primary else conductor.mover.active.relays
+    relays = target.relays if not target.is_primary else controller.mover.active.relays
     if state.node not in relays:
         return f"this node does not relay that path; ask on {' or '.join(relays)}"
-    if not conductor.watch.group(target).is_good:
+    if not controller.watch.group(target).is_good:
         return f"rank {target.rank} is not good now; a broken path is never used"
-    if conductor.mover.state not in (MoveState.IDLE, MoveState.VERIFYING):
+    if controller.mover.state not in (MoveState.IDLE, MoveState.VERIFYING):
         return "a move is under way; try again in a second"
     return ""
 
 
-def _describe(conductor: Conductor, target: Path) -> str:
+def _describe(controller: PairController, target: Path) -> str:
     relays = " - ".join(target.relays)
-    return f"move {conductor.watch.remote} from rank {conductor.mover.active.rank} to rank {target.rank} over {relays}"
+    return (
+        f"move {controller.watch.remote} from rank {controller.mover.active.rank} to rank {target.rank} over {relays}"
+    )
 
 
 def _until(event: OperatorRequested, target: Path) -> str:

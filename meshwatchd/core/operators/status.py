@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from meshwatchd.core.diagnosis.advisory_probes import is_silent
 from meshwatchd.core.diagnosis.classifier import explains
 from meshwatchd.core.diagnosis.service_canaries import EXPLAINABLE, troubles
-from meshwatchd.core.failover.pair_controller import Conductor
+from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.pmtu.report import build_sizes
 from meshwatchd.core.probing.intervals import Rate
@@ -15,11 +15,9 @@ from meshwatchd.core.probing.rest_limits import describe_rest, shape_of
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.canary import Canary
-from meshwatchd.model.faults import Severity, Verdict
+from meshwatchd.model.faults import Severity, Verdict, weight
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.status import UNWATCHED, CanaryStatus, PairStatus, PathStatus, RateStatus, SessionStatus, Status
-
-_ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
 
 
 def build_status(
@@ -39,26 +37,26 @@ def build_status(
         rejected: why the last snapshot shows no mesh; empty where it shows one.
         collisions: what keeps this node from changing anything, though its mode is enforce.
     """
-    conductors = tuple(state.conductors.values())
-    pairs = tuple(_pair(state, conductor, now) for conductor in conductors)
+    controllers = tuple(state.controllers.values())
+    pairs = tuple(_pair(state, controller, now) for controller in controllers)
     findings = state.findings.status()
-    of_pairs = max((pair.verdict.severity for pair in pairs), key=_ORDER.index, default=Severity.WARNING)
+    of_pairs = max((pair.verdict.severity for pair in pairs), key=weight, default=Severity.WARNING)
     of_node = Severity.WARNING if collisions else Severity.OK
-    worst = max((of_pairs, of_node, *(each.severity for each in findings)), key=_ORDER.index)
+    worst = max((of_pairs, of_node, *(each.severity for each in findings)), key=weight)
     return Status(
         at_ns=now,
         node=state.node,
         location=state.topology.local.location if state.topology else "",
         role=_role(state),
         mode=state.settings.daemon.mode,
-        is_ready=bool(conductors) and all(conductor.is_ready for conductor in conductors),
+        is_ready=bool(controllers) and all(controller.is_ready for controller in controllers),
         severity=worst,
         pairs=pairs,
         sessions=tuple(_session(each) for each in state.schedule.sessions if each.plan.layer is not Layer.POD),
         canaries=tuple(
-            _canary(session, session.plan.canary, conductor.verdicts.current)
-            for conductor in conductors
-            for session in (*conductor.watch.side.canaries, *conductor.watch.side.services)
+            _canary(session, session.plan.canary, controller.verdicts.current)
+            for controller in controllers
+            for session in (*controller.watch.side.canaries, *controller.watch.side.services)
             if session.plan.canary is not None
         ),
         rates=tuple(_rate(rate) for rate in state.schedule.rates()),
@@ -86,10 +84,10 @@ def _role(state: EngineState) -> str:
     return "standby" if state.node in location.standbys else "member"
 
 
-def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
-    assert state.topology is not None, "conductors exist only with a topology"
-    watch, active = conductor.watch, conductor.mover.active
-    following = conductor.next_path(now)
+def _pair(state: EngineState, controller: PairController, now: int) -> PairStatus:
+    assert state.topology is not None, "controllers exist only with a topology"
+    watch, active = controller.watch, controller.mover.active
+    following = controller.next_path(now)
     states = [_state(watch.group(path)) for path in watch.paths]
     watched = [each for each in zip(watch.paths, states, strict=True) if each[1] != UNWATCHED]
     standbys = [state for path, state in watched if not path.is_between_leaders]
@@ -99,10 +97,10 @@ def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
         location=state.topology.local.location,
         remote_location=watch.remote,
         active_rank=active.rank,
-        generation=conductor.mover.generation,
-        verdict=conductor.verdicts.current,
+        generation=controller.mover.generation,
+        verdict=controller.verdicts.current,
         redundancy="none" if not good else "full" if good == len(standbys) else "reduced",
-        is_chosen=conductor.mover.is_pinned,
+        is_chosen=controller.mover.is_pinned,
         paths=tuple(
             PathStatus(
                 number=path.number,
@@ -111,8 +109,8 @@ def _pair(state: EngineState, conductor: Conductor, now: int) -> PairStatus:
                 state=each,
                 is_active=path is active,
                 is_local_relay=state.node in path.relays,
-                penalty=int(conductor.context.damper.penalty(path.relays, now)),
-                is_suppressed=conductor.context.damper.is_suppressed(path.relays, now),
+                penalty=int(controller.context.damper.penalty(path.relays, now)),
+                is_suppressed=controller.context.damper.is_suppressed(path.relays, now),
                 is_next=path is following,
             )
             for path, each in zip(watch.paths, states, strict=True)

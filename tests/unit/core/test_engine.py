@@ -77,7 +77,7 @@ def test_the_first_dump_starts_everything_in_order():
     assert sizes.plans
     assert planner_of("a2").provision() == ensured.provision
     assert len(configured.sessions) == started.sessions > 10
-    relays = engine.state.conductors[0].watch.relays_print
+    relays = engine.state.controllers[0].watch.relays_print
     assert (ev.ActivePath(pair=0, rank=0, generation=0, relays=relays),) == banner.banner.active
     assert engine.deadline() is not None
 
@@ -86,13 +86,13 @@ def test_at_rest_a_pair_is_looked_at_with_what_leaves_anyway():
     """Its own deadline hardly ever wakes anybody."""
     bench = ready("a2")
     bench.run(20 * SECOND)
-    conductor, alone = bench.conductor, 0
+    controller, alone = bench.controller, 0
     for _ in range(40):
         others = (bench.engine.state.schedule.deadline(), bench.engine.state.sizes.deadline())
-        alone += all(conductor.deadline() < at for at in others if at is not None)
+        alone += all(controller.deadline() < at for at in others if at is not None)
         bench.run((bench.engine.deadline() or 0) - bench.now)
 
-    assert conductor.next_review - conductor.reviewed_at == REST_REVIEW_NS
+    assert controller.next_review - controller.reviewed_at == REST_REVIEW_NS
     assert not alone
 
 
@@ -167,7 +167,7 @@ def test_an_override_found_at_start_is_adopted():
 
     assert [(0, 1)] == [(fact.pair, fact.rank) for fact in bench.said(OverrideAdopted)]
     assert [] == bench.said(out.ApplySwitch)
-    assert 1 == bench.conductor.active.rank
+    assert 1 == bench.controller.active.rank
 
 
 def test_a_rule_that_is_not_an_override_of_ours_is_not_adopted():
@@ -267,12 +267,12 @@ def test_a_short_stall_keeps_the_evidence():
     bench = ready("a3")
     bench.silent = lambda plan: plan.path == 0
     bench.run_until_suspected()
-    conductor = next(iter(bench.engine.state.conductors.values()))
-    before = conductor.watch.group(conductor.watch.primary).nats
+    controller = next(iter(bench.engine.state.controllers.values()))
+    before = controller.watch.group(controller.watch.primary).nats
     bench.feed(ev.Stalled(late_ns=30 * MS))
 
     assert before > 0
-    assert before == conductor.watch.group(conductor.watch.primary).nats
+    assert before == controller.watch.group(controller.watch.primary).nats
 
 
 def test_a_stall_forgets_what_is_outstanding():
@@ -394,7 +394,7 @@ def test_what_an_unproven_process_says_is_not_acted_on():
 
     assert [] == bench.feed(_request("b2", is_fresh_epoch=False, coordination=notice, banner=banner))
     assert [] == bench.said(out.ApplySwitch)
-    assert ("b2", Layer.RELAY) not in bench.conductor.watch.arrivals.heard
+    assert ("b2", Layer.RELAY) not in bench.controller.watch.arrivals.heard
 
 
 # -- the agent's news -------------------------------------------------------------------------------------------

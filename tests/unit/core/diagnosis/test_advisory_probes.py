@@ -25,7 +25,7 @@ def _ready(name: str, settings: Settings) -> Bench:
 
 
 def _named(bench):
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
     return verdict.fault, verdict.layer, verdict.culprit, verdict.severity
 
 
@@ -33,7 +33,7 @@ def _named(bench):
 def test_a_loss_of_ip6_alone_is_named_and_moves_nothing(name):
     """The lowest layer that lost it; IPv4 goes on."""
     bench = _ready(name, with_ip6(settings_for(name)))
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     bench.silent = lambda plan: plan.is_ip6
     bench.run(20 * SECOND)
     leader = {"a3": "a1", "b1": "b2", "b3": "b1"}[name]
@@ -44,7 +44,7 @@ def test_a_loss_of_ip6_alone_is_named_and_moves_nothing(name):
     bench.silent = lambda _plan: False
     bench.run(20 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_ip6_that_never_worked_is_named():
@@ -81,7 +81,7 @@ def test_a_silent_canary_is_a_warning_of_its_own():
     bench.silent = lambda _plan: False
     bench.run(20 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_a_canary_that_depends_on_what_is_broken_is_no_verdict():
@@ -89,7 +89,7 @@ def test_a_canary_that_depends_on_what_is_broken_is_no_verdict():
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
     bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE, Layer.POD)
     bench.run(30 * SECOND)
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
     (status,) = bench.engine.status(bench.now, {}).canaries
 
     assert FaultCode.ALL_PATHS_DOWN is verdict.fault
@@ -102,9 +102,9 @@ def test_a_canary_that_never_answered_is_named_after_some_questions():
     bench = Bench("b3", settings=with_canaries(settings_for("b3"), SLOW))
     bench.silent = lambda plan: plan.canary is SLOW
     bench.run(2 * SECOND)
-    assert bench.conductor.is_ready
+    assert bench.controller.is_ready
     bench.run((NEVER_ANSWERED - 2) * 5 * SECOND)
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     bench.run(4 * 5 * SECOND)
 
     assert (FaultCode.POD_UNREACHABLE, Layer.POD, "a2", Severity.WARNING) == _named(bench)
@@ -161,7 +161,7 @@ def test_a_silent_api_server_is_named_before_the_kubelets():
     bench.run(30 * SECOND)
 
     assert (FaultCode.APISERVER_UNREACHABLE, Layer.POD, "a1", Severity.WARNING) == _named(bench)
-    assert "(canary kubelet)" in bench.conductor.verdicts.current.because[1]
+    assert "(canary kubelet)" in bench.controller.verdicts.current.because[1]
 
 
 def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_fault():
@@ -209,7 +209,7 @@ def test_services_that_accept_connections_and_get_no_full_segment(lost, culprit)
     bench.silent = lambda _plan: False
     bench.run(20 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_a_relay_that_loses_full_segments_is_not_taken_for_the_first_node_behind_it():
@@ -243,7 +243,7 @@ def test_a_service_that_never_took_full_segments_is_no_broken_offload():
     bench.silent = _in_bulk("a2", "a3")
     bench.run(40 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_a_node_that_hears_the_others_and_not_itself_has_closed_its_reflectors_ports():
@@ -280,7 +280,7 @@ def test_a_canary_on_the_remote_leader_refutes_nothing_behind_it():
 def test_canaries_that_go_around_the_path_with_all_traffic_refute_nothing():
     """After a failover they answer because of it."""
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS))
-    watch, active = bench.conductor.watch, bench.conductor.mover.active
+    watch, active = bench.controller.watch, bench.controller.mover.active
 
     assert {"a2", "a3"} == watch._behind(active)
     assert frozenset() == watch._behind(watch.paths[1])
@@ -299,5 +299,5 @@ def test_a_canary_that_was_silent_with_the_path_is_not_blamed_when_that_is_back(
     bench.run(20 * SECOND)
     told = {change.verdict.fault for change in bench.said(VerdictChanged)}
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     assert FaultCode.POD_UNREACHABLE not in told

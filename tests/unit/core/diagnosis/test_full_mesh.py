@@ -39,11 +39,11 @@ def _bench(*canaries: Canary) -> Bench:
 
 
 def _faults(bench):
-    return {each.watch.remote: each.verdicts.current.fault for each in bench.engine.state.conductors.values()}
+    return {each.watch.remote: each.verdicts.current.fault for each in bench.engine.state.controllers.values()}
 
 
 def _culprits(bench):
-    return {each.watch.remote: each.verdicts.current.culprit for each in bench.engine.state.conductors.values()}
+    return {each.watch.remote: each.verdicts.current.culprit for each in bench.engine.state.controllers.values()}
 
 
 def _is_mesh(plan):
@@ -53,7 +53,7 @@ def _is_mesh(plan):
 def test_a_canary_outside_of_the_mesh_is_known_by_its_address():
     """Neither an address of a node nor one of its pods; nobody knows where an IPv6 address is."""
     bench = _bench(*CANARIES)
-    surroundings = bench.engine.state.conductors[0].watch._surroundings
+    surroundings = bench.engine.state.controllers[0].watch._surroundings
     plans = {plan.canary.name: plan for plan in bench.plans.values() if plan.canary in CANARIES}
 
     assert {"host-n2", "host-n3"} == {name for name, plan in plans.items() if surroundings.is_outside(plan)}
@@ -203,7 +203,7 @@ def test_where_members_have_neighbours_nothing_is_asked_beside_the_pair():
     """Kilo's mesh has witnesses of its own."""
     bench = Bench("b1")
     bench.run(2 * SECOND)
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
     plan = next(iter(bench.plans.values()))
 
     assert Leg.UNKNOWN is watch._surroundings.look(0, lambda _sessions, _since: Leg.DEAD).tunnels

@@ -28,7 +28,7 @@ ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 )
 def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
     """The relay's own answers do not need its forwarding."""
-    watch = ready(name).conductor.watch
+    watch = ready(name).controller.watch
 
     assert groups == {path.rank: {s.plan.peer for s in watch.group(path).sessions} for path in watch.paths}
 
@@ -36,7 +36,7 @@ def test_a_path_is_judged_by_the_nodes_beyond_its_relay(name, groups):
 def test_each_session_feeds_the_group_of_its_path_only():
     """Fresh and known flows of a path judge it; segments and effective probes explain, they do not condemn."""
     bench = ready("a3")
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
     for session in bench.engine.state.schedule.sessions:
         judges = [group for group in watch.groups.values() if session in (*group.sessions, *group.controls)]
 
@@ -50,14 +50,14 @@ def test_each_session_feeds_the_group_of_its_path_only():
 @pytest.mark.parametrize(("name", "roles"), [("a1", (True, "a1", "b1")), ("b3", (False, "b1", "a1"))])
 def test_a_pair_knows_its_two_leaders(name, roles):
     """From either side."""
-    watch = ready(name).conductor.watch
+    watch = ready(name).controller.watch
 
     assert roles == (watch.is_leader, watch.own_leader, watch.remote_leader)
 
 
 def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
     """Every other path and the own voice; the layers below the path and its relay."""
-    watch = ready("a3").conductor.watch
+    watch = ready("a3").controller.watch
     group, replacing, explaining = watch.group(watch.primary), watch.replacing(watch.primary), watch.explaining()
 
     assert {(0, "b2"), (0, "b3")} == {(s.plan.path, s.plan.peer) for s in group.sessions}
@@ -70,7 +70,7 @@ def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
 def test_the_link_between_the_leaders_is_asked_when_no_other_standby_answers():
     """It is the last that is taken: while another is good, its slow sessions are left in peace."""
     bench = ready("a3")
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
 
     def over():
         return {s.plan.path for s in watch.replacing(watch.primary) if s.plan.layer is Layer.RELAY}
@@ -87,7 +87,7 @@ def test_the_link_between_the_leaders_is_asked_when_no_other_standby_answers():
 @pytest.mark.parametrize("name", ["a1", "a3"])
 def test_relays_are_told_over_the_ordinary_paths(name):
     """The link between the leaders reaches nobody whom the others do not."""
-    assert 4 not in {session.plan.path for session in ready(name).conductor.watch.to_deciders}
+    assert 4 not in {session.plan.path for session in ready(name).controller.watch.to_deciders}
 
 
 def test_in_health_every_leg_of_a_member_is_alive():
@@ -170,11 +170,11 @@ def test_a_leader_accuses_its_overlay_on_more_than_bad_luck(misses, has_moved, e
     Four misses of each of two members come about by chance within hours where 5 % of all packets are lost.
     """
     bench = ready("b1")
-    for session in bench.conductor.watch.members_overlay:
+    for session in bench.controller.watch.members_overlay:
         for _ in range(misses):
             session.cusum.miss(bench.now)
 
-    assert expected is bench.conductor.watch._members_leg(0, has_moved=has_moved)
+    assert expected is bench.controller.watch._members_leg(0, has_moved=has_moved)
 
 
 def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_answers():
@@ -182,8 +182,8 @@ def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_an
     bench = ready("b1")
     up, known = encode({(0, View.LEADER_IPIP): DEAD})
     for peer in ("b2", "b3"):
-        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
-        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.controller.active,)))
+        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.controller.active,))
     evidence = _evidence(bench)
     assert (DEAD, UNKNOWN) == (evidence.members_ipip, evidence.members_overlay)
 
@@ -192,18 +192,18 @@ def test_while_members_miss_their_ipip_leg_the_overlay_is_alive_only_by_later_an
 
 
 def _legs(bench):
-    return bench.conductor.watch.legs(bench.conductor.mover.active)
+    return bench.controller.watch.legs(bench.controller.mover.active)
 
 
 def _evidence(bench):
-    return bench.conductor.diagnosis.evidence(bench.now)
+    return bench.controller.diagnosis.evidence(bench.now)
 
 
 @pytest.mark.parametrize(("nats_of", "expected"), [(0, ALIVE), (1, DEAD), (3, DEAD)])
 def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
     """One miss out of nowhere: a reason for them to look, long before this node may condemn anything."""
     bench = ready("a3")
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
     group = watch.group(watch.primary)
     for session in (group.sessions * 3)[:nats_of]:
         group.observe(session, Outcome.MISS, bench.now)
@@ -215,7 +215,7 @@ def test_the_others_are_told_of_doubt_before_it_is_certain(nats_of, expected):
 def test_what_arrives_by_a_standby_is_no_sign_of_life_of_the_tunnel(path, expected):
     """A blocked tunnel was called a break of one direction, since the far nodes' probes came in over standby links."""
     bench = ready("a1")
-    watch, since = bench.conductor.watch, bench.now + 10 * SECOND
+    watch, since = bench.controller.watch, bench.now + 10 * SECOND
     for at in range(bench.now, since + 3 * SECOND, 300 * MS):
         for peer in ("b2", "b3"):
             watch.note_heard(peer, Layer.RELAY, path, at)
@@ -227,7 +227,7 @@ def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
     """Its address is wg0's; a pod's canary crosses flannel.1 as the probes of the path do."""
     bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
     bench.run(2 * SECOND)
-    watch = bench.engine.state.conductors[0].watch
+    watch = bench.engine.state.controllers[0].watch
     behind = watch._behind(watch.primary)
     (one, *_) = (plan for plan in bench.plans.values() if plan.peer == "n2")
 
@@ -240,9 +240,9 @@ def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
 def test_a_node_that_reaches_nobody_by_any_path_accuses_none(is_active_bad, expected):
     """On path 1, which is as silent as the primary path: that is this node, and the others may go back."""
     bench = ready("a3")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     bench.silent = lambda plan: plan.layer is Layer.RELAY and (plan.path == 0 or (is_active_bad and plan.path == 1))
     bench.run(SECOND)
 
-    assert bench.conductor.mover.active.rank == 1
+    assert bench.controller.mover.active.rank == 1
     assert expected is _legs(bench)[0, View.RELAY_PATH]

@@ -16,7 +16,7 @@ ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
 
 
 def _evidence(bench):
-    return bench.conductor.diagnosis.evidence(bench.now)
+    return bench.controller.diagnosis.evidence(bench.now)
 
 
 def test_what_peers_say_counts_once_they_can_have_noticed():
@@ -38,12 +38,12 @@ def test_a_leader_without_neighbours_lives_by_the_word_of_other_leaders(told, ex
     """n1 asks whether n2 lives: n3 tells what its own tunnel to n2 says, which is a pair that n1 is no part of."""
     bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
     bench.run(2 * SECOND)
-    watch = bench.engine.state.conductors[0].watch
+    watch = bench.engine.state.controllers[0].watch
     assert ("n1", "n2", (("n3", 2),)) == (watch.own_leader, watch.remote_leader, watch._words._elsewhere)
     up, known = encode({} if told is UNKNOWN else {(2, View.WIREGUARD): told})
     bench.hear("n3", None, Banner(view_up=up, view_known=known))
 
-    assert expected is bench.engine.state.conductors[0].diagnosis.evidence(bench.now).remote_view_leader
+    assert expected is bench.engine.state.controllers[0].diagnosis.evidence(bench.now).remote_view_leader
 
 
 def _vouched(name, words, *, active=1):
@@ -51,8 +51,8 @@ def _vouched(name, words, *, active=1):
     bench = ready(name)
     for peer, said in words.items():
         up, known = encode({} if said is UNKNOWN else {(0, View.RELAY_PATH): said})
-        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
-    watch, views = bench.conductor.watch, bench.engine.state.views
+        bench.hear(peer, None, Banner(view_up=up, view_known=known, active=(bench.controller.active,)))
+    watch, views = bench.controller.watch, bench.engine.state.views
     silent = {peer for peer in ("a1", "a2", "a3", "b1", "b2", "b3") if peer not in words and peer != name}
     for peer in silent:
         views._latest.pop(peer, None)
@@ -105,7 +105,7 @@ def test_a_word_for_the_primary_path_grows_old():
     bench.vouch()
     bench.object("a3")
     bench.run(3 * SECOND)
-    watch, views = bench.conductor.watch, bench.engine.state.views
+    watch, views = bench.controller.watch, bench.engine.state.views
     assert not watch.is_vouched_for(watch.paths[1], views, bench.now)
     bench.silent = lambda plan: plan.peer == "a3"
     bench.run(VOUCH_NS + SECOND)
@@ -119,6 +119,6 @@ def test_a_node_s_own_word_counts_for_its_side():
     bench.vouch()
     bench.silent = primary_is_silent
     bench.run(3 * SECOND)
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
 
     assert not watch.is_vouched_for(watch.paths[1], bench.engine.state.views, bench.now)

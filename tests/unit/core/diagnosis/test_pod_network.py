@@ -32,7 +32,7 @@ def _known(name="b3"):
 
 
 def _named(bench):
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
     return verdict.fault, verdict.culprit
 
 
@@ -54,7 +54,7 @@ def test_the_node_is_named_whose_pods_are_cut_off(name, silent, culprit, tcp):
     bench = _known(name)
     bench.silent = _of(*silent, tcp=tcp)
     bench.run(20 * SECOND)
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
 
     assert (BROKEN, culprit) == _named(bench)
     assert (Layer.POD_NETWORK, Severity.WARNING) == (verdict.layer, verdict.severity)
@@ -65,7 +65,7 @@ def test_the_node_is_named_whose_pods_are_cut_off(name, silent, culprit, tcp):
     bench.silent = lambda _plan: False
     bench.run(15 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_it_is_said_within_seconds():
@@ -86,7 +86,7 @@ def test_what_never_answered_accuses_nobody():
     bench.silent = lambda plan: plan.layer is Layer.POD_NETWORK
     bench.run(60 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
 
 def test_a_node_that_is_silent_altogether_is_called_so():
@@ -99,7 +99,7 @@ def test_a_node_that_is_silent_altogether_is_called_so():
     bench.silent = lambda _plan: False
     bench.run(40 * SECOND)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     assert BROKEN not in {told.verdict.fault for told in bench.said(VerdictChanged, since=began)}
 
 
@@ -121,7 +121,7 @@ def test_where_every_node_is_a_location_of_its_own_tcp_alone_is_named():
         bench.run(12 * SECOND)
         bench.silent = _of(*lost, tcp=True)
         bench.run(30 * SECOND)
-        told = [each.verdicts.current for each in bench.engine.state.conductors.values()]
+        told = [each.verdicts.current for each in bench.engine.state.controllers.values()]
 
         assert culprits == {each.culprit for each in told if each.fault is BROKEN}
 

@@ -78,7 +78,7 @@ def _bench(*canaries):
     bench = ready("b3", settings=with_canaries(settings_for("b3"), *canaries))
     bench.find = lambda plan: GOOD_NAME if plan.canary is DNS else GOOD_GATE
     bench.run(8 * SECOND)
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     return bench
 
 
@@ -106,7 +106,7 @@ def test_each_row_of_the_table_is_a_verdict_that_moves_nothing(canary, found, fa
     bench = _bench(canary)
     bench.find = lambda _plan: found
     bench.run(SURE_NS)
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
     (status,) = bench.engine.status(bench.now, {}).canaries
 
     assert (fault, Layer.POD, Severity.WARNING) == (verdict.fault, verdict.layer, verdict.severity)
@@ -118,7 +118,7 @@ def test_each_row_of_the_table_is_a_verdict_that_moves_nothing(canary, found, fa
     bench.find = lambda plan: GOOD_NAME if plan.canary is DNS else GOOD_GATE
     bench.run(SURE_NS)
 
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     assert "" == bench.engine.status(bench.now, {}).canaries[0].fault
 
 
@@ -128,7 +128,7 @@ def test_a_service_that_never_was_good_is_named():
     bench.find = lambda _plan: _name(DnsResult.NXDOMAIN)
     bench.run(SURE_NS)
 
-    assert FaultCode.NOT_EXPORTED is bench.conductor.verdicts.current.fault
+    assert FaultCode.NOT_EXPORTED is bench.controller.verdicts.current.fault
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -142,7 +142,7 @@ def test_what_nobody_saw_is_no_silence(is_late):
 
     assert "up" == bench.engine.status(bench.now, {}).canaries[0].state
     assert lost == session.lost
-    assert FaultCode.NONE is bench.conductor.verdicts.current.fault
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
     assert "down" not in {fact.state for fact in bench.said(SessionChanged, since=since) if fact.layer is Layer.POD}
 
 
@@ -153,7 +153,7 @@ def test_a_path_that_is_broken_has_its_own_name_and_explains_the_silence():
     bench.find = lambda _plan: _gate(Reach.SILENT)
     bench.run(SURE_NS)
     told = {change.verdict.fault for change in bench.said(VerdictChanged)}
-    verdict = bench.conductor.verdicts.current
+    verdict = bench.controller.verdicts.current
     (status,) = bench.engine.status(bench.now, {}).canaries
 
     assert FaultCode.POLICY_OR_BACKEND not in told
@@ -170,9 +170,9 @@ def test_a_name_that_does_not_exist_is_no_consequence_of_a_path():
     bench.run(SURE_NS)
     (status,) = bench.engine.status(bench.now, {}).canaries
 
-    assert FaultCode.LEADER_DEAD is bench.conductor.verdicts.current.fault
+    assert FaultCode.LEADER_DEAD is bench.controller.verdicts.current.fault
     assert ("", "not-exported") == (status.depends_on, status.fault)
-    assert not any("in consequence" in sentence for sentence in bench.conductor.verdicts.current.because)
+    assert not any("in consequence" in sentence for sentence in bench.controller.verdicts.current.because)
 
 
 def test_a_good_service_speaks_for_no_path():
@@ -199,8 +199,8 @@ def test_bad_services_are_no_pods_that_probes_alone_reach():
     told = {change.verdict.fault for change in bench.said(VerdictChanged)}
 
     assert FaultCode.PROBES_ONLY not in told
-    assert FaultCode.EXPORTER_UNHEALTHY is bench.conductor.verdicts.current.fault
-    assert any("canary gate (a1): " in sentence for sentence in bench.conductor.verdicts.current.because)
+    assert FaultCode.EXPORTER_UNHEALTHY is bench.controller.verdicts.current.fault
+    assert any("canary gate (a1): " in sentence for sentence in bench.controller.verdicts.current.because)
 
 
 @pytest.mark.parametrize(("connect", "expected"), [(0, True), (80, False)])

@@ -22,11 +22,11 @@ def _resting(name="a3"):
 
 
 def _is_awake(bench):
-    return bench.conductor.attention.is_awake(bench.now)
+    return bench.controller.attention.is_awake(bench.now)
 
 
 def _word(bench, peer, *, is_alarmed):
-    active = ActivePath(pair=0, rank=0, generation=0, relays=bench.conductor.watch.relays_print, is_alarmed=is_alarmed)
+    active = ActivePath(pair=0, rank=0, generation=0, relays=bench.controller.watch.relays_print, is_alarmed=is_alarmed)
     bench.hear(peer, None, Banner(active=(active,)))
 
 
@@ -68,7 +68,7 @@ def test_a_path_that_dies_wakes_all_who_ask_about_it_and_they_say_so():
     bench.run(SECOND)
 
     assert _is_awake(bench)
-    assert bench.conductor.active.is_alarmed
+    assert bench.controller.active.is_alarmed
     assert _sent(bench, since, layer=Layer.RELAY, path=1, flow=FlowClass.PINNED, peer="b3") >= 4
 
 
@@ -80,13 +80,13 @@ def test_a_standby_that_dies_is_noticed_by_its_relay_and_by_whoever_hears_of_it(
     relay.run(4 * SECOND)
     called = {relay.plans[probe.session].peer for probe in relay.said(SendProbe, since=since) if _is_call(relay, probe)}
     since = member.now
-    _word(member, "a2", is_alarmed=relay.conductor.active.is_alarmed)
+    _word(member, "a2", is_alarmed=relay.controller.active.is_alarmed)
     member.run(SECOND)
 
-    assert relay.conductor.active.is_alarmed
+    assert relay.controller.active.is_alarmed
     assert {"a1", "a3"} == called
     assert _is_awake(member)
-    assert not member.conductor.active.is_alarmed, "what was heard is not passed on"
+    assert not member.controller.active.is_alarmed, "what was heard is not passed on"
     for flow in FlowClass:
         assert _sent(member, since, layer=Layer.RELAY, path=2, flow=flow, peer="b3") >= 3
 
@@ -153,7 +153,7 @@ def test_a_standby_that_has_been_dead_for_long_lets_the_others_rest():
 def test_a_path_that_comes_up_again_wakes_whoever_sees_it():
     """Home is to be known before traffic goes there, and what others think of it with it."""
     bench = _resting("a2")
-    group = bench.conductor.watch.groups[3]
+    group = bench.controller.watch.groups[3]
     bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path == 3
     bench.run(100 * SECOND)
     assert group.is_down
@@ -177,9 +177,9 @@ def test_who_could_not_look_has_not_looked():
     bench.run(2 * SECOND)
     bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
     bench.run(CHANGE_NS - 100 * MS)
-    assert not bench.conductor.attention.has_looked(bench.now)
+    assert not bench.controller.attention.has_looked(bench.now)
     bench.run(RECENT_NS - SECOND)
-    assert not bench.conductor.attention.has_looked(bench.now)
+    assert not bench.controller.attention.has_looked(bench.now)
     bench.run(2 * SECOND)
 
-    assert bench.conductor.attention.has_looked(bench.now)
+    assert bench.controller.attention.has_looked(bench.now)

@@ -106,7 +106,7 @@ def test_one_slice_follows_the_other_while_the_tests_are_undecided():
     bench.silent = lambda plan: _is_hard(plan) and next(count) % 3 == 0
     bench.run_until_suspected()
     began = bench.now
-    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    group = bench.controller.watch.group(bench.controller.watch.primary)
     while not group.is_down and bench.now < began + SECOND:
         bench.run(5 * MS)
 
@@ -121,7 +121,7 @@ def test_where_only_new_flows_die_most_of_a_slice_is_fresh():
     since = bench.now
     bench.silent = lambda plan: _is_hard(plan) and plan.flow is FlowClass.FRESH
     bench.run_until_suspected()
-    while not bench.conductor.watch.group(bench.conductor.watch.primary).is_down:
+    while not bench.controller.watch.group(bench.controller.watch.primary).is_down:
         bench.run(MS)
     hard = [plan for plan in _confirms(bench, since) if _is_hard(plan)]
     fresh = sum(plan.flow is FlowClass.FRESH for plan in hard)
@@ -132,7 +132,7 @@ def test_where_only_new_flows_die_most_of_a_slice_is_fresh():
 def _doubt(bench, *peers):
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     for peer in peers:
-        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
+        bench.banners[peer] = Banner(view_up=up, view_known=known, active=(bench.controller.active,))
 
 
 def test_a_peer_that_doubts_the_path_starts_a_burst_here():
@@ -153,10 +153,10 @@ def test_who_is_told_of_a_doubt_waits_no_longer_than_who_has_told():
     """Its own first miss comes a wait after the word, and speaks of the same stall or the same fault."""
     bench = ready("a2")
     timers = TIMERS[ProbeProfile.DEFAULT]
-    group = bench.conductor.watch.group(bench.conductor.mover.active)
+    group = bench.controller.watch.group(bench.controller.mover.active)
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     bench.silent = primary_is_silent
-    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.controller.active,)))
     told = bench.now
     bench.run(timers.silence_ns - 5 * MS)
     assert group.is_suspect
@@ -170,9 +170,9 @@ def test_a_doubt_counts_until_its_peer_takes_it_back():
     """However many packets of others come in between, and once more when it begins to doubt anew."""
     bench = ready("a2")
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    doubt = Banner(view_up=up, view_known=known, active=(bench.conductor.active,))
-    calm = Banner(active=(bench.conductor.active,))
-    suspicion = bench.conductor.suspicion
+    doubt = Banner(view_up=up, view_known=known, active=(bench.controller.active,))
+    calm = Banner(active=(bench.controller.active,))
+    suspicion = bench.controller.suspicion
     counted = []
     for peer, banner in (("b2", doubt), ("b3", calm), ("b3", doubt), ("b2", calm), ("b3", calm), ("b2", doubt)):
         bench.hear(peer, None, banner)
@@ -196,8 +196,8 @@ def test_who_decides_nothing_does_not_burst_for_another():
 def test_one_peers_doubt_does_not_touch_the_reserve(doubters, expected):
     """Where everyday loss has used up the rest, one miss of somebody else's is everyday loss; two of them are news."""
     bench = ready("a2")
-    bench.conductor.suspicion._left(bench.now)
-    bench.conductor.suspicion._budget = RESERVE
+    bench.controller.suspicion._left(bench.now)
+    bench.controller.suspicion._budget = RESERVE
     _doubt(bench, *doubters)
     since = bench.now
     bench.run(200 * MS)
@@ -209,8 +209,8 @@ def test_one_peers_doubt_does_not_touch_the_reserve(doubters, expected):
 def test_one_miss_calls_those_who_will_have_to_agree_while_misses_are_rare(budget, expected):
     """Every relay of either location, on a way that does not cross the suspected leader's overlay."""
     bench = ready("a3")
-    bench.conductor.suspicion._left(bench.now)
-    bench.conductor.suspicion._budget = budget
+    bench.controller.suspicion._left(bench.now)
+    bench.controller.suspicion._budget = budget
     since = bench.now
     victim = iter(range(1))
     bench.silent = lambda plan: _is_hard(plan) and plan.flow is FlowClass.FRESH and next(victim, None) is not None
@@ -226,7 +226,7 @@ def test_a_lone_miss_is_cleared():
     """The burst finds nothing, and says so."""
     bench = ready("a3")
     since = bench.now
-    watched = [s.plan for s in bench.conductor.watch.group(bench.conductor.watch.primary).sessions]
+    watched = [s.plan for s in bench.controller.watch.group(bench.controller.watch.primary).sessions]
     victim = iter(watched[:1])
     bench.silent = lambda plan: plan in watched and next(victim, None) is not None
     bench.run(SECOND)
@@ -241,7 +241,7 @@ def test_bursts_keep_within_their_budget():
     count = iter(range(10**9))
     bench.silent = lambda _plan: next(count) % 10 == 0
     bench.run(60 * SECOND)
-    since, suspicion = bench.now, bench.conductor.suspicion
+    since, suspicion = bench.now, bench.controller.suspicion
     saved = suspicion._left(since)
     bench.run(60 * SECOND)
     saved -= suspicion._left(bench.now)
@@ -268,7 +268,7 @@ def test_a_leader_whose_member_doubts_the_path_looks_at_its_own_overlay():
     bench = ready("b1")
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
     since = bench.now
-    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+    bench.hear("b2", None, Banner(view_up=up, view_known=known, active=(bench.controller.active,)))
     bench.run(50 * MS)
     asked = [(plan.layer, plan.peer, plan.flow) for plan in _confirms(bench, since)]
 
@@ -297,7 +297,7 @@ def test_what_could_replace_a_condemned_path_is_sought_ever_more_seldom():
     bench = ready("a2")
     bench.silent = lambda plan: plan.layer is Layer.RELAY
     bench.run(SECOND // 2)
-    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    group = bench.controller.watch.group(bench.controller.watch.primary)
     assert group.is_down
     bench.run(group.down_since + SEEK_LIMIT_NS - SECOND - bench.now)
     since = bench.now
@@ -314,18 +314,18 @@ def test_a_condemned_path_that_nothing_explains_is_asked_about_for_a_while():
     bench = ready("a2")
     bench.silent = lambda plan: primary_is_silent(plan) or (plan.layer is Layer.OVERLAY and plan.peer == "a1")
     bench.run(SECOND)
-    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    group = bench.controller.watch.group(bench.controller.watch.primary)
     assert group.is_down
     since = bench.now
-    bench.conductor.suspicion.explain(bench.now)
-    bench.conductor.suspicion.explain(bench.now)
+    bench.controller.suspicion.explain(bench.now)
+    bench.controller.suspicion.explain(bench.now)
     bench.run(50 * MS)
     asked = [plan for plan in _confirms(bench, since) if plan.layer is Layer.UNDERLAY and plan.peer == "a1"]
     assert LIGHT_ROUNDS == len(asked)
 
     bench.run(EXPLAIN_NS)
     since = bench.now
-    bench.conductor.suspicion.explain(bench.now)
+    bench.controller.suspicion.explain(bench.now)
     bench.run(50 * MS)
     assert [] == [plan for plan in _confirms(bench, since) if plan.layer is Layer.UNDERLAY]
 
@@ -334,7 +334,7 @@ def test_a_path_in_doubt_is_asked_closely_though_each_of_its_sessions_is_good():
     """Misses of each are forgiven sooner than all together, which take sixty answers: at rest, half an hour."""
     bench = ready("a1")
     bench.run(20 * SECOND)
-    group = bench.conductor.watch.groups[bench.conductor.watch.paths[-1].number]
+    group = bench.controller.watch.groups[bench.controller.watch.paths[-1].number]
     for session in group.sessions:
         for _ in range(7):
             group.observe(session, Outcome.MISS, bench.now)

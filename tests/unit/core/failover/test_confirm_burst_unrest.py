@@ -70,7 +70,7 @@ def test_a_peers_doubt_calls_for_no_burst():
             bench.run(20 * MS)
         up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
         since = bench.now
-        bench.hear("a2", None, Banner(view_up=up, view_known=known, active=(bench.conductor.active,)))
+        bench.hear("a2", None, Banner(view_up=up, view_known=known, active=(bench.controller.active,)))
         bench.run(100 * MS)
         asked = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]
         assert is_stirred is not any(plan.layer is Layer.RELAY and plan.path == 0 for plan in asked)
@@ -97,7 +97,7 @@ def test_what_condemned_the_path_is_asked_for_when_the_agent_is_done():
     for _ in range(4):
         bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
         bench.run(SECOND)
-    assert bench.conductor.watch.group(bench.conductor.watch.primary).is_down
+    assert bench.controller.watch.group(bench.controller.watch.primary).is_down
     bench.run(CHANGE_NS - SECOND)
     since = bench.now
     bench.run(300 * MS)
@@ -113,11 +113,11 @@ def test_nobody_is_awake_until_the_agent_is_done():
     bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
     bench.silent = primary_is_silent
     bench.run(CHANGE_NS - 100 * MS)
-    assert bench.conductor.attention.is_awake(bench.now)
-    assert not bench.conductor.is_awake(bench.now)
+    assert bench.controller.attention.is_awake(bench.now)
+    assert not bench.controller.is_awake(bench.now)
     bench.run(200 * MS)
 
-    assert bench.conductor.is_awake(bench.now)
+    assert bench.controller.is_awake(bench.now)
 
 
 def _told(name, *, is_stirred):
@@ -128,7 +128,7 @@ def _told(name, *, is_stirred):
     if is_stirred:
         bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
     else:
-        word = Banner(view_up=HERE, view_known=HERE, active=(bench.conductor.active,))
+        word = Banner(view_up=HERE, view_known=HERE, active=(bench.controller.active,))
         bench.hear("b1", None, word)
     bench.run(20 * MS)
     plans = [bench.plans[each.session] for each in bench.said(SendProbe, since=since) if each.is_confirm]

@@ -63,7 +63,7 @@ def test_nothing_changes_while_the_partner_is_silent():
 
     assert [] == bench.said(ApplySwitch)
     assert ["the other relay does not answer the proposal"] == [f.reason for f in bench.said(FailoverHeld)][:1]
-    assert bench.conductor.execution.banned_until[1] > bench.now
+    assert bench.controller.switchover.banned_until[1] > bench.now
 
 
 def test_a_member_never_asks():
@@ -91,7 +91,7 @@ def test_a_grant_moves_the_asker():
 def _with_a_standby_that_fails_after_all():
     """b2 has asked for path 1, and misses its answers before it hears of a grant."""
     bench = _broken("b2")
-    group = bench.conductor.watch.groups[1]
+    group = bench.controller.watch.groups[1]
     assert group.is_good
     for session in group.sessions:
         for _ in range(3):
@@ -117,8 +117,8 @@ def test_a_path_that_fails_meanwhile_is_not_asked_for():
     bench = _with_a_standby_that_fails_after_all()
     since = bench.now
     bench.run(2 * MS)
-    bench.conductor.mover.next_step = bench.now
-    assert [] == list(bench.conductor.agreement.press(bench.now))
+    bench.controller.mover.next_step = bench.now
+    assert [] == list(bench.controller.negotiation.press(bench.now))
     bench.run(PATIENCE_NS // 2)
 
     assert bench.spoken(PROPOSE, since=since)
@@ -133,7 +133,7 @@ def test_a_refusal_is_told_and_the_next_path_gets_its_chance():
     nonce = bench.spoken(PROPOSE)[0].nonce
     bench.hear("a1", message(REFUSE, rank=1, target="b2", nonce=nonce, generation=0, reason=Reason.MODE))
     assert "the other relay refuses: mode" == bench.said(FailoverHeld)[-1].reason
-    assert MoveState.IDLE is bench.conductor.mover.state
+    assert MoveState.IDLE is bench.controller.mover.state
     bench.run(BACK_OFF_NS + 200 * MS)
 
     assert [1, 3] == [f.to_rank for f in bench.said(FailoverProposed)]
@@ -179,7 +179,7 @@ def test_a_repeated_proposal_is_answered_with_the_same_grant():
 def test_two_proposals_that_cross_become_one_move():
     """Both relays ask at once: each grants, each moves once, to the same generation."""
     bench = _broken("b2")
-    assert MoveState.PROPOSING is bench.conductor.mover.state
+    assert MoveState.PROPOSING is bench.controller.mover.state
     bench.hear("a1", _proposal(nonce=7))
     bench.run(MS)
     bench.hear("a1", message(GRANT, rank=1, target="b2", nonce=bench.spoken(PROPOSE)[0].nonce))
@@ -187,7 +187,7 @@ def test_two_proposals_that_cross_become_one_move():
 
     assert [7] == [m.nonce for m in bench.spoken(GRANT)]
     assert 1 == len(bench.said(ApplySwitch))
-    assert (1, 1) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+    assert (1, 1) == (bench.controller.mover.active.rank, bench.controller.mover.generation)
 
 
 def test_an_unsupported_proposal_is_met_with_silence_and_a_burst():
@@ -211,7 +211,7 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     """The wait for a miss is for who accuses; who is asked by a condemner, and hears a third, need not see it out."""
     bench = ready("b2")
     dead, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    banner = Banner(view_up=dead, view_known=known, active=(bench.conductor.active,))
+    banner = Banner(view_up=dead, view_known=known, active=(bench.controller.active,))
     bench.banners[doubter] = banner
     bench.run(12 * MS)
     bench.hear(doubter, None, banner)
@@ -223,7 +223,7 @@ def test_another_nodes_miss_stands_in_for_one_that_is_not_certain_yet(doubter, i
     for _ in range(5):
         bench.hear("a1", _proposal())
         bench.run(5 * MS)
-    assert not bench.conductor.watch.group(bench.conductor.watch.primary).is_suspect, "no miss of its own"
+    assert not bench.controller.watch.group(bench.controller.watch.primary).is_suspect, "no miss of its own"
     assert is_granted is bool(bench.spoken(GRANT, since=since))
 
 
@@ -257,7 +257,7 @@ def test_without_leave_to_act_every_proposal_is_refused(mode):
 def test_an_old_generation_is_refused_with_the_current_one():
     """A proposer that slept through a move learns where things stand."""
     bench = _broken("b2", wait_ns=70 * MS)
-    bench.conductor.mover.generation = 5
+    bench.controller.mover.generation = 5
     since = bench.now
     bench.hear("a1", _proposal(generation=5))
 
@@ -269,7 +269,7 @@ def test_a_spent_budget_is_refused_but_not_to_an_operator():
     """More moves than the budget are a flap; a person may know better."""
     settings = settings_for("b2", policy=PolicySettings(actions_per_minute=1))
     bench = _broken("b2", wait_ns=100 * MS, settings=settings)
-    bench.conductor.context.damper.record(bench.now, is_failover=True)
+    bench.controller.context.damper.record(bench.now, is_failover=True)
     since = bench.now
     bench.hear("a1", _proposal())
     assert [(REFUSE, Reason.BUDGET)] == _answers(bench, since)
@@ -322,7 +322,7 @@ def test_a_message_for_somebody_else_is_ignored():
 def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
     """At half the wait to restore: the two clocks did not start at one instant."""
     bench = ready("b2")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     since = bench.now
     home = _proposal(rank=0, generation=2, reason=Reason.RESTORED)
     bench.silent = primary_is_silent
@@ -336,13 +336,13 @@ def test_a_failback_is_granted_when_the_own_path_has_been_clean_here_too():
     bench.run(MS)
 
     assert [(GRANT, Reason.RESTORED)] == _answers(bench, since)
-    assert 0 == bench.conductor.mover.active.rank
+    assert 0 == bench.controller.mover.active.rank
 
 
 def _away():
     """A relay with traffic on path 1, to whom the primary path has long been clean; nothing moves by itself."""
     bench = ready("b2", settings=settings_for("b2", policy=PolicySettings(revertive=False, wait_to_restore=2 * SECOND)))
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     return bench
 
 
@@ -363,7 +363,7 @@ def test_a_failback_is_granted_on_the_word_of_members_only(vouches, dead, is_gra
     bench.run(MS)
 
     assert ([(GRANT, Reason.RESTORED)] if is_granted else []) == _answers(bench, since)
-    assert (0 if is_granted else 1) == bench.conductor.mover.active.rank
+    assert (0 if is_granted else 1) == bench.controller.mover.active.rank
 
 
 def test_a_failback_is_refused_while_the_mesh_is_rewritten_but_not_to_an_operator():
@@ -394,7 +394,7 @@ def test_a_way_off_the_primary_path_is_granted_while_the_mesh_is_rewritten():
     bench.run(MS)
 
     assert [(GRANT, Reason.BROKEN)] == _answers(bench, 0)
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
 
 
 # -- following --------------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def test_who_was_refused_as_stale_still_follows_the_move_it_has_missed():
     bench.hear("b2", None, Banner(active=(ActivePath(pair=0, rank=1, generation=1),)))
     bench.run(MS)
 
-    assert (1, 1) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+    assert (1, 1) == (bench.controller.mover.active.rank, bench.controller.mover.generation)
 
 
 def test_a_newer_generation_of_the_same_path_is_only_noted():
@@ -482,7 +482,7 @@ def test_a_newer_generation_of_the_same_path_is_only_noted():
     bench.hear("b1", None, Banner(active=(ActivePath(pair=0, rank=0, generation=9),)))
 
     assert [] == bench.said(ApplySwitch)
-    assert 9 == bench.conductor.mover.generation
+    assert 9 == bench.controller.mover.generation
 
 
 def test_who_only_observes_does_not_follow():

@@ -42,7 +42,7 @@ def test_one_node_with_a_wrong_generation_is_refused_and_told_once_a_minute():
     for _ in range(3):
         _words(bench, {"b1": 2 * MOST_MISSED})
 
-    assert 5 == bench.conductor.mover.generation
+    assert 5 == bench.controller.mover.generation
     refused = GenerationRefused(pair=0, peer=NodeName("b1"), generation=2 * MOST_MISSED, own_generation=5)
     assert [refused] == bench.said(GenerationRefused)
 
@@ -50,15 +50,15 @@ def test_one_node_with_a_wrong_generation_is_refused_and_told_once_a_minute():
 def test_a_node_with_a_wrong_generation_comes_back_without_a_restart():
     """Most of the others agree with each other: from then on it follows their moves."""
     bench = ready("b2")
-    bench.conductor.mover.recount(2 * MOST_MISSED)
+    bench.controller.mover.recount(2 * MOST_MISSED)
     _words(bench, {"b1": 5, "a1": 6, "a2": 5})
 
-    assert 6 == bench.conductor.mover.generation
+    assert 6 == bench.controller.mover.generation
     [accepted] = bench.said(GenerationAccepted)
     assert 2 * MOST_MISSED == accepted.own_generation
     bench.hear("a1", message(NOTICE, rank=1, target="b2", generation=7))
     bench.run(MS)
-    assert 7 == bench.conductor.mover.generation
+    assert 7 == bench.controller.mover.generation
 
 
 def test_a_restarted_node_finds_its_way_into_a_mesh_with_large_generations():
@@ -67,7 +67,7 @@ def test_a_restarted_node_finds_its_way_into_a_mesh_with_large_generations():
     _words(bench, {"b1": GENERATIONS})
     _words(bench, {"b3": 0})
 
-    assert GENERATIONS == bench.conductor.mover.generation
+    assert GENERATIONS == bench.controller.mover.generation
 
 
 def test_a_restarted_node_that_hears_a_wrong_generation_first_comes_to_the_right_one():
@@ -76,7 +76,7 @@ def test_a_restarted_node_that_hears_a_wrong_generation_first_comes_to_the_right
     _words(bench, {"b1": GENERATIONS})
     _words(bench, dict.fromkeys(("a1", "a2", "a3"), 5))
 
-    assert 5 == bench.conductor.mover.generation
+    assert 5 == bench.controller.mover.generation
 
 
 def test_a_proposal_from_too_far_ahead_is_refused_as_stale():

@@ -29,7 +29,7 @@ from tests.support.lab_mesh import settings_for
 def test_the_two_relays_of_a_path_agree_on_it(name, partners):
     """Nobody else has a say; on the way home there is no one to ask while one is at home."""
     bench = ready(name)
-    context = bench.conductor.context
+    context = bench.controller.context
 
     assert partners == [context.partner(path, bench.now) for path in context.watch.paths]
     assert name == context.local_node
@@ -38,14 +38,14 @@ def test_the_two_relays_of_a_path_agree_on_it(name, partners):
 def test_failback_is_agreed_by_those_who_hold_the_overrides():
     """The relays of the path that is left."""
     bench = ready("b2")
-    context = bench.conductor.context
+    context = bench.controller.context
     context.mover.active = context.watch.paths[3]
 
     assert "a2" == context.partner(context.watch.primary, bench.now)
 
 
 def _drained(bench, peer="", **banner):
-    context = bench.conductor.context
+    context = bench.controller.context
     if peer:
         context.views.note(peer, Banner(is_admin_down=True, **banner), bench.now)
     return [path.rank for path in context.watch.paths if context.is_drained(path, bench.now)]
@@ -55,7 +55,7 @@ def test_a_path_is_drained_with_one_of_its_relays():
     """b3 relays nothing, also while the mesh's own agents are at work; b2 does."""
     bench = ready("a1")
     assert [] == _drained(bench, "b3")
-    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    bench.controller.context.unrest.stirred(bench.now, is_rebuilding=True)
     assert [] == _drained(bench)
     assert [1, 3] == _drained(bench, "b2")
 
@@ -64,14 +64,14 @@ def test_where_an_agent_is_away_its_node_may_come_to_lead_when_others_are_at_wor
     """Until then the primary path is as good as any."""
     bench = ready("a1")
     assert [] == _drained(bench, "b3", view_known=HERE)
-    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    bench.controller.context.unrest.stirred(bench.now, is_rebuilding=True)
     assert [0] == _drained(bench)
 
 
 def test_who_was_taken_out_of_service_is_excused_and_not_who_was_left_by_an_agent():
     """Routes that are gone are no fault of maintenance, and may be a stranger's deed."""
     bench = ready("a1")
-    context = bench.conductor.context
+    context = bench.controller.context
     assert not context.is_excused("b1", bench.now)
     _drained(bench, "b1")
     assert context.is_excused("b1", bench.now)
@@ -82,19 +82,19 @@ def test_who_was_taken_out_of_service_is_excused_and_not_who_was_left_by_an_agen
 def test_a_node_knows_that_its_own_agent_is_away():
     """By the order that it has given itself."""
     bench = ready("b2")
-    bench.conductor.context.orders.give(Order(kind=OrderKind.DRAIN, name=AGENT, until_ns=bench.now + MINUTE))
+    bench.controller.context.orders.give(Order(kind=OrderKind.DRAIN, name=AGENT, until_ns=bench.now + MINUTE))
     assert [1, 3] == _drained(bench)
-    bench.conductor.context.unrest.stirred(bench.now, is_rebuilding=True)
+    bench.controller.context.unrest.stirred(bench.now, is_rebuilding=True)
     assert [0, 1, 3] == _drained(bench)
 
 
 def test_neighbours_are_the_rest_of_the_location():
     """Those a relay has to tell."""
-    assert ["a1", "a3"] == list(ready("a2").conductor.context.neighbours())
+    assert ["a1", "a3"] == list(ready("a2").controller.context.neighbours())
 
 
 def _said(bench, to, rank):
-    context = bench.conductor.context
+    context = bench.controller.context
     intent = Intent(target=context.watch.paths[rank], generation=1, nonce=1, began=0, reason=Reason.BROKEN)
     (probe,) = context.say(CoordinationKind.PROPOSE, to, intent, bench.now)
     assert to == probe.coordination.target
@@ -115,7 +115,7 @@ def test_who_only_observes_answers_over_what_there_is():
     bench = ready("a1", settings=settings_for("a1", mode=Mode.OBSERVE))
 
     assert (Layer.RELAY, 0, "b2") == _where(_said(bench, "b2", 1))
-    assert not bench.conductor.context.is_enforcing
+    assert not bench.controller.context.is_enforcing
 
 
 def _where(plan):
@@ -131,7 +131,7 @@ def _silent(bench, *names):
 def test_the_way_home_from_a_dead_relay_is_agreed_with_the_leader():
     """A dead relay agrees to nothing: what is left of its path asks the mesh's own leader over there."""
     bench = ready("a1")
-    context = bench.conductor.context
+    context = bench.controller.context
     context.mover.active = context.watch.paths[1]
     assert "b2" == context.partner(context.watch.primary, bench.now)
     _silent(bench, "b2")
@@ -142,7 +142,7 @@ def test_with_both_relays_dead_the_leaders_agree():
     """And nobody else: a3 has no say in any case."""
     for name, partner in (("a1", "b1"), ("b1", "a1"), ("a3", None)):
         bench = ready(name)
-        context = bench.conductor.context
+        context = bench.controller.context
         context.mover.active = context.watch.paths[3]
         _silent(bench, "a2")
         assert None is context.partner(context.watch.primary, bench.now)
@@ -153,7 +153,7 @@ def test_with_both_relays_dead_the_leaders_agree():
 def test_a_leader_answers_for_its_dead_relay_and_for_no_other():
     """b1 for b2, to those who may ask, on the way home only."""
     bench = ready("b1")
-    context = bench.conductor.context
+    context = bench.controller.context
     home, left = context.watch.paths[0], context.watch.paths[3]
     assert not context.stands_in(home, left, NodeName("a2"), bench.now)
     _silent(bench, "b2")

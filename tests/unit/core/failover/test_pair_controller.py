@@ -27,7 +27,7 @@ def test_ready_is_told_once_when_every_path_has_answered():
     """Nobody is judged before."""
     bench = Bench("a3")
     bench.run(300 * MS)
-    assert not bench.conductor.is_ready
+    assert not bench.controller.is_ready
     bench.run(5 * SECOND)
 
     assert [0] == [fact.pair for fact in bench.said(DaemonReady)]
@@ -42,20 +42,20 @@ def test_a_standby_that_never_answers_delays_readiness_no_longer_than_the_grace(
     assert [] == _faults(bench)
     bench.run(6 * SECOND)
 
-    assert bench.conductor.is_ready
+    assert bench.controller.is_ready
     assert [FaultCode.STANDBY_DOWN] == _faults(bench)
 
 
 def test_the_deadline_is_never_missed_by_much_and_never_stuck():
     """A review each tenth of a second while nothing happens; after it the next one is due later."""
     bench = ready("a3")
-    conductor = bench.conductor
+    controller = bench.controller
 
-    assert bench.now < conductor.deadline() <= bench.now + REVIEW_NS
+    assert bench.now < controller.deadline() <= bench.now + REVIEW_NS
     bench.silent = primary_is_silent
     for _ in range(300):
         bench.run(MS)
-        assert conductor.deadline() > bench.now - MS
+        assert controller.deadline() > bench.now - MS
 
 
 def test_held_is_told_once_for_each_reason():
@@ -71,10 +71,10 @@ def test_held_is_told_once_for_each_reason():
 def test_an_adopted_path_is_the_one_in_use():
     """With a generation of its own, so that others learn of it."""
     bench = ready("b2")
-    path = bench.conductor.watch.paths[3]
-    bench.conductor.adopt(path, bench.now)
+    path = bench.controller.watch.paths[3]
+    bench.controller.adopt(path, bench.now)
 
-    assert (0, 3, 1) == (bench.conductor.active.pair, bench.conductor.active.rank, bench.conductor.active.generation)
+    assert (0, 3, 1) == (bench.controller.active.pair, bench.controller.active.rank, bench.controller.active.generation)
 
 
 def test_a_stall_drops_the_suspicion():
@@ -83,7 +83,7 @@ def test_a_stall_drops_the_suspicion():
     bench.silent = lambda plan: primary_is_silent(plan) and plan.flow is FlowClass.FRESH
     bench.run(45 * MS)
     bench.feed(Stalled(late_ns=SECOND))
-    group = bench.conductor.watch.group(bench.conductor.watch.primary)
+    group = bench.controller.watch.group(bench.controller.watch.primary)
 
     assert (0.0, False) == (group.nats, group.is_suspect)
 
@@ -93,9 +93,9 @@ def test_what_was_missed_while_the_mesh_was_rewritten_is_no_doubt_afterwards(is_
     """b2 takes over from b1, and the standby over b1 missed some answers meanwhile; by themselves they count."""
     bench = ready("a2")
     relays = {"a2", "b1"}
-    before = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+    before = next(path for path in bench.controller.watch.paths if set(path.relays) == relays)
     bench.silent = lambda plan: plan.path == before.number
-    while not bench.conductor.watch.group(before).is_suspect:
+    while not bench.controller.watch.group(before).is_suspect:
         bench.run(10 * MS)
     bench.silent = lambda _plan: False
     if is_stirred:
@@ -107,9 +107,9 @@ def test_what_was_missed_while_the_mesh_was_rewritten_is_no_doubt_afterwards(is_
     others = [each for each in mesh.location if each.name != "cloud"]
     changed = msgspec.structs.replace(mesh, location=(*led, *others))
     bench.feed(SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a2"), mesh=changed)))
-    after = next(path for path in bench.conductor.watch.paths if set(path.relays) == relays)
+    after = next(path for path in bench.controller.watch.paths if set(path.relays) == relays)
 
-    assert is_stirred is not bench.conductor.watch.group(after).is_suspect
+    assert is_stirred is not bench.controller.watch.group(after).is_suspect
 
 
 def test_a_banned_path_is_asked_for_again_after_the_hold_down():
@@ -127,7 +127,7 @@ def _homeward(bench, since):
 
 def _away(name="b2"):
     bench = ready(name)
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     return bench
 
 
@@ -178,8 +178,8 @@ def _shown(name, mesh, rules):
 
 
 def _led_by(bench, leader):
-    conductor, began = bench.conductor, bench.now
-    standing = conductor.context.planner.override(conductor.mover.active)
+    controller, began = bench.controller, bench.now
+    standing = controller.context.planner.override(controller.mover.active)
     bench.feed(SnapshotReceived(snapshot=_shown(bench.engine.state.node, led_by(leader), standing)))
     bench.run(2 * SECOND)
     return [command.switch for command in bench.said(ApplySwitch, since=began)]
@@ -199,17 +199,17 @@ def _led_by(bench, leader):
 def test_traffic_stays_on_its_standby_link_when_another_relay_leads(name, rank, switch):
     """b2 takes over from b1, nothing is retired: a leader that is bypassed has no rule, one that leads no more has."""
     bench = ready(name)
-    bench.conductor.adopt(bench.conductor.watch.paths[rank], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[rank], bench.now)
 
     assert ([] if switch is None else [switch]) == _led_by(bench, "b2")
-    assert rank == bench.conductor.mover.active.rank
-    assert bench.conductor.parting is None
+    assert rank == bench.controller.mover.active.rank
+    assert bench.controller.parting is None
     assert [] == bench.said(OverrideRetired)
 
 
 def test_who_may_change_nothing_leaves_the_rules_to_the_change_of_leader():
     """b1 leads no more, and its rule is not added where nothing is."""
     bench = ready("b1", settings=settings_for("b1", mode=Mode.OBSERVE))
-    bench.conductor.adopt(bench.conductor.watch.paths[0], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[0], bench.now)
 
     assert [] == _led_by(bench, "b2")

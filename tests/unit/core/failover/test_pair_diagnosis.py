@@ -21,35 +21,35 @@ def test_a_path_that_never_answered_is_no_health():
 
     assert [FaultCode.UNDETERMINED] == [fact.verdict.fault for fact in bench.said(VerdictChanged)]
     assert [] == bench.said(FailoverProposed)
-    assert not bench.conductor.is_ready
+    assert not bench.controller.is_ready
 
 
 def test_the_cause_of_what_was_said_may_be_told_while_nobody_looks():
     """An audit takes half a minute to be sure; by then traffic has long moved, and the mesh rests."""
     bench = ready("a3")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     bench.silent = primary_is_silent
     bench.run(30 * SECOND)
     assert (FaultCode.UNDETERMINED, False) == (
-        bench.conductor.verdicts.current.fault,
-        bench.conductor.attention.is_awake(bench.now),
+        bench.controller.verdicts.current.fault,
+        bench.controller.attention.is_awake(bench.now),
     )
     word = PeerFault(fault=FaultCode.CONNTRACK_FULL, culprit=NodeName("b1"), source=NodeName("b1"))
     bench.feed(PeersTold(faults=(word,)))
     bench.run(2 * SECOND)
 
     assert (FaultCode.CONNTRACK_FULL, "b1") == (
-        bench.conductor.verdicts.current.fault,
-        bench.conductor.verdicts.current.culprit,
+        bench.controller.verdicts.current.fault,
+        bench.controller.verdicts.current.culprit,
     )
-    assert not bench.conductor.attention.is_awake(bench.now)
+    assert not bench.controller.attention.is_awake(bench.now)
 
 
 def test_what_is_put_off_is_looked_at_when_it_is_due():
     """Two reviews of a burst, a millisecond apart: the second names nothing, and asks for a third."""
     bench = ready("a3")
     bench.run(SECOND)
-    diagnosis, began = bench.conductor.diagnosis, bench.now + SECOND
+    diagnosis, began = bench.controller.diagnosis, bench.now + SECOND
     assert [] == list(diagnosis.review(began))
     assert 0 == diagnosis.again_at
     assert [] == list(diagnosis.review(began + MS))
@@ -63,28 +63,28 @@ def test_a_standby_is_missing_once_links_have_had_time_to_shake_hands():
     bench = Bench("a3")
     bench.silent = lambda plan: plan.path == 1
     bench.run(START_GRACE_NS - SECOND)
-    assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+    assert () == bench.controller.diagnosis.evidence(bench.now).missing_standbys
     bench.run(6 * SECOND)
-    assert (("b2", "a1"),) == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+    assert (("b2", "a1"),) == bench.controller.diagnosis.evidence(bench.now).missing_standbys
 
 
 def test_a_node_that_is_silent_over_every_standby_takes_none_of_them_down():
     """Behind b2 there is nobody but b3 whom a path goes around to; over other standbys b2 answers, and b3 does not."""
     bench = ready("a1")
-    behind_b2 = {path.number for path in bench.conductor.watch.paths if "b2" in path.relays}
+    behind_b2 = {path.number for path in bench.controller.watch.paths if "b2" in path.relays}
     bench.run(START_GRACE_NS)
     bench.silent = lambda plan: plan.path > 0 and plan.peer == "b3"
     bench.run(90 * SECOND)
-    assert {True} == {bench.conductor.watch.groups[number].is_missing for number in behind_b2}
-    assert () == bench.conductor.diagnosis.evidence(bench.now).missing_standbys
+    assert {True} == {bench.controller.watch.groups[number].is_missing for number in behind_b2}
+    assert () == bench.controller.diagnosis.evidence(bench.now).missing_standbys
 
     bench.silent = lambda plan: plan.path > 0 and (plan.peer == "b3" or plan.path in behind_b2)
     bench.run(90 * SECOND)
-    assert bench.conductor.diagnosis.evidence(bench.now).missing_standbys, "b2 does not answer over its own either"
+    assert bench.controller.diagnosis.evidence(bench.now).missing_standbys, "b2 does not answer over its own either"
 
     bench.silent = lambda plan: plan.path in behind_b2
     bench.run(90 * SECOND)
-    assert ["b2"] == sorted({relays[0] for relays in bench.conductor.diagnosis.evidence(bench.now).missing_standbys})
+    assert ["b2"] == sorted({relays[0] for relays in bench.controller.diagnosis.evidence(bench.now).missing_standbys})
 
 
 def test_what_was_said_before_the_path_died_is_not_what_it_died_of():
@@ -93,13 +93,13 @@ def test_what_was_said_before_the_path_died_is_not_what_it_died_of():
     bench.run(START_GRACE_NS)
     bench.silent = lambda plan: plan.path == 1
     bench.run(90 * SECOND)
-    assert FaultCode.STANDBY_DOWN is bench.conductor.verdicts.current.fault
+    assert FaultCode.STANDBY_DOWN is bench.controller.verdicts.current.fault
 
     bench.silent = lambda plan: plan.path == 1 or primary_is_silent(plan)
     for _ in range(4):
         bench.feed(MeshStirred(what="kilo0 has other peers", is_rebuilding=True))
         bench.run(SECOND)
-    bench.conductor.adopt(bench.conductor.watch.paths[2], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[2], bench.now)
     bench.run(CHANGE_NS)
-    assert bench.conductor.watch.group(bench.conductor.watch.primary).is_down
-    assert FaultCode.STANDBY_DOWN is not bench.conductor.verdicts.current.fault
+    assert bench.controller.watch.group(bench.controller.watch.primary).is_down
+    assert FaultCode.STANDBY_DOWN is not bench.controller.verdicts.current.fault

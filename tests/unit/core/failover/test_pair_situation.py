@@ -13,7 +13,7 @@ from tests.support.bench import primary_is_silent, ready
 def test_traffic_at_home_is_content_and_the_policy_says_the_same():
     """The short way and the long one: in health, and once the path is down."""
     bench = ready("a3")
-    context = bench.conductor.context
+    context = bench.controller.context
     assert is_content(context, bench.now)
     assert Stay() == decide(describe(context, {}, bench.now), context.damper, bench.now)
     bench.silent = primary_is_silent
@@ -27,7 +27,7 @@ def test_a_path_that_is_banned_is_no_choice_until_then(until_s, paths):
     """All others are, the preferred first."""
     bench = ready("a3")
     now = bench.now
-    situation = describe(bench.conductor.context, {1: now + until_s * SECOND}, now)
+    situation = describe(bench.controller.context, {1: now + until_s * SECOND}, now)
 
     assert paths == len(situation.paths)
     assert (1 in [path.number for path in situation.paths]) is (until_s < 0)

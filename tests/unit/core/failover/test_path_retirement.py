@@ -25,7 +25,7 @@ LEGACY = Rule(priority=5460, table=7701)
 def _on_standby(name: str) -> Bench:
     """Traffic of the node is on path 1, a1-b2."""
     bench = ready(name)
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     return bench
 
 
@@ -57,13 +57,13 @@ def test_the_override_goes_when_the_mesh_s_own_path_answers():
     (held,) = bench.said(out.EnsureProvision, since=began)
     assert (("mw0",), (7701,)) == (held.provision.kept_devices, held.provision.kept_tables)
     assert "mw0" not in {link.device for link in held.provision.links}
-    assert BETWEEN_PATHS == bench.conductor.active.rank
+    assert BETWEEN_PATHS == bench.controller.active.rank
     bench.run(2 * SECOND)
 
     (switch,) = bench.said(out.ApplySwitch, since=began)
     assert ((), (LEGACY,)) == (switch.switch.add, switch.switch.delete)
     assert [0] == [fact.to_rank for fact in bench.said(OverrideRetired)]
-    assert 0 == bench.conductor.active.rank
+    assert 0 == bench.controller.active.rank
     bench.run(LINGER_NS)
     last = bench.said(out.EnsureProvision, since=began)[-1].provision
     assert ((), ()) == (last.kept_devices, last.kept_tables)
@@ -93,7 +93,7 @@ def test_another_standby_is_good_enough_after_a_while():
     bench.run(SECOND)
 
     assert [2] == [fact.to_rank for fact in bench.said(OverrideRetired)]
-    assert 2 == bench.conductor.active.rank
+    assert 2 == bench.controller.active.rank
     (command,) = bench.said(out.ApplySwitch, since=began)
     assert ((Rule(priority=5460, table=7702),), (LEGACY,)) == (command.switch.add, command.switch.delete)
 
@@ -110,8 +110,8 @@ def test_a_kernel_that_refuses_is_asked_again():
     bench.kernel = ""
     bench.run(2 * RETRY_NS)
 
-    assert 0 == bench.conductor.active.rank
-    assert bench.conductor.parting is None
+    assert 0 == bench.controller.active.rank
+    assert bench.controller.parting is None
 
 
 def test_peers_are_not_followed_on_the_way():
@@ -119,7 +119,7 @@ def test_peers_are_not_followed_on_the_way():
     bench = _on_standby("a3")
     bench.silent = lambda plan: plan.layer is Layer.RELAY
     _b3_stands_by_for_b2(bench)
-    relays = bench.conductor.watch.relays_print
+    relays = bench.controller.watch.relays_print
     began = bench.now
     bench.hear("a1", None, ev.Banner(active=(ev.ActivePath(pair=0, rank=2, generation=9, relays=relays),)))
     bench.run(100 * MS)
@@ -145,7 +145,7 @@ def test_an_override_of_an_earlier_process_that_fits_no_path_goes_once_the_path_
 def test_ranks_of_another_mesh_are_not_followed():
     """A banner and a message that mean other relays by their ranks say nothing here."""
     bench = ready("a3")
-    other = bench.conductor.watch.relays_print % 255 + 1
+    other = bench.controller.watch.relays_print % 255 + 1
     bench.hear("a1", None, ev.Banner(active=(ev.ActivePath(pair=0, rank=1, generation=5, relays=other),)))
     notice = ev.Coordination(
         kind=ev.CoordinationKind.NOTICE,
@@ -159,10 +159,10 @@ def test_ranks_of_another_mesh_are_not_followed():
     bench.hear("a1", notice)
     bench.run(100 * MS)
     assert [] == bench.said(out.ApplySwitch)
-    bench.hear("a1", msgspec.structs.replace(notice, relays=bench.conductor.watch.relays_print))
+    bench.hear("a1", msgspec.structs.replace(notice, relays=bench.controller.watch.relays_print))
     bench.run(100 * MS)
 
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
 
 
 def test_the_same_words_mean_more_once_the_mesh_has_changed():
@@ -170,7 +170,7 @@ def test_the_same_words_mean_more_once_the_mesh_has_changed():
     bench, later = ready("a3"), ready("a3")
     _b3_stands_by_for_b2(later)
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    shared = ev.ActivePath(pair=0, rank=0, generation=0, relays=later.conductor.watch.relays_print)
+    shared = ev.ActivePath(pair=0, rank=0, generation=0, relays=later.controller.watch.relays_print)
     said = ev.Banner(
         view_up=up, view_known=known, active=(shared, ev.ActivePath(pair=5, rank=0, generation=0, relays=1))
     )
@@ -199,12 +199,12 @@ def test_who_may_change_nothing_leaves_what_an_earlier_process_left(mode):
 def test_what_an_operator_chose_is_not_what_comes_in_its_place():
     """He chose a1-b2, and b2 relays no more: where traffic goes instead is no choice."""
     bench = _on_standby("a3")
-    bench.conductor.mover.is_pinned = True
+    bench.controller.mover.is_pinned = True
     bench.silent = _not_over_a1
     _b3_stands_by_for_b2(bench)
     bench.run(PATIENCE_NS + SECOND)
 
-    assert 2 == bench.conductor.active.rank
-    assert not bench.conductor.mover.is_pinned
+    assert 2 == bench.controller.active.rank
+    assert not bench.controller.mover.is_pinned
     states = bench.said(out.SaveState)
     assert [False] == [record.is_pinned for record in states[-1].state.pairs]

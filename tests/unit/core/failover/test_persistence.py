@@ -29,11 +29,11 @@ def test_a_pair_takes_what_is_known_of_it_and_the_rest_waits():
     known = PairRecord(location="cloud", level=3, level_at_ns=bench.now, is_pinned=True, penalties=(penalty,))
     other = PairRecord(location="mars", level=1)
     memory.take_over(PolicyState(orders=(PIN,), pairs=(known, other)))
-    memory.recall(bench.conductor, bench.now)
+    memory.recall(bench.controller, bench.now)
 
-    assert bench.conductor.mover.is_pinned
-    assert 1_000 == bench.conductor.context.damper.penalty(HOME, bench.now)
-    gathered = memory.gather([bench.conductor], bench.now)
+    assert bench.controller.mover.is_pinned
+    assert 1_000 == bench.controller.context.damper.penalty(HOME, bench.now)
+    gathered = memory.gather([bench.controller], bench.now)
     assert (PIN,) == gathered.orders
     assert [("cloud", 3), ("mars", 1)] == [(record.location, record.level) for record in gathered.pairs]
 
@@ -77,4 +77,4 @@ def test_a_failover_that_nobody_has_confirmed_is_undone_though_the_mesh_is_known
     bench.run(SECOND)
 
     assert [OrderEnded(order=order, is_expired=True)] == bench.said(OrderEnded)
-    assert bench.conductor.watch.primary is bench.conductor._undo
+    assert bench.controller.watch.primary is bench.controller._undo

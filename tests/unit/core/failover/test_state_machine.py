@@ -11,8 +11,8 @@ from meshwatchd.core.failover.state_machine import (
     TRANSITIONS,
     Intent,
     MoveInput,
-    Mover,
     MoveState,
+    MoveStateMachine,
 )
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.generation import GENERATIONS, MOST_MISSED
@@ -23,7 +23,7 @@ PATHS = topology_of("a1").local_paths()
 
 
 def _mover():
-    return Mover(PATHS[0], PATHS)
+    return MoveStateMachine(PATHS[0], PATHS)
 
 
 def _intent(rank=1, generation=1, reason=Reason.BROKEN):

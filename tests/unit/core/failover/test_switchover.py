@@ -52,7 +52,7 @@ def test_where_nothing_has_to_move_only_the_mind_moves():
     bench = _told("b1", sender="b2")
 
     assert [] == bench.said(ApplySwitch)
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
     assert () == bench.said(FailoverApplied)[0].operations
 
 
@@ -64,7 +64,7 @@ def test_a_move_is_verified_by_probes_that_follow_real_traffic():
 
     assert (1, True) == (fact.rank, fact.sent >= 8)
     assert fact.received == fact.sent
-    assert MoveState.IDLE is bench.conductor.mover.state
+    assert MoveState.IDLE is bench.controller.mover.state
 
 
 def test_a_relay_tells_its_neighbours_and_repeats_it():
@@ -96,14 +96,14 @@ def test_a_refusal_of_the_kernel_moves_nothing():
     bench.run(MS)
 
     assert [bench.kernel] == [fact.reason for fact in bench.said(PlanRefused)]
-    assert (0, 0) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+    assert (0, 0) == (bench.controller.mover.active.rank, bench.controller.mover.generation)
     bench.hear("b2", message(NOTICE, rank=1, target="b3"))
     assert 1 == len(bench.said(ApplySwitch))
     bench.kernel = ""
     bench.run(BACK_OFF_NS)
     bench.hear("b2", message(NOTICE, rank=1, target="b3"))
     bench.run(MS)
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
 
 
 def test_a_relay_whose_kernel_refuses_says_no():
@@ -118,7 +118,7 @@ def test_a_relay_whose_kernel_refuses_says_no():
 
     assert [] == bench.spoken(CoordinationKind.GRANT)
     assert [Reason.NOT_GOOD] == [m.reason for m in bench.spoken(CoordinationKind.REFUSE)]
-    assert bench.conductor.execution.banned_until[1] > bench.now
+    assert bench.controller.switchover.banned_until[1] > bench.now
 
 
 def _useless_move():
@@ -138,9 +138,9 @@ def test_a_move_that_made_nothing_better_is_undone():
     assert 1 == fact.rank
     assert fact.reason.startswith("only 0 of ")
     assert [Switch(add=(RULE,)), Switch(delete=(RULE,))] == [command.switch for command in bench.said(ApplySwitch)]
-    assert (0, 2) == (bench.conductor.mover.active.rank, bench.conductor.mover.generation)
+    assert (0, 2) == (bench.controller.mover.active.rank, bench.controller.mover.generation)
     assert Reason.ROLLED_BACK in {m.reason for m in bench.spoken(NOTICE)}
-    assert bench.conductor.execution.banned_until[1] > bench.now + SECOND
+    assert bench.controller.switchover.banned_until[1] > bench.now + SECOND
 
 
 def test_a_move_that_carries_little_stays_where_what_was_left_carries_nothing():
@@ -158,7 +158,7 @@ def test_a_move_that_carries_little_stays_where_what_was_left_carries_nothing():
     assert 0 < fact.received * 2 < fact.sent
     assert fact.left_sent
     assert [] == bench.said(FailoverRolledBack)
-    assert (1, MoveState.IDLE) == (bench.conductor.mover.active.rank, bench.conductor.mover.state)
+    assert (1, MoveState.IDLE) == (bench.controller.mover.active.rank, bench.controller.mover.state)
 
 
 def test_a_move_that_carries_less_than_what_was_left_is_undone():
@@ -176,12 +176,12 @@ def test_a_move_that_carries_less_than_what_was_left_is_undone():
 def _home_that_reaches_few(lost):
     """A relay goes home, and the primary path reaches all but some nodes, whom path 1 reaches."""
     bench = ready("b2")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     bench.vouch()
     bench.run(6 * SECOND)
     bench.hear("a1", message(CoordinationKind.PROPOSE, rank=0, target="b2", generation=2, reason=Reason.RESTORED))
     bench.run(MS)
-    assert 0 == bench.conductor.mover.active.rank
+    assert 0 == bench.controller.mover.active.rank
     bench.silent = lambda plan: plan.layer is Layer.EFFECTIVE and plan.peer in lost
     bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 100 * MS)
     return bench
@@ -194,7 +194,7 @@ def test_a_way_home_that_does_not_reach_a_node_is_undone():
 
     assert (0, "the primary path does not reach a3, and the path that was left does") == (fact.rank, fact.reason)
     assert Switch(add=(RULE,)) == bench.said(ApplySwitch)[-1].switch
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
     since = bench.now
     bench.run(4 * SECOND)
     assert [] == [m for m in bench.spoken(CoordinationKind.PROPOSE, since=since) if m.rank == 0], "for the hold-down"
@@ -204,7 +204,7 @@ def test_a_way_home_that_does_not_reach_a_node_is_undone():
 def test_a_way_home_that_is_undone_counts_as_a_failover(lost, level):
     """The hold-down doubles with each, or a home that never reaches a node would be tried again and again."""
     bench = _home_that_reaches_few(lost)
-    record = bench.conductor.context.damper.export("onprem", bench.now, is_pinned=False)
+    record = bench.controller.context.damper.export("onprem", bench.now, is_pinned=False)
 
     assert level == record.level
 
@@ -220,7 +220,7 @@ def test_a_way_home_that_reaches_every_node_is_kept():
 def test_after_a_move_answers_are_waited_for_as_long_as_the_new_path_takes():
     """A way round over a distant relay is no worse for taking ten times as long."""
     bench = ready("b2")
-    watch = bench.conductor.watch
+    watch = bench.controller.watch
     over = watch.group(watch.paths[1]).sessions[0].delay
     over.sample(300 * MS, bench.now)
     before = watch.effective[0].delay.wait_ns(bench.now)
@@ -239,7 +239,7 @@ def test_a_dead_relay_that_was_left_does_not_speak_against_the_path_taken():
     bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 100 * MS)
 
     assert [] == bench.said(FailoverRolledBack)
-    assert 1 == bench.conductor.mover.active.rank
+    assert 1 == bench.controller.mover.active.rank
 
 
 def test_a_path_that_was_rolled_back_is_not_used_again_soon():
@@ -261,7 +261,7 @@ def test_a_member_leaves_the_undoing_to_its_relay():
     bench.run(VERIFY_ATTEMPTS * VERIFY_NS + 300 * MS)
 
     assert [] == bench.said(FailoverRolledBack)
-    assert (1, MoveState.IDLE) == (bench.conductor.mover.active.rank, bench.conductor.mover.state)
+    assert (1, MoveState.IDLE) == (bench.controller.mover.active.rank, bench.controller.mover.state)
 
 
 def test_an_override_that_somebody_removed_is_put_back():
@@ -282,8 +282,8 @@ def test_an_override_that_somebody_removed_is_put_back():
 def test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it():
     """Five times a second: put back five times, then told once with a remedy, and tried again a minute later."""
     bench = ready("a1")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
-    (rule,) = bench.conductor.context.planner.override(bench.conductor.mover.active)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    (rule,) = bench.controller.context.planner.override(bench.controller.mover.active)
     lost = ObjectLost(what=f"rule {rule.render()}")
     since = bench.now
     for _ in range(20):
@@ -302,7 +302,7 @@ def test_an_override_that_is_removed_again_and_again_is_left_to_who_does_it():
 def test_an_override_left_to_somebody_is_put_back_when_the_minute_is_over():
     """Without another word of its removal: it is gone already, and traffic is on the path that was condemned."""
     bench = ready("a1")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     for _ in range(6):
         bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
         bench.run(200 * MS)
@@ -317,7 +317,7 @@ def test_an_override_left_to_somebody_is_put_back_when_the_minute_is_over():
 def test_an_override_that_the_kernel_does_not_take_back_is_tried_again():
     """Its refusal is told once, and is nobody's removal: it is tried for as long as it takes."""
     bench = ready("a1")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     bench.kernel = "add rule 5460: No buffer space available"
     since = bench.now
     bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
@@ -336,10 +336,10 @@ def test_an_override_that_the_kernel_does_not_take_back_is_tried_again():
 def test_an_override_that_is_about_to_be_left_is_not_put_back():
     """Its rule would stay behind the change that has removed it."""
     bench = ready("b3")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     since = bench.now
     bench.hear("b2", message(NOTICE, rank=3, target="b3", generation=2))
-    assert MoveState.APPLYING is bench.conductor.mover.state
+    assert MoveState.APPLYING is bench.controller.mover.state
     bench.feed(ObjectLost(what=f"rule {RULE.render()}"))
     bench.run(5 * SECOND)
 

@@ -45,7 +45,7 @@ def test_a_leader_whose_agent_has_taken_its_routes_away_is_out_of_service_until_
     (given,) = bench.said(out.OrderGiven, since=began)
     assert (OrderKind.DRAIN, AGENT, began + LIMIT_NS) == (given.order.kind, given.order.name, given.order.until_ns)
     assert _says_it_is_out(bench)
-    assert bench.conductor.context.is_unsettled(bench.now)
+    assert bench.controller.context.is_unsettled(bench.now)
     near = [bench.plans[probe.session] for probe in bench.said(out.SendProbe, since=began)]
     assert {"b2", "b3"} <= {plan.peer for plan in near if plan.layer is Layer.UNDERLAY}
 

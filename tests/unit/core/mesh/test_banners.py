@@ -39,9 +39,9 @@ def test_a_doubt_is_known_to_every_pair_until_it_is_taken_back():
     """By the next packet that speaks without it."""
     bench = ready("a1")
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
-    told = (bench.conductor.active,)
+    told = (bench.controller.active,)
     bench.hear("a2", None, ev.Banner(view_up=up, view_known=known, active=told))
-    assert bench.conductor.suspicion.has_doubters
+    assert bench.controller.suspicion.has_doubters
 
     bench.hear("a2", None, ev.Banner(active=told))
-    assert not bench.conductor.suspicion.has_doubters
+    assert not bench.controller.suspicion.has_doubters

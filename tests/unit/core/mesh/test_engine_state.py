@@ -28,7 +28,7 @@ def test_a_mesh_brings_its_paths_and_voids_what_was_read_of_the_one_before():
 
     assert state.topology is not None
     assert {NO_PATH, *(path.number for path in state.topology.local_paths())} == set(state.by_path)
-    assert set(state.conductors.values()) == set(state.by_path[NO_PATH])
+    assert set(state.controllers.values()) == set(state.by_path[NO_PATH])
     assert {} == state.readings
 
 

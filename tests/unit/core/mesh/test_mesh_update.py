@@ -65,7 +65,7 @@ def test_fewer_standbys_end_their_sessions_and_nothing_else():
 def test_a_change_waits_for_the_kernel_s_answer():
     """While an override is being applied paths keep their numbers; the change follows at once."""
     bench = ready("a3")
-    paths = bench.conductor.watch.paths
+    paths = bench.controller.watch.paths
     bench.engine.handle(
         ev.RequestReceived(
             peer=NodeName("a2"),
@@ -78,13 +78,13 @@ def test_a_change_waits_for_the_kernel_s_answer():
         ),
         bench.now,
     )
-    assert MoveState.APPLYING is bench.conductor.mover.state
+    assert MoveState.APPLYING is bench.controller.mover.state
     assert [] == bench.feed(_without_standby("a3"))
-    assert paths == bench.conductor.watch.paths
+    assert paths == bench.controller.watch.paths
     outputs = bench.feed(ev.SwitchApplied(pair=0, generation=1))
 
     assert out.TopologyChanged in [type(output) for output in outputs]
-    assert [0, 1, 2] == [path.rank for path in bench.conductor.watch.paths]
+    assert [0, 1, 2] == [path.rank for path in bench.controller.watch.paths]
 
 
 def test_an_answer_of_the_kernel_for_a_pair_that_is_gone_is_survived():
@@ -97,14 +97,14 @@ def test_an_answer_of_the_kernel_for_a_pair_that_is_gone_is_survived():
 def test_overrides_towards_a_location_that_is_gone_are_removed():
     """Nobody would look after them."""
     bench = ready("a3")
-    bench.conductor.adopt(bench.conductor.watch.paths[2], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[2], bench.now)
     onprem, _ = declared_mesh().location
     nodes = tuple(node for node in declared_mesh().node if node.location == "onprem")
     outputs = bench.feed(_snapshot("a3", location=(onprem,), node=nodes))
 
     (switch,) = [output for output in outputs if isinstance(output, out.ApplySwitch)]
     assert [7702] == [rule.table for rule in switch.switch.delete]
-    assert {} == bench.engine.state.conductors
+    assert {} == bench.engine.state.controllers
 
 
 def test_a_device_that_is_made_anew_is_no_other_mesh():
@@ -131,10 +131,10 @@ def test_a_proposal_under_way_is_given_up_when_its_path_is_gone():
     bench.silent = lambda plan: plan.layer is Layer.RELAY and plan.path == 0
     bench.run_until_suspected()
     bench.run(300 * MS)
-    assert bench.conductor.mover.state == MoveState.PROPOSING
+    assert bench.controller.mover.state == MoveState.PROPOSING
     bench.feed(_without_standby("a1"))
 
-    assert (MoveState.IDLE, None) == (bench.conductor.mover.state, bench.conductor.mover.intent)
+    assert (MoveState.IDLE, None) == (bench.controller.mover.state, bench.controller.mover.intent)
 
 
 FORMER, LATTER = Rule(priority=5460, table=7702), Rule(priority=5460, table=7703)
@@ -147,7 +147,7 @@ def test_the_one_override_that_traffic_follows_is_adopted():
 
     assert [3] == [fact.rank for fact in bench.said(OverrideAdopted)]
     assert [Switch(delete=(FORMER,))] == [command.switch for command in bench.said(out.ApplySwitch)]
-    assert (LATTER,) == bench.conductor.overrides()
+    assert (LATTER,) == bench.controller.overrides()
 
 
 def test_an_unknown_override_before_a_known_one_is_left_together_with_it():
@@ -157,7 +157,7 @@ def test_an_unknown_override_before_a_known_one_is_left_together_with_it():
     bench.run(2 * SECOND)
 
     assert [Switch(delete=(stale, FORMER))] == [command.switch for command in bench.said(out.ApplySwitch)]
-    assert 0 == bench.conductor.active.rank
+    assert 0 == bench.controller.active.rank
 
 
 def test_who_only_observes_removes_no_override():
@@ -202,7 +202,7 @@ def test_a_snapshot_from_before_a_change_undoes_nothing():
     bench.feed(_seen("a3"))
     bench.hear("a2", message(ev.CoordinationKind.NOTICE, rank=2, target="a3"))
     bench.run(SECOND)
-    assert 2 == bench.conductor.active.rank
+    assert 2 == bench.controller.active.rank
     began = bench.now
     bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), is_bounded=True)))
 
@@ -336,8 +336,8 @@ def _moved():
 def test_rules_that_have_to_stand_elsewhere_move_with_the_traffic_on_them():
     """A node becomes Submariner's gateway during a failover: the override is added there before it goes here."""
     bench = ready("a3")
-    path = bench.conductor.watch.paths[2]
-    bench.conductor.adopt(path, bench.now)
+    path = bench.controller.watch.paths[2]
+    bench.controller.adopt(path, bench.now)
     outputs = bench.feed(_moved())
 
     (wanted,) = [each.provision for each in outputs if isinstance(each, out.EnsureProvision)]
@@ -347,7 +347,7 @@ def test_rules_that_have_to_stand_elsewhere_move_with_the_traffic_on_them():
     assert (LOW, RuleWindow(first=5400)) == wanted.windows
     assert Switch(add=(Rule(priority=98, table=7702),), delete=(Rule(priority=5460, table=7702),)) == switch
     assert ("rules of ours stand from 96 on: a foreign rule was asked before them",) == changed.what
-    assert path.key == bench.conductor.mover.active.key
+    assert path.key == bench.controller.mover.active.key
     assert (0, 0) == (changed.begun, changed.ended)
 
 
@@ -366,11 +366,11 @@ def test_a_rule_that_is_asked_before_ours_ends_what_would_be_in_vain():
     found = snapshot_of("a3", collisions=SHADOWED)
     bench.feed(ev.SnapshotReceived(snapshot=found))
 
-    assert not bench.conductor.context.is_enforcing
+    assert not bench.controller.context.is_enforcing
     assert (SHADOWED[0].what,) == bench.engine.status(bench.now, {}).collisions
     outputs = bench.feed(ev.SnapshotReceived(snapshot=snapshot_of("a3")))
     assert out.EnsureProvision in [type(each) for each in outputs]
-    assert bench.conductor.context.is_enforcing
+    assert bench.controller.context.is_enforcing
 
 
 def test_a_routing_daemons_routes_are_known_by_the_node_that_they_lead_to():

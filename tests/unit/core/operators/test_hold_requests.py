@@ -88,7 +88,7 @@ def test_a_pin_moves_traffic_and_stands():
     assert [1] == [message.rank for message in bench.spoken(CoordinationKind.PROPOSE)]
 
     there = ready("a1")
-    there.conductor.adopt(there.conductor.watch.paths[1], there.now)
+    there.controller.adopt(there.controller.watch.paths[1], there.now)
     assert "pinned for 1 h" == _ask(there, OperatorVerb.PIN, name="ann", to_rank=1).text
     assert 1 == there.engine.state.memory.orders.standing[0].rank
 
@@ -96,11 +96,11 @@ def test_a_pin_moves_traffic_and_stands():
 def test_unpin_lets_traffic_come_home():
     """What kept it was the operator's word."""
     bench = ready("a1")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
-    bench.conductor.mover.is_pinned = True
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    bench.controller.mover.is_pinned = True
     _ask(bench, OperatorVerb.PIN, name="ann", to_rank=1)
     assert "ended: pin by ann" == _ask(bench, OperatorVerb.UNPIN, location="cloud").text
-    assert not bench.conductor.mover.is_pinned
+    assert not bench.controller.mover.is_pinned
 
 
 def test_a_failover_waits_to_be_confirmed():

@@ -53,7 +53,7 @@ def test_a_request_becomes_a_proposal():
 def test_failback_is_asked_where_the_override_is():
     """The relay of the path in use asks; the operations remove the rule."""
     bench = ready("a1")
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     reply = _ask(bench, FAILBACK)
 
     assert reply.is_accepted
@@ -70,7 +70,7 @@ def test_a_second_move_that_nobody_confirms_is_undone_to_where_the_first_began()
             kind=OrderKind.CONFIRM, name="", until_ns=bench.now + SECOND, location="cloud", rank=0, reason="", relays=()
         )
     )
-    bench.conductor.adopt(bench.conductor.watch.paths[1], bench.now)
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
     assert _ask(bench, to_rank=4, duration_ns=60 * SECOND).is_accepted
 
     (standing,) = orders.standing
@@ -135,6 +135,6 @@ def test_without_a_topology_there_is_nothing_to_ask_for():
     """The daemon runs, and waits for Kilo."""
     bench = Bench("a1", settings=settings_for("a1"))
     bench.engine.state.topology = None
-    bench.engine.state.conductors.clear()
+    bench.engine.state.controllers.clear()
 
     assert "no such remote location; there are: none known" == _ask(bench).text

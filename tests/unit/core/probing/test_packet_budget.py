@@ -191,7 +191,7 @@ def test_without_room_for_bursts_regular_probes_condemn():
     bench.run(2 * SECOND)
 
     assert len(_bursts(bench, since)) <= 40
-    assert bench.conductor.watch.group(bench.conductor.watch.primary).is_down
+    assert bench.controller.watch.group(bench.controller.watch.primary).is_down
 
 
 def test_where_there_is_no_room_for_a_message_it_is_as_good_as_lost():
@@ -216,7 +216,7 @@ def test_the_look_at_a_move_waits_for_the_probes_that_verify_it():
     bench.hear("b2", message(CoordinationKind.NOTICE, rank=1, target="b3"))
     bench.run(100 * MS)
     assert bench.said(FailoverApplied, since=since)
-    wait_ns = VERIFY_ROUNDS * len(bench.conductor.watch.effective) * SECOND // 40
+    wait_ns = VERIFY_ROUNDS * len(bench.controller.watch.effective) * SECOND // 40
     bench.run(wait_ns - 150 * MS)
     assert [] == _bursts(bench, since)
     assert [] == bench.said(FailoverVerified, since=since)
@@ -254,7 +254,7 @@ def test_many_new_sessions_share_the_budget_of_regular_probes():
         left = [at for at, said in bench.outputs if isinstance(said, out.SendProbe) and not said.is_confirm]
         # A place on the grid may be a few milliseconds behind the one that was booked.
         assert busiest(left, SECOND) <= packets_per_second * (1 / 8 + 9 / 8 * 1.01) + 1
-        assert bench.conductor.is_ready
+        assert bench.controller.is_ready
 
 
 def _regular(bench, since):
