@@ -157,9 +157,7 @@ class World:
     def active_ranks(self) -> dict[str, int]:
         """The rank each node believes to be in use."""
         controllers = {name: node.engine.state.controllers.get(0) for name, node in self.nodes.items()}
-        return {
-            name: controller.mover.active.rank for name, controller in controllers.items() if controller is not None
-        }
+        return {name: each.mover.active.rank for name, each in controllers.items() if each is not None}
 
     def are_on(self, rank: int, *, but: str = "") -> bool:
         """Whether every node (but one) believes that rank to be in use and its kernel says the same."""
