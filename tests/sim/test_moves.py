@@ -271,9 +271,13 @@ def _ask(verb: OperatorVerb, rank: int | None = None) -> OperatorRequested:
     return OperatorRequested(request=1, verb=verb, to_rank=rank)
 
 
-def test_an_operator_moves_a_healthy_mesh_and_back():
-    """Asked on a relay, both sides move; what an operator chose stays until the operator says otherwise."""
-    world = healthy_world(seed=3, policy=IMPATIENT)
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_an_operator_moves_a_healthy_mesh_and_back(seed):
+    """Asked on a relay, both sides move; what an operator chose stays until the operator says otherwise.
+
+    A node that learns of the move by a banner, the one that was asked among them, stays as well.
+    """
+    world = healthy_world(seed=seed, policy=IMPATIENT)
     assert world.operate("a2", _ask(OperatorVerb.FAILOVER, 3)).is_accepted
     assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
     world.run(6 * SECOND)

@@ -115,6 +115,8 @@ class Negotiation:
         """A relay of the path in use, or of the one to use, says where traffic goes."""
         context, mover = self._context, self._context.mover
         is_concerned = sender in (*intent.target.relays, *mover.active.relays)
+        if is_concerned:
+            mover.learn(intent)
         if not (is_concerned and mover.is_newer(intent.generation, intent.target)):
             return
         if intent.target is mover.active:

@@ -281,8 +281,11 @@ class PairController:
         yield from self.negotiation.compare(peer, active.generation, now)
         path = next((path for path in self.watch.paths if path.rank == active.rank), None)
         if path is not None and self.mover.is_newer(active.generation, path):
-            intent = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
-            yield from self.negotiation.follow(peer, intent, now)
+            own = self.mover.intent
+            # The other relay may have granted this node's own proposal, and its banner overtaken the word of it.
+            is_own = own is not None and (own.target, own.generation) == (path, active.generation)
+            heard = Intent(target=path, generation=active.generation, nonce=0, began=now, reason=Reason.NONE)
+            yield from self.negotiation.follow(peer, own if own is not None and is_own else heard, now)
 
     def received(self, message: Coordination, sender: NodeName, now: int) -> Iterator[Output]:
         """A relay speaks."""

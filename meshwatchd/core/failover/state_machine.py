@@ -175,6 +175,16 @@ class MoveStateMachine:
         self.notices_left = NOTICE_REPEATS
         return intent
 
+    def learn(self, intent: Intent) -> None:
+        """People asked for a move that this node has followed by another's banner, which does not say why."""
+        if intent.reason not in CHOSEN:
+            return
+        own, move = self.intent, (intent.target, intent.generation)
+        if own is not None and (own.target, own.generation) == move:
+            self.intent = msgspec.structs.replace(own, reason=intent.reason)
+        if (self.active, self.generation) == move:
+            self.is_pinned = True
+
     def unpin(self) -> None:
         """What an operator chose is a path like any other again, also where the move towards it is still under way."""
         self.is_pinned = False

@@ -137,6 +137,8 @@ def test_home_is_asked_for_on_the_members_word_only():
     since = bench.now
     bench.run(15 * SECOND)
     assert [] == _homeward(bench, since)
+    bench.object("a3")
+    bench.run(5 * SECOND)
     bench.vouch()
     bench.object("a3")
     bench.run(15 * SECOND)
