@@ -7,10 +7,13 @@ to ask (`runtime.service_desk`).
     udp    a DNS question from a fresh source port     any datagram from there is the answer
     tcp    connect() from a port of the kernel's       established, or with expect = "answer" also refused
     bulk   the same, and some full segments            acknowledged by the other end's kernel (`adapters.bulk`)
+    udp    between addresses among pods                also that the port is closed, from the host that was asked
 
 A refusal is a segment that acknowledges our SYN (RFC 9293 section 3.10.7.3), so somebody at that address has seen it.
-ICMP errors prove nothing: anybody can send them. The kernel reports one of them, port unreachable, for a TCP connection
-as it reports a refusal; canaries are pods' addresses, where no service's REJECT rule is in between.
+ICMP errors prove nothing: anybody can send them. One that quotes the datagram and comes from whoever was asked is the
+answer of a node whose port is nobody's; what a filter on the way rejects has the filter's own address. The kernel
+reports one of them, port unreachable, for a TCP connection as it reports a refusal; canaries are pods' addresses, where
+no service's REJECT rule is in between.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.canary import CanaryExpect, CanaryKind
 from meshwatchd.model.events import Banner, ReplyReceived, SendFailed
-from meshwatchd.model.ids import SessionId
+from meshwatchd.model.ids import Layer, SessionId
 from meshwatchd.model.outputs import SendProbe, SessionPlan
 
 QUESTION_LIFE_NS: Final = 1_000_000_000
@@ -37,6 +40,15 @@ _ANSWER_BYTES: Final = 64
 """Whatever is behind it is of no interest."""
 
 _NO_BANNER: Final = Banner()
+_SOL_IP, _IP_RECVERR = socket.SOL_IP, 11
+"""linux/in.h; the socket module has no name for it."""
+
+_EXTENDED_ERROR: Final = struct.Struct("=I4B2I2xH4s8x")
+"""struct sock_extended_err of linux/errqueue.h (errno, origin, type, code, pad, info, data) and behind it the
+sockaddr_in of who sent the error: family, port, address, 8 unused bytes."""
+
+_SO_EE_ORIGIN_ICMP: Final = 2
+
 _DNS_HEADER: Final = struct.Struct(">6H")
 _DNS_ROOT_NS: Final = b"\0" + struct.pack(">2H", 2, 1)
 """The root's name, type NS, class IN (RFC 1035 section 4.1.2)."""
@@ -156,9 +168,13 @@ class CanaryProber:
             question.socket.recv(_ANSWER_BYTES)
         except BlockingIOError:
             return
-        except OSError:
+        except OSError as error:
             self._counters["icmp-errors"] += 1
-            return
+            if question.plan.layer is not Layer.POD_NETWORK:
+                return
+            if not _is_closed_there(question):
+                self._fail(question, error.errno or 0)
+                return
         self._accept(question)
 
     def _accept(self, question: _Question) -> None:
@@ -187,6 +203,26 @@ class CanaryProber:
 
 
 def _ask(question: _Question, source_port: int) -> None:
-    question.socket.bind(("", source_port))
+    if question.plan.layer is Layer.POD_NETWORK:
+        question.socket.setsockopt(_SOL_IP, _IP_RECVERR, 1)
+    question.socket.bind((question.plan.source, source_port))
     question.socket.connect((question.plan.destination, question.plan.port))
     question.socket.send(_DNS_HEADER.pack(question.seq & 0xFFFF, 0, 1, 0, 0, 0) + _DNS_ROOT_NS)
+
+
+def _is_closed_there(question: _Question) -> bool:
+    """Whether the host that was asked says itself that the port is closed (RFC 1122 section 3.2.2.1)."""
+    for level, kind, data in _receive_error(question.socket):
+        if (level, kind) == (_SOL_IP, _IP_RECVERR) and len(data) >= _EXTENDED_ERROR.size:
+            reason, origin, *_, sender = _EXTENDED_ERROR.unpack_from(data)
+            is_refusal = reason == errno.ECONNREFUSED and origin == _SO_EE_ORIGIN_ICMP
+            return is_refusal and socket.inet_ntoa(sender) == question.plan.destination
+    return False
+
+
+def _receive_error(asking: socket.socket) -> list[tuple[int, int, bytes]]:
+    """The ancillary data of the error that a socket was told of; nothing where the kernel keeps none."""
+    try:
+        return asking.recvmsg(_ANSWER_BYTES, socket.CMSG_SPACE(_EXTENDED_ERROR.size), socket.MSG_ERRQUEUE)[1]
+    except OSError:
+        return []

@@ -58,7 +58,8 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
             kernel's to choose, and empty.
         port: destination port.
         device: by which the probes leave whatever the routes say (IPv4 only); empty leaves it to the routes.
-        canary: what a session of Layer.POD asks, and one of Layer.POD_NETWORK by TCP; None for all others.
+        canary: what a session of Layer.POD asks, and one of Layer.POD_NETWORK where no reflector answers: by TCP, or by
+            UDP at a port that is not ours; None for all others.
     """
 
     session: SessionId

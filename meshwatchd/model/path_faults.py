@@ -188,11 +188,11 @@ PATH_FAULTS = (
         code=FaultCode.PROBES_ONLY,
         layer=Layer.POD,
         severity=Severity.WARNING,
-        title="probes pass while no canary of the location answers: something lets only probes through",
+        title="probes pass and traffic of pods does not: something lets only probes through",
         remedy="look for a filter or a middlebox between the locations that knows the probes' ports",
-        about="All layers answer for the probes, and all canaries on two nodes or more of the other location are"
-        " silent at once. That is what RFC 5880 section 9 warns of: a device that serves the watcher and not the"
-        " watched.",
+        about="All layers answer for the probes. Between the same addresses among pods neither TCP nor UDP at a port"
+        " that is not the daemon's passes, or all canaries on two nodes or more of the other location are silent at"
+        " once. That is what RFC 5880 section 9 warns of: a device that serves the watcher and not the watched.",
     ),
     Fault(
         code=FaultCode.NEXT_HOP_DEAD,

@@ -37,6 +37,10 @@ PORTS_BELOW: Final = -TAP_OFFSET
 TAPPED_PORTS: Final = 64
 """Ports from probe.port on whose probes a tap counts: segments, real traffic, and paths below the known flows."""
 
+STRANGE_PORT: Final = 33_434
+"""Nobody's: the kernel of whoever is asked says that it is closed. The first that traceroute asks. It is not ours, so
+that a filter which knows the daemon's ports and drops all others drops this one."""
+
 LEAST_PROBE_PORT: Final = 1024 + PORTS_BELOW
 MOST_PROBE_PORT: Final = 65_536 - RESERVED_PORTS
 

@@ -185,6 +185,9 @@ FILTER_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "apiserver-unreachable": partial(no_new_connections, port=APISERVER_PORT),
         "pod-network-broken": pod_network_broken,
         "pod-network-broken-tcp": partial(pod_network_broken, what=" meta l4proto tcp"),
+        "pod-network-broken-udp": partial(
+            pod_network_broken, what=f" udp sport != {PROBE_PORTS} udp dport != {PROBE_PORTS}"
+        ),
         "pod-network-broken-output": partial(pod_network_broken, hooks=("output",)),
         "pod-network-broken-relay": partial(pod_network_broken, hooks=("forward",)),
         "pod-network-broken-way": pods_not_relayed,

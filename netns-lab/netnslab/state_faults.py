@@ -46,7 +46,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
     {
         "overlay-mismatch-vni": "overlay-mismatch",
         **{f"pod-route-diverted-{form}": "pod-route-diverted" for form in ("unreachable", "bridge", "address")},
-        **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "output", "relay", "way")},
+        **{f"pod-network-broken-{form}": "pod-network-broken" for form in ("tcp", "udp", "output", "relay", "way")},
         **underlay_plans.FORMS,
         **form_plans.FORMS,
         **native_plans.FORMS,
@@ -190,7 +190,7 @@ _OF_MEMBERS = frozenset(
         *("overlay-mismatch", "neighbour-wrong"),
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
         *("conntrack-invalid", "overlay-black-hole-member"),
-        *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-output"),
+        *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-udp", "pod-network-broken-output"),
         *("pod-route-diverted-unreachable", "pod-route-diverted-bridge", "pod-route-diverted-address"),
     )
 )

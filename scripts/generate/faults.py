@@ -36,7 +36,7 @@ PROOFS = {
     FaultCode.KUBELET_UNREACHABLE: "nc -vz NODE 10250 from here; kubectl logs of a pod there answers 502",
     FaultCode.APISERVER_UNREACHABLE: "nc -vz NODE 6443 from here; kubectl get nodes shows nodes here as NotReady",
     FaultCode.PROBE_PORT_BLOCKED: "nft list ruleset; tcpdump -ni NIC udp portrange 18616-19129",
-    FaultCode.PROBES_ONLY: "nc -vz NODE PORT works while probes do not: a filter of UDP or of our ports",
+    FaultCode.PROBES_ONLY: f"{_BISECT}; nc -vz POD PORT hangs at every pod there, and ping NODE does not",
     FaultCode.OVERLAY_DEVICE_MISSING: "ip -d link show type vxlan; ip -d link show type geneve",
     FaultCode.OVERLAY_DEVICE_DOWN: "ip link show OVERLAY",
     FaultCode.OVERLAY_EMPTIED: f"{_FDB}; {_NEIGHBOURS}; ip route show dev OVERLAY",

@@ -23,6 +23,7 @@ class Leg(NamedTuple):
     Attributes:
         inner: the ends of a probe's packet where somebody has to hash them; None for imaginary traffic.
         size: of the packet inside all wrappings; 0 for small ones.
+        stranger: "tcp" or "udp" where it is no probe of ours to a reflector.
     """
 
     kind: Kind
@@ -32,6 +33,7 @@ class Leg(NamedTuple):
     inner: Ends | None = None
     is_ip6: bool = False
     size: int = 0
+    stranger: str = ""
 
 
 Fault = Callable[[Leg, FlowClass, random.Random], bool]
@@ -102,10 +104,15 @@ def pod_dead(node: str) -> Fault:
     return lambda leg, _flow, _rng: leg.kind == "pod" and leg.target == node
 
 
-def pods_cut(node: str, *, is_tcp_only: bool = False) -> Fault:
-    """A filter on the node drops what comes from its pods' addresses or goes there; its own address is spared."""
-    return lambda leg, flow, _rng: (
-        leg.kind == "pods" and leg.source == node and (flow is FlowClass.FRESH or not is_tcp_only)
+def pods_cut(node: str, *strangers: str) -> Fault:
+    """A filter on the node drops what comes from its pods' addresses or goes there; its own address is spared.
+
+    Args:
+        node: where it stands.
+        *strangers: "tcp" or "udp"; what is named is dropped and nothing else.
+    """
+    return lambda leg, _flow, _rng: (
+        leg.kind == "pods" and leg.source == node and (leg.stranger in strangers or not strangers)
     )
 
 

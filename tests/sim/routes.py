@@ -29,12 +29,15 @@ Walk = Callable[[str, str, int | None], tuple[Leg, ...]]
 def way_of(walk: Walk, source: str, plan: SessionPlan) -> Way:
     """The way of a session's probes and of their answers."""
     there = legs_of(walk, source, plan)
-    if plan.is_ip6:
-        there = tuple(leg._replace(is_ip6=True) for leg in there)
+    stranger = "" if plan.canary is None else str(plan.canary.kind)
+    if plan.is_ip6 or stranger:
+        there = tuple(leg._replace(is_ip6=plan.is_ip6, stranger=stranger) for leg in there)
     if plan.layer is Layer.EFFECTIVE:
         back = walk(plan.peer, source, None)
     elif plan.layer is Layer.POD_NETWORK:
-        back = tuple(_of_pods(walk(plan.peer, source, None), plan.peer, source))
+        back = tuple(
+            leg._replace(stranger=stranger) for leg in _of_pods(walk(plan.peer, source, None), plan.peer, source)
+        )
     else:
         back = tuple(leg._replace(source=leg.target, target=leg.source) for leg in reversed(there))
     return Way(there, back, _delay_ns(there), _delay_ns(back))

@@ -29,18 +29,28 @@ def _heals(world, began):
     assert [] == world.switches
 
 
-@pytest.mark.parametrize("is_tcp_only", [False, True])
-@pytest.mark.parametrize("victim", ["b3", "a2"])
-def test_a_filter_for_the_pods_of_one_node_is_named_by_the_other_location_and_by_the_node(victim, is_tcp_only):
-    """UDP within seconds, TCP alone when the next SYN is due; its neighbours ask it nothing by way of the mesh."""
+@pytest.mark.parametrize(
+    ("victim", "strangers", "seconds", "fault"),
+    [
+        ("b3", (), 14, BROKEN),
+        ("a2", (), 14, BROKEN),
+        ("a2", ("tcp",), 24, BROKEN),
+        ("b3", ("udp",), 44, BROKEN),
+        ("b3", ("tcp", "udp"), 24, "probes-only"),
+    ],
+)
+def test_a_filter_for_the_pods_of_one_node_is_named_by_the_other_location_and_by_the_node(
+    victim, strangers, seconds, fault
+):
+    """Probes within seconds, what others send when it is asked next; its neighbours ask it nothing over the mesh."""
     world = _world(3)
     began = world.now
-    world.faults.append(faults.pods_cut(victim, is_tcp_only=is_tcp_only))
-    world.run((20 if is_tcp_only else 12) * SECOND)
-    expected = {name: "none" if name[0] == victim[0] else f"{BROKEN}@{victim}" for name in NAMES}
+    world.faults.append(faults.pods_cut(victim, *strangers))
+    world.run(seconds * SECOND)
+    expected = {name: "none" if name[0] == victim[0] else f"{fault}@{victim}" for name in NAMES}
 
-    assert {**expected, victim: f"{BROKEN}@{victim}"} == world.verdicts(), world.story(since=began)
-    assert {(BROKEN, victim)} == world.accusations(since=began), world.story(since=began)
+    assert {**expected, victim: f"{fault}@{victim}"} == world.verdicts(), world.story(since=began)
+    assert {(fault, victim)} == world.accusations(since=began), world.story(since=began)
     _heals(world, began)
 
 

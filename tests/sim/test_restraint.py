@@ -24,6 +24,7 @@ OLD_ENOUGH_NS = 9 * SECOND
 def test_a_healthy_mesh_is_silent():
     """A quarter of a minute: nothing is suspected, blamed or changed."""
     world = healthy_world(seed=1)
+    world.run(4 * SECOND)
     since = world.now
     world.run(15 * SECOND)
 

@@ -81,6 +81,12 @@ def tcp_of_pods_is_lost(lab: Lab, victim: str, peer: str) -> None:
     assert not exchanges(lab, victim, peer)
 
 
+def udp_of_pods_is_lost(lab: Lab, victim: str, peer: str) -> None:
+    """Connections between pods come about, no datagram passes."""
+    assert is_cut(lab, victim, peer)
+    assert exchanges(lab, victim, peer)
+
+
 def only_the_nodes_own_address_is_cut(lab: Lab, victim: str, peer: str) -> None:
     """Its pods are reached; what it sends itself from its address among them is lost."""
     assert reaches(lab, victim, peer)
@@ -410,6 +416,7 @@ WITNESSES: Mapping[str, Witness] = {
     "pod-route-diverted-address": pods_of_the_victim_are_cut,
     "pod-network-broken": pods_of_the_victim_are_cut,
     "pod-network-broken-tcp": tcp_of_pods_is_lost,
+    "pod-network-broken-udp": udp_of_pods_is_lost,
     "pod-network-broken-output": only_the_nodes_own_address_is_cut,
     "pod-network-broken-relay": no_pods_are_relayed,
     "pod-network-broken-way": pods_are_not_relayed,

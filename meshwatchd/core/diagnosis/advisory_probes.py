@@ -61,16 +61,16 @@ class SideIssues:
 
     def silent_canaries(self) -> tuple[tuple[str, str], ...]:
         """Names and nodes of the canaries that ask a pod and get no answer."""
-        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and _asks_pod(s.plan))
+        return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and asks_pod(s.plan))
 
     def answering_nodes(self) -> tuple[str, ...]:
         """The nodes of the canaries whose pods answer."""
         up = (s.plan for s in self.canaries if s.is_proven and s.state is not SessionState.DOWN)
-        return tuple(dict.fromkeys(plan.peer for plan in up if _asks_pod(plan)))
+        return tuple(dict.fromkeys(plan.peer for plan in up if asks_pod(plan)))
 
     def silent_services(self) -> tuple[Canary, ...]:
         """The canaries that ask a kubelet or an API server and get no answer; API servers, which serve many, first."""
-        silent = (canary_of(s.plan) for s in self.canaries if is_mute(s) and not _asks_pod(s.plan))
+        silent = (canary_of(s.plan) for s in self.canaries if is_mute(s) and not asks_pod(s.plan))
         return tuple(sorted(silent, key=lambda each: each.resolved_role is not CanaryRole.APISERVER))
 
     def bulk_lost_since(self) -> int:
@@ -177,6 +177,6 @@ def canary_of(plan: SessionPlan) -> Canary:
     return plan.canary
 
 
-def _asks_pod(plan: SessionPlan) -> bool:
+def asks_pod(plan: SessionPlan) -> bool:
     """Whether its silence speaks for pods; kubelets and API servers are the host's own."""
     return canary_of(plan).resolved_role is CanaryRole.POD

@@ -50,23 +50,41 @@ class ServiceTrouble(msgspec.Struct, frozen=True, kw_only=True):
     proof: tuple[str, ...] = ()
 
 
+class PodTraffic(StrEnum):
+    """What is asked between addresses among pods: by probes of ours, by TCP, and by UDP as others send it."""
+
+    PROBES = "probes"
+    TCP = "tcp"
+    UDP = "udp"
+
+
+OF_OTHERS = frozenset((PodTraffic.TCP, PodTraffic.UDP))
+
+
 class PodNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """What addresses among pods answer to this node's own; empty while those of the other location answer.
 
     Attributes:
         silent: nodes of the other location that answered before and do not any more, while their own addresses do.
-        is_tcp_only: they answer UDP.
+        lost: what none of them answers.
+        passing: what one of them has answered since it was first silent.
         answering: the other location's that answer.
         silent_elsewhere, answering_elsewhere: the same of all other locations, this node's own among them.
-        is_complete: none of those that answer has begun to miss answers as well.
+        is_complete: none of those that answer has begun to miss answers as well, and what else passes is known.
     """
 
     silent: tuple[str, ...] = ()
-    is_tcp_only: bool = False
+    lost: frozenset[PodTraffic] = frozenset()
+    passing: frozenset[PodTraffic] = frozenset()
     answering: tuple[str, ...] = ()
     silent_elsewhere: tuple[str, ...] = ()
     answering_elsewhere: tuple[str, ...] = ()
     is_complete: bool = True
+
+    @property
+    def is_probes_only(self) -> bool:
+        """Whether our probes pass and nothing else does."""
+        return self.lost >= OF_OTHERS and PodTraffic.PROBES not in self.lost
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,8 +61,13 @@ class PairWatch:
         known = {node.name for node in topology.mesh.nodes}
         self.arrivals: Arrivals = Arrivals(known, None if before is None else before.arrivals)
         self.accused_since: int = 0 if before is None else before.accused_since
-        pods_before = None if before is None else before.pods
-        self.pods: PodNetworkWatch = PodNetworkWatch(schedule, self._members, (*self.fresh, *self.pinned), pods_before)
+        self.pods: PodNetworkWatch = PodNetworkWatch(
+            schedule,
+            self._members,
+            (*self.fresh, *self.pinned),
+            before=None if before is None else before.pods,
+            canaries=self.side.canaries,
+        )
 
     def judged(self) -> dict[PathKey, Group]:
         """What is known of each path, by what makes a path the same in another mesh."""

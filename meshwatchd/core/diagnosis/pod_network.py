@@ -1,7 +1,8 @@
 """Whether packets pass between addresses among pods while they pass between addresses of nodes.
 
 A rule, an AllowedIPs entry or a filter may lose the packets of pods and no others. Each node has an address among its
-pods that is the host's; between those an established UDP flow is probed, and TCP by one SYN after the other:
+pods that is the host's; between those an established UDP flow is probed, TCP by one SYN after the other, and UDP as
+others send it by datagrams to a port that is nobody's, which the kernel there says is closed:
 
     a3 10.244.3.0 --overlay--> a1 ==tunnel==> b1 --overlay--> b3 10.244.6.0
 
@@ -12,22 +13,32 @@ pods that is the host's; between those an established UDP flow is probed, and TC
     any other choice                  nobody's by this node's probes alone: a node that sees more reports the name
 
 A session counts only while the node's own address answers, which is asked closely as soon as its pods' is silent
-(`mesh.engine_state`), and only by what it has missed since the path last worked.
+(`mesh.engine_state`), and only by what it has missed since the path last worked. Where only some of the three are
+lost, the others are waited for: TCP lost and other UDP passing is a filter for TCP, both lost and probes passing is
+`probes-only`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
-from meshwatchd.core.diagnosis.advisory_probes import is_mute
-from meshwatchd.core.diagnosis.evidence import Evidence, PodNetwork
+from meshwatchd.core.diagnosis.advisory_probes import asks_pod, canary_of, is_mute
+from meshwatchd.core.diagnosis.evidence import Evidence, PodNetwork, PodTraffic
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS
+from meshwatchd.model.canary import CanaryKind
 from meshwatchd.model.ids import FlowClass, Layer
+
+_ASKED = MappingProxyType({PodTraffic.TCP: "TCP SYN", PodTraffic.UDP: "UDP datagram to a closed port"})
 
 LEAST_MISSES = 3
 """Since the path last worked: a session that a fault of the path took down answers the first of them if it can."""
+
+
+LEAST_ANSWERS = 2
+"""Since something else was first lost. With one answer it may be over, and what was lost is asked again first."""
 
 
 class PodNetworkWatch:
@@ -36,6 +47,7 @@ class PodNetworkWatch:
     Args:
         direct: the sessions of the pair's primary path, between addresses of nodes.
         before: the same pair in the mesh before this one.
+        canaries: behind nodes of the other location.
 
     Attributes:
         since: when the path, or a node behind it, last did not answer; 0 while that has not happened.
@@ -46,14 +58,28 @@ class PodNetworkWatch:
         schedule: Schedule,
         members: Collection[str],
         direct: Iterable[Session],
+        *,
         before: PodNetworkWatch | None = None,
+        canaries: Iterable[Session] = (),
     ) -> None:
         asked = schedule.select(layer=Layer.POD_NETWORK, is_advisory=True)
         near = {s.plan.peer for s in asked}
         # The overlay to neighbours is probed between the same addresses.
         overlay = schedule.select(layer=Layer.OVERLAY, flow=FlowClass.PINNED)
-        self._udp = (*(s for s in asked if s.plan.canary is None), *(s for s in overlay if s.plan.peer in near))
-        self._tcp = tuple(s for s in asked if s.plan.canary is not None)
+        closed = [(s, s.plan.canary.kind) for s in asked if s.plan.canary is not None]
+        self._sessions = {
+            PodTraffic.PROBES: (
+                *(s for s in asked if s.plan.canary is None),
+                *(s for s in overlay if s.plan.peer in near),
+            ),
+            PodTraffic.TCP: tuple(s for s, kind in closed if kind is CanaryKind.TCP),
+            PodTraffic.UDP: tuple(s for s, kind in closed if kind is CanaryKind.UDP),
+        }
+        pods = [(s, canary_of(s.plan).kind is CanaryKind.UDP) for s in canaries if asks_pod(s.plan)]
+        self._pods = {
+            PodTraffic.TCP: tuple(s for s, is_udp in pods if not is_udp),
+            PodTraffic.UDP: tuple(s for s, is_udp in pods if is_udp),
+        }
         self._members, self._direct = members, tuple(direct)
         self.since: int = 0 if before is None else before.since
 
@@ -66,9 +92,9 @@ class PodNetworkWatch:
         """
         if is_unwell:
             self.since = now
-        for sessions in (self._udp, self._tcp):
+        for traffic, sessions in self._sessions.items():
             proven = tuple(s for s in sessions if s.is_proven)
-            lost = {s.plan.peer: s.first_loss for s in proven if _is_cut(s, self.since)}
+            lost = {s.plan.peer: s.first_loss for s in proven if self._is_cut(s, traffic)}
             silent = {*lost}
             here = tuple(s.plan.peer for s in proven if s.plan.peer in self._members)
             cut = tuple(peer for peer in here if peer in lost and self._is_alive(peer, lost[peer]))
@@ -76,15 +102,53 @@ class PodNetworkWatch:
                 continue
             awaited = {s.plan.peer for s in proven if s.plan.peer not in silent and _is_in_doubt(s)}
             elsewhere = [s.plan.peer for s in proven if s.plan.peer not in self._members]
+            lost_too, passing, unknown = self._beside(traffic, {peer: lost[peer] for peer in cut})
             return PodNetwork(
                 silent=cut,
-                is_tcp_only=sessions is self._tcp,
+                lost=frozenset((traffic, *lost_too)),
+                passing=passing,
                 answering=tuple(peer for peer in here if peer not in silent),
                 silent_elsewhere=tuple(peer for peer in elsewhere if peer in silent),
                 answering_elsewhere=tuple(peer for peer in elsewhere if peer not in silent),
-                is_complete=not awaited,
+                is_complete=not (awaited or unknown),
             )
         return PodNetwork()
+
+    def _beside(
+        self, traffic: PodTraffic, lost: Mapping[str, int]
+    ) -> tuple[frozenset[PodTraffic], frozenset[PodTraffic], bool]:
+        """What else is lost to these nodes, what passes, and whether one of both is not known yet.
+
+        Where probes are lost nothing else is asked for: whatever passes beside them, the verdict is the same.
+
+        Args:
+            traffic: what is known to be lost.
+            lost: when the first of the latest questions left that each of them did not answer.
+        """
+        lost_too, passing, is_unknown = set(), set(), False
+        for other in () if traffic is PodTraffic.PROBES else (each for each in PodTraffic if each is not traffic):
+            asked = [s for s in self._sessions[other] if s.plan.peer in lost and s.is_proven]
+            outcomes = [s.since(lost[s.plan.peer]) for s in asked]
+            hits, misses = (sum(each) for each in zip(*outcomes, strict=True)) if outcomes else (0, 0)
+            if hits >= LEAST_ANSWERS:
+                passing.add(other)
+            elif misses >= LEAST_MISSES and not hits:
+                lost_too.add(other)
+            else:
+                is_unknown = is_unknown or bool(asked)
+        return frozenset(lost_too), frozenset(passing), is_unknown
+
+    def _is_cut(self, session: Session, traffic: PodTraffic) -> bool:
+        """Whether a session is silent by what it missed since the path last worked, and no pod there answers the same.
+
+        A closed port may be silent since the node filters what comes to itself: its pods are reached all the same.
+        """
+        hits, misses = session.since(self.since)
+        if not is_mute(session) or (self.since and (hits or misses < LEAST_MISSES)):
+            return False
+        pods = (s for s in self._pods.get(traffic, ()) if s.plan.peer == session.plan.peer)
+        answers = [pod.since(session.first_loss) for pod in pods]
+        return not any(hits >= LEAST_ANSWERS and not misses for hits, misses in answers)
 
     def _is_alive(self, peer: str, since: int) -> bool:
         """Whether a node's own address has answered a probe that left since an instant, and goes on doing so."""
@@ -105,19 +169,20 @@ def culprit(e: Evidence) -> str:
 def because(e: Evidence) -> tuple[str, ...]:
     """What is not answered at which node, beside what is."""
     found = e.pod_network
-    kind = "no TCP SYN" if found.is_tcp_only else "no probe"
+    names = [name for traffic, name in _ASKED.items() if traffic in found.lost and PodTraffic.PROBES not in found.lost]
+    kind = " and no ".join(names) or "probe"
+    seen = {node for _, node in e.silent_canaries} & {*found.silent}
     answering = (*found.answering, *found.answering_elsewhere)
     return (
-        f"{kind} from this node's address among its pods to that of {', '.join(found.silent)} is answered",
+        f"no {kind} from this node's address among its pods to that of {', '.join(found.silent)} is answered",
         f"those of {', '.join(answering)} answer" if answering else "none of the others is answered either",
-        "UDP between the same addresses is answered" if found.is_tcp_only else "",
+        "" if PodTraffic.PROBES in found.lost else "the probes between the same addresses are answered",
+        *(f"a {name} is answered as well" for traffic, name in _ASKED.items() if traffic in found.passing),
         "every layer of the mesh below answers, at the addresses of the nodes",
+        ""
+        if not names or seen
+        else "no canary there is silent: a filter for what comes to the nodes themselves looks the same",
     )
-
-
-def _is_cut(session: Session, since: int) -> bool:
-    hits, misses = session.since(since)
-    return is_mute(session) and (not since or (not hits and misses >= LEAST_MISSES))
 
 
 def _is_in_doubt(session: Session) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.diagnosis.evidence import Evidence, Leg
+from meshwatchd.core.diagnosis.evidence import OF_OTHERS, Evidence, Leg
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryRole
 from meshwatchd.model.faults import Direction
 from meshwatchd.model.ids import Layer
@@ -109,11 +109,19 @@ def outside_because(e: Evidence) -> str:
 def serves_probes_only(e: Evidence) -> bool:
     """One silent pod is that pod's fault; all canaries of a location on several nodes at once are not.
 
-    Where every node is a location of its own, those of all locations count.
+    Where every node is a location of its own, those of all locations count. What others' packets prove to pass between
+    addresses among pods is lost to these canaries for another reason.
     """
+    if e.pod_network.passing & OF_OTHERS:
+        return False
     nodes = {node for _, node in (*e.silent_canaries, *e.beside.silent)}
     is_any_answering = e.answering_canaries or e.beside.answering
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
+
+
+def passes_probes_only(e: Evidence) -> bool:
+    """The same, by what is asked between addresses among pods, with no canary."""
+    return e.pod_network.is_probes_only and e.pod_network.is_complete and e.path is Leg.ALIVE
 
 
 def probes_only_culprit(e: Evidence) -> str:

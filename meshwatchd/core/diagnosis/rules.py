@@ -12,6 +12,7 @@ from meshwatchd.core.diagnosis.predicates import (
     has_bulk_come_round,
     ip6_because,
     offload_culprit,
+    passes_probes_only,
     probes_only_culprit,
     serves_probes_only,
     service_because,
@@ -90,15 +91,26 @@ TABLE: tuple[Rule, ...] = (
     Rule(
         fault=FaultCode.PROBES_ONLY,
         matches=serves_probes_only,
-        culprit=probes_only_culprit,
+        culprit=lambda e: probes_only_culprit(e) or (pod_network.culprit(e) if passes_probes_only(e) else ""),
         because=lambda e: (
             f"all canaries are silent: {', '.join(name for name, _ in (*e.silent_canaries, *e.beside.silent))}",
             "the probes of every layer between the same nodes are answered",
         ),
     ),
     Rule(
+        fault=FaultCode.PROBES_ONLY,
+        matches=passes_probes_only,
+        culprit=pod_network.culprit,
+        because=pod_network.because,
+    ),
+    Rule(
         fault=FaultCode.POD_NETWORK_BROKEN,
-        matches=lambda e: bool(e.pod_network.silent) and e.pod_network.is_complete and e.path is Leg.ALIVE,
+        matches=lambda e: (
+            bool(e.pod_network.silent)
+            and not e.pod_network.is_probes_only
+            and e.pod_network.is_complete
+            and e.path is Leg.ALIVE
+        ),
         culprit=pod_network.culprit,
         because=pod_network.because,
     ),

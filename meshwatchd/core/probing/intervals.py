@@ -73,9 +73,13 @@ SPARE_NS = 5 * SECOND
 """Sessions over a standby link between the two leaders: it is taken last, and becomes an ordinary standby when the mesh
 has other leaders."""
 
-POD_NETWORK_NS, POD_NETWORK_TCP_NS = 7 * SECOND // 2, 10 * SECOND
+POD_NETWORK_NS, POD_NETWORK_TCP_NS, POD_NETWORK_UDP_NS = 7 * SECOND // 2, 10 * SECOND, 30 * SECOND
 """From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
 first miss has all of them watched closely, as those of any segment."""
+
+CLOSED_PORT_NS = 1 * SECOND
+"""No faster is a closed port asked: the kernel tells one host so once a second, and six times at once
+(Documentation/networking/ip-sysctl.rst, icmp_ratelimit)."""
 
 POD_NETWORK_NODES = 6
 """Up to so many nodes of two locations each have a turn in these times; in larger meshes it takes longer."""
@@ -100,6 +104,7 @@ class Kind(NamedTuple):
         scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
         is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
+        is_closed_port: the kernel of whoever is asked says that the port is closed, and does so seldom.
     """
 
     layer: Layer
@@ -114,6 +119,7 @@ class Kind(NamedTuple):
     crowd: int = 0
     scouts: int = 0
     is_between_relays: bool = False
+    is_closed_port: bool = False
 
     @property
     def is_carrier(self) -> bool:
@@ -259,6 +265,8 @@ class Rates:
     def _pods_ns(self, kind: Kind) -> int:
         """As many seconds longer as there are nodes that share them."""
         turns = max(1, kind.crowd // POD_NETWORK_NODES)
+        if kind.is_closed_port:
+            return turns * self._seldom * POD_NETWORK_UDP_NS
         return turns * self._seldom * (POD_NETWORK_NS if kind.flow is FlowClass.PINNED else POD_NETWORK_TCP_NS)
 
 

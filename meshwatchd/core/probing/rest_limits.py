@@ -30,6 +30,7 @@ from meshwatchd.core.probing.intervals import (
     NODE_NS,
     POD_NETWORK_NS,
     POD_NETWORK_TCP_NS,
+    POD_NETWORK_UDP_NS,
     RELAY_PART,
     SEGMENT_NS,
     STANDBY_NODE_NS,
@@ -46,7 +47,7 @@ from meshwatchd.model.topology import Topology
 
 WAN_BYTES, LARGE_WAN_BYTES, WAN_SYN_BYTES, WAN_FULL_BYTES = 286, 328, 120, 1480
 """On the wire, with WireGuard around them: a probe or its answer, one that has the paths of more than one pair of
-locations in it, a SYN, a packet of full size."""
+locations in it, a SYN or a datagram to a closed port, a packet of full size."""
 
 LAN_BYTES, LAN_SYN_BYTES, LAN_FULL_BYTES = 290, 124, 1500
 """On the wire of a location, inside of VXLAN."""
@@ -175,12 +176,12 @@ def _wan_loads(probe: ProbeSettings, shape: Shape) -> list[tuple[int, float]]:
     tunnel_ns = SEGMENT_NS * seldom
     standbys += 2 * SECOND * (shape.families / tunnel_ns + 1 / max(tunnel_ns, _known_segment_ns(probe)))
     pods = POD_PROBES * SECOND / (POD_NETWORK_NS * seldom)
-    syns = POD_PROBES * SECOND / (POD_NETWORK_TCP_NS * seldom)
+    closed = POD_PROBES * _closed_ports(seldom)
     return [
         (SCOUTS, _kbit(scouts, small)),
         (TURN, _kbit(turns, small)),
         (STANDBY, _kbit(standbys, small) + _kbit(FULL_SIZES / seldom, WAN_FULL_BYTES)),
-        (EXPLAIN, _kbit(TURNS * per_node + pods, small) + _kbit(syns, WAN_SYN_BYTES)),
+        (EXPLAIN, _kbit(TURNS * per_node + pods, small) + _kbit(closed, WAN_SYN_BYTES)),
     ]
 
 
@@ -205,9 +206,14 @@ def _lan_kbit(probe: ProbeSettings, shape: Shape) -> float:
     _, seldom = slowness(probe.profile)
     fresh = 2 * shape.families * SECOND / SEGMENT_NS
     one = _kbit(fresh + SECOND / _known_segment_ns(probe), LAN_BYTES)
-    one += _kbit(SECOND / (POD_NETWORK_TCP_NS * seldom), LAN_SYN_BYTES)
+    one += _kbit(_closed_ports(seldom), LAN_SYN_BYTES)
     sizes = min(shape.neighbours, MOST_SIZED) * _kbit(FULL_SIZES_OF_NEIGHBOUR / seldom, LAN_FULL_BYTES)
     return 2 * (shape.neighbours * one + sizes)
+
+
+def _closed_ports(seldom: int) -> float:
+    """Questions a second to one node's closed ports, of TCP and of UDP."""
+    return SECOND / (POD_NETWORK_TCP_NS * seldom) + SECOND / (POD_NETWORK_UDP_NS * seldom)
 
 
 def _known_segment_ns(probe: ProbeSettings) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.probing.intervals import Kind
+from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, Kind
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.settings import SECOND
 
@@ -67,6 +67,8 @@ class Turn:
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for, or of patient ones, is kept."""
+        if self.kind.is_closed_port:
+            interval_ns = max(interval_ns, CLOSED_PORT_NS)
         if interval_ns < self.rest_ns and not self.kind.interval_ns and not self.is_patient:
             self.close_left = CLOSE_ROUNDS * len(self.sessions)
             self.pace(interval_ns)

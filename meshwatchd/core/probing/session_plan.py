@@ -16,7 +16,7 @@ from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.digest import blake2b
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
-from meshwatchd.model.port_map import routed_port
+from meshwatchd.model.port_map import STRANGE_PORT, routed_port
 from meshwatchd.model.topology import Mesh, Node, Path
 
 NO_PATH = ids.NO_PATH
@@ -67,7 +67,8 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
         for index, (peer, layer, path, flow, source, destination, port) in enumerate(plans)
     )
     beyond = (*own, *_pod_network_plans(planner, chosen, first=len(own)))
-    return (*beyond, *_canary_plans(planner, first=len(beyond)))
+    known = (*beyond, *_canary_plans(planner, first=len(beyond)))
+    return (*known, *_stranger_plans(planner, chosen, first=len(known)))
 
 
 def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
@@ -137,6 +138,7 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         share if plan.flow is FlowClass.FRESH else 0,
         rest_share if plan.flow is FlowClass.FRESH else 0,
         is_relay,
+        is_closed_port=plan.port == STRANGE_PORT and plan.layer is Layer.POD_NETWORK,
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
         interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,
@@ -317,14 +319,36 @@ def _pod_network_plans(planner: Planner, chosen: _Chosen, *, first: int) -> Iter
     on the tunnel the paths themselves are probed between these addresses, and so is the overlay to neighbours: there
     only the SYN is new.
     """
-    local, topology = planner.topology.local, planner.topology
-    if not local.has_pod_address():
-        return
-    port = planner.settings.probe.port
-    peers = [node for node in _watched_everywhere(planner, chosen) if node.has_pod_address()]
-    beyond = [] if topology.is_overlay_direct else [node for node in peers if node.location != local.location]
+    home, port = planner.topology.local.location, planner.settings.probe.port
+    peers = _with_pods(planner, chosen)
+    beyond = [] if planner.topology.is_overlay_direct else [node for node in peers if node.location != home]
     asked: list[tuple[Node, Canary | None]] = [(node, None) for node in beyond]
-    asked += [(node, _syn(node, port)) for node in peers]
+    asked += [(node, _question(node, CanaryKind.TCP, port)) for node in peers]
+    yield from _between_pods(planner, asked, port, first=first)
+
+
+def _stranger_plans(planner: Planner, chosen: _Chosen, *, first: int) -> Iterator[SessionPlan]:
+    """The same by UDP as others send it: the kernel's word that the port is closed proves the way there and back.
+
+    They come last: a journal from before there were any has numbered all other sessions as it is done today.
+    """
+    peers = _with_pods(planner, chosen)
+    asked = [(node, _question(node, CanaryKind.UDP, STRANGE_PORT)) for node in peers]
+    yield from _between_pods(planner, asked, STRANGE_PORT, first=first)
+
+
+def _with_pods(planner: Planner, chosen: _Chosen) -> list[Node]:
+    """Whom this node asks at an address among pods: nobody where it has none itself."""
+    mesh = planner.topology.mesh
+    if not planner.topology.local.has_pod_address():
+        return []
+    members = ((location.name, node) for location in mesh.locations for node in mesh.members(location.name))
+    return [node for location, node in members if node.name in chosen(location) and node.has_pod_address()]
+
+
+def _between_pods(
+    planner: Planner, asked: Iterable[tuple[Node, Canary | None]], port: int, *, first: int
+) -> Iterator[SessionPlan]:
     for session, (node, canary) in enumerate(asked, first):
         yield SessionPlan(
             session=SessionId(session),
@@ -332,21 +356,15 @@ def _pod_network_plans(planner: Planner, chosen: _Chosen, *, first: int) -> Iter
             layer=Layer.POD_NETWORK,
             path=NO_PATH,
             flow=FlowClass.PINNED if canary is None else FlowClass.FRESH,
-            source=local.overlay_ip,
+            source=planner.topology.local.overlay_ip,
             destination=node.overlay_ip,
             port=port,
             canary=canary,
         )
 
 
-def _watched_everywhere(planner: Planner, chosen: _Chosen) -> Iterator[Node]:
-    mesh = planner.topology.mesh
-    for location in mesh.locations:
-        yield from (node for node in mesh.members(location.name) if node.name in chosen(location.name))
-
-
-def _syn(node: Node, port: int) -> Canary:
-    return Canary(name=f"tcp-{node.name}", address=node.overlay_ip, port=port, node=node.name, kind=CanaryKind.TCP)
+def _question(node: Node, kind: CanaryKind, port: int) -> Canary:
+    return Canary(name=f"{kind}-{node.name}", address=node.overlay_ip, port=port, node=node.name, kind=kind)
 
 
 def _canary_plans(planner: Planner, *, first: int) -> Iterator[SessionPlan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import socket
+import struct
 import sys
 import termios
 from collections import Counter
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from meshwatchd.adapters import canary
 from meshwatchd.adapters.canary import QUESTION_LIFE_NS, CanaryProber
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
@@ -37,19 +39,29 @@ class _Asker:
         self.events: list[ReplyReceived | SendFailed] = []
         self.prober = CanaryProber(poller=self.poller, counters=self.counters, emit=self.events.append)
 
-    def ask(self, address, *, kind=CanaryKind.UDP, expect=CanaryExpect.ANSWER, seq=5, source_port=0, source=""):
+    def ask(
+        self,
+        address,
+        *,
+        kind=CanaryKind.UDP,
+        expect=CanaryExpect.ANSWER,
+        seq=5,
+        source_port=0,
+        source="",
+        layer=Layer.POD,
+    ):
         host, port, *_ = address
-        canary = Canary(name="web", address=host, port=port, node=NodeName("b3"), kind=kind, expect=expect)
+        asked = Canary(name="web", address=host, port=port, node=NodeName("b3"), kind=kind, expect=expect)
         plan = SessionPlan(
             session=SESSION,
-            peer=canary.node,
-            layer=Layer.POD,
+            peer=asked.node,
+            layer=layer,
             path=0xFFFF,
             flow=FlowClass.FRESH,
             source=source,
             destination=host,
             port=port,
-            canary=canary,
+            canary=asked,
         )
         self.prober.configure((plan,))
         self.prober.send(SendProbe(session=SESSION, seq=seq, source_port=source_port or free_port()))
@@ -126,6 +138,31 @@ def test_an_icmp_error_is_no_answer_and_no_failure():
         pump(asker.poller, lambda: bool(asker.counters["icmp-errors"]))
 
         assert [] == asker.events
+
+
+def test_between_pods_a_closed_port_is_an_answer_of_the_host_that_was_asked():
+    """The datagram leaves by the address that the core has chosen, and its kernel tells that nobody listens."""
+    with _asker() as asker:
+        asker.ask(("127.0.0.1", free_port()), layer=Layer.POD_NETWORK, source="127.0.0.2")
+        event = asker.outcome()
+
+        assert isinstance(event, ReplyReceived)
+        assert 0 < event.rtt_ns < 5_000_000_000
+        assert 1 == asker.counters["canaries-answered"]
+
+
+@pytest.mark.parametrize("reason", ["refused", "other"])
+def test_between_pods_an_error_of_somebody_on_the_way_is_a_failure(monkeypatch, reason):
+    """A filter that rejects answers by its own address, and an error of another kind tells nothing of the port."""
+    numbers = {"refused": (errno.ECONNREFUSED, "10.0.0.1"), "other": (errno.EHOSTUNREACH, "127.0.0.1")}
+    number, sender = numbers[reason]
+    told = struct.pack("=I4B2I2xH4s8x", number, 2, 3, 3, 0, 0, 0, 0, socket.inet_aton(sender))
+    monkeypatch.setattr(canary, "_receive_error", lambda _socket: [(socket.SOL_IP, 11, told)])
+    with _asker() as asker:
+        asker.ask(("127.0.0.1", free_port()), layer=Layer.POD_NETWORK)
+        event = asker.outcome()
+
+        assert isinstance(event, SendFailed)
 
 
 @FAMILIES

@@ -167,7 +167,7 @@ def test_a_silent_api_server_is_named_before_the_kubelets():
 def test_all_canaries_silent_on_several_nodes_while_probes_pass_are_no_pods_fault():
     """Something between the locations serves the watcher and not the watched."""
     bench = _ready("b3", with_canaries(settings_for("b3"), WEB, DNS))
-    bench.silent = lambda plan: plan.canary is not None
+    bench.silent = lambda plan: plan.layer is Layer.POD
     bench.run(30 * SECOND)
 
     assert (FaultCode.PROBES_ONLY, Layer.POD, "", Severity.WARNING) == _named(bench)

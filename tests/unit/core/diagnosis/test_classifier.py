@@ -8,7 +8,14 @@ import pytest
 from msgspec.structs import fields, replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify, explains
-from meshwatchd.core.diagnosis.evidence import Beside, BulkPlaces, PodNetwork, ServiceTrouble
+from meshwatchd.core.diagnosis.evidence import (
+    OF_OTHERS,
+    Beside,
+    BulkPlaces,
+    PodNetwork,
+    PodTraffic,
+    ServiceTrouble,
+)
 from meshwatchd.core.diagnosis.path_rules import is_alone
 from meshwatchd.core.diagnosis.predicates import own_overlay_lost
 from meshwatchd.core.diagnosis.rules import TABLE
@@ -49,6 +56,11 @@ def sized(fault):
         fault=fault, layer=CATALOGUE[fault].layer, severity=Severity.WARNING, culprit="b1", because=("measured",)
     )
     return replace(HEALTHY, sizes=found)
+
+
+def pods_of_a3(*lost):
+    """All is well but between addresses among pods of two nodes."""
+    return replace(HEALTHY, pod_network=PodNetwork(silent=("a3",), answering=("a1", "a2"), lost=frozenset(lost)))
 
 
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
@@ -188,11 +200,8 @@ CASES = [
     ("one node is silent", replace(HEALTHY, silent_nodes=("a3",)), "a3"),
     ("only IPv6 is silent", replace(HEALTHY, silent_ip6=((Layer.UNDERLAY, "b1"), (Layer.RELAY, "a1"))), "b1"),
     ("all canaries are silent", replace(HEALTHY, silent_canaries=(("web", "a3"), ("dns", "a2"))), ""),
-    (
-        "only pods of one node are cut off",
-        replace(HEALTHY, pod_network=PodNetwork(silent=("a3",), answering=("a1", "a2"))),
-        "a3",
-    ),
+    ("probes pass to the pods of one node, and nothing else does", pods_of_a3(*OF_OTHERS), "a3"),
+    ("only pods of one node are cut off", pods_of_a3(*PodTraffic), "a3"),
     ("an API server and a kubelet are silent", replace(HEALTHY, silent_services=(APISERVER, KUBELET)), "a1"),
     ("only a kubelet is silent", replace(HEALTHY, silent_services=(KUBELET,)), "a3"),
     ("only a canary is silent", replace(HEALTHY, silent_canaries=(("web", "a3"),)), "a3"),

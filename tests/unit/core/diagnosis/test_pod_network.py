@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from meshwatchd.model.faults import FaultCode, Severity
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.canary import Canary, CanaryKind
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
+from meshwatchd.model.port_map import STRANGE_PORT
 from meshwatchd.model.settings import SECOND
 from tests.support.bench import Bench, ready
-from tests.support.lab_mesh import direct_settings, direct_snapshot
+from tests.support.lab_mesh import direct_settings, direct_snapshot, settings_for, with_canaries
 
 BROKEN = FaultCode.POD_NETWORK_BROKEN
 
 
-def _of(*peers, tcp=False):
+def _of(*peers, only=()):
     """The sessions to these nodes' addresses among their pods; those of the overlay are between the same addresses."""
 
     def is_lost(plan):
-        is_pods = plan.layer is Layer.POD_NETWORK and (plan.canary is not None or not tcp)
-        is_overlay = plan.layer is Layer.OVERLAY and not tcp
+        is_pods = plan.layer is Layer.POD_NETWORK and (
+            not only or (plan.canary is not None and plan.canary.kind in only)
+        )
+        is_overlay = plan.layer is Layer.OVERLAY and not only
         return plan.peer in peers and (is_pods or is_overlay)
 
     return is_lost
@@ -36,34 +42,58 @@ def _named(bench):
     return verdict.fault, verdict.culprit
 
 
-@pytest.mark.parametrize("tcp", [False, True])
+PROBES_PASS = "the probes between the same addresses are answered"
+TCP_PASSES, UDP_PASSES = (f"a {name} is answered as well" for name in ("TCP SYN", "UDP datagram to a closed port"))
+PASSING = (PROBES_PASS, TCP_PASSES, UDP_PASSES)
+EVERYTHING, TCP, UDP, STRANGERS = (), ("tcp",), ("udp",), ("tcp", "udp")
+SAID = {
+    EVERYTHING: (BROKEN, "no probe from", []),
+    TCP: (BROKEN, "no TCP SYN from", [PROBES_PASS, UDP_PASSES]),
+    UDP: (BROKEN, "no UDP datagram to a closed port from", [PROBES_PASS, TCP_PASSES]),
+    STRANGERS: (FaultCode.PROBES_ONLY, "no TCP SYN and no UDP datagram to a closed port from", [PROBES_PASS]),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "silent", "culprit"),
+    ("name", "silent", "culprit", "only"),
     [
-        ("b3", ("a3",), "a3"),
-        ("b3", ("a1",), "a1"),
-        ("b3", ("a2", "a3"), "a1"),
-        ("b3", ("a1", "a3"), ""),
-        ("b3", ("a1", "a2", "a3"), ""),
-        ("b1", ("a1", "a2", "a3"), ""),
-        ("b3", ("a1", "a2", "a3", "b1", "b2"), "b3"),
+        *(
+            (*case, only)
+            for only in (EVERYTHING, TCP)
+            for case in (
+                ("b3", ("a3",), "a3"),
+                ("b3", ("a1",), "a1"),
+                ("b3", ("a2", "a3"), "a1"),
+                ("b3", ("a1", "a3"), ""),
+                ("b3", ("a1", "a2", "a3"), ""),
+                ("b1", ("a1", "a2", "a3"), ""),
+                ("b3", ("a1", "a2", "a3", "b1", "b2"), "b3"),
+            )
+        ),
+        ("b3", ("a3",), "a3", UDP),
+        ("b3", ("a2", "a3"), "a1", STRANGERS),
+        ("b3", ("a1", "a2", "a3", "b1", "b2"), "b3", STRANGERS),
     ],
 )
-def test_the_node_is_named_whose_pods_are_cut_off(name, silent, culprit, tcp):
+def test_the_node_is_named_whose_pods_are_cut_off(name, silent, culprit, only):
     """One alone is; where all but a leader are, it passes none on; where all are, neighbours too, this node."""
     bench = _known(name)
-    bench.silent = _of(*silent, tcp=tcp)
-    bench.run(20 * SECOND)
+    bench.silent = _of(*silent, only=only)
+    bench.run(50 * SECOND if only == ("udp",) else 24 * SECOND)
     verdict = bench.controller.verdicts.current
+    fault, first, passing = SAID[only]
 
-    assert (BROKEN, culprit) == _named(bench)
-    assert (Layer.POD_NETWORK, Severity.WARNING) == (verdict.layer, verdict.severity)
-    assert verdict.because[0].startswith("no TCP SYN" if tcp else "no probe")
-    assert tcp == ("UDP between the same addresses is answered" in verdict.because)
+    assert (fault, culprit) == _named(bench)
+    assert (CATALOGUE[fault].layer, Severity.WARNING) == (verdict.layer, verdict.severity)
+    assert verdict.because[0].startswith(first)
+    assert passing == [each for each in verdict.because if each in PASSING]
     assert [] == bench.said(ApplySwitch)
 
     bench.silent = lambda _plan: False
-    bench.run(15 * SECOND)
+    began = bench.now
+    bench.run(20 * SECOND)
+
+    assert [FaultCode.NONE] == [told.verdict.fault for told in bench.said(VerdictChanged, since=began)]
 
     assert FaultCode.NONE is bench.controller.verdicts.current.fault
 
@@ -119,7 +149,7 @@ def test_where_every_node_is_a_location_of_its_own_tcp_alone_is_named():
     for lost, culprits in ((("n2",), {"n2"}), (("n2", "n3"), {"n1"})):
         bench = Bench("n1", settings=direct_settings("n1"), snapshot=direct_snapshot())
         bench.run(12 * SECOND)
-        bench.silent = _of(*lost, tcp=True)
+        bench.silent = _of(*lost, only=("tcp",))
         bench.run(30 * SECOND)
         told = [each.verdicts.current for each in bench.engine.state.controllers.values()]
 
@@ -127,15 +157,82 @@ def test_where_every_node_is_a_location_of_its_own_tcp_alone_is_named():
 
 
 def test_a_mesh_at_rest_spends_little_on_it():
-    """A packet in three and a half seconds and node of the other location, a SYN in ten and node."""
+    """A probe in three and a half seconds and node of the other location, a SYN in ten, other UDP in thirty."""
     bench = _known()
-    bench.run(20 * SECOND)
+    bench.run(40 * SECOND)
     before = {session.plan.session: session.sent for session in bench.engine.state.schedule.sessions}
-    bench.run(20 * SECOND)
-    sent = {FlowClass.PINNED: 0, FlowClass.FRESH: 0}
+    bench.run(60 * SECOND)
+    sent = Counter[str]()
     for session in bench.engine.state.schedule.sessions:
         if session.plan.layer is Layer.POD_NETWORK:
-            sent[session.plan.flow] += session.sent - before[session.plan.session]
+            kind = "probes" if session.plan.canary is None else str(session.plan.canary.kind)
+            sent[kind] += session.sent - before[session.plan.session]
 
-    assert 16 <= sent[FlowClass.PINNED] <= 19
-    assert 9 <= sent[FlowClass.FRESH] <= 12
+    assert 49 <= sent["probes"] <= 54
+    assert 28 <= sent["tcp"] <= 33
+    assert 9 <= sent["udp"] <= 11
+
+
+def test_what_comes_back_is_asked_closely_whatever_came_back_first():
+    """After minutes of silence each is left to its pace, and other UDP is asked twice a minute."""
+    bench = _known()
+    bench.silent = _of("a3", only=("tcp", "udp"))
+    bench.run(150 * SECOND)
+    bench.silent = lambda _plan: False
+    bench.run(16 * SECOND)
+
+    assert (FaultCode.NONE, "") == _named(bench)
+
+
+def test_the_last_answers_are_waited_for_before_a_loss_has_its_name():
+    """TCP is asked more often than other UDP: for a moment it looks as if TCP alone were lost."""
+    bench = _known()
+    began = bench.now
+    bench.silent = _of("a3", only=("tcp", "udp"))
+    bench.run(24 * SECOND)
+
+    assert [(FaultCode.PROBES_ONLY, "a3")] == [
+        (told.verdict.fault, told.verdict.culprit) for told in bench.said(VerdictChanged, since=began)
+    ]
+
+
+def test_all_canaries_are_silent_for_tcp_alone():
+    """Other UDP passes between the same nodes: it is no middlebox that knows the daemon."""
+    canaries = tuple(
+        Canary(name=f"web-{peer}", address=f"10.244.{number}.9", port=80, node=NodeName(peer), kind=CanaryKind.TCP)
+        for number, peer in enumerate(("a1", "a2", "a3"), 1)
+    )
+    bench = ready("b3", settings=with_canaries(settings_for("b3"), *canaries))
+    bench.run(12 * SECOND)
+    bench.silent = lambda plan: plan.canary is not None and plan.canary.kind is CanaryKind.TCP and plan.peer[0] == "a"
+    bench.run(24 * SECOND)
+
+    assert (BROKEN, "") == _named(bench)
+
+
+@pytest.mark.parametrize("kind", [CanaryKind.TCP, CanaryKind.UDP])
+def test_a_node_that_filters_what_comes_to_itself_is_not_accused_while_its_pods_answer(kind):
+    """A firewall that is switched on drops closed ports of the host, and forwards to pods as before."""
+    pod = Canary(name="web", address="10.244.3.9", port=80, node=NodeName("a3"), kind=kind)
+    bench = ready("b3", settings=with_canaries(settings_for("b3"), pod))
+    bench.run(40 * SECOND)
+    bench.silent = _of("a3", only=(kind,))
+    bench.run(45 * SECOND)
+
+    assert (FaultCode.NONE, "") == _named(bench)
+
+    bench.silent = lambda plan: plan.canary is not None and plan.canary.kind is kind and plan.peer == "a3"
+    bench.run(24 * SECOND)
+
+    assert (BROKEN, "a3") == _named(bench)
+
+
+def test_other_udp_that_was_always_filtered_leaves_the_word_to_tcp():
+    """Many firewalls drop datagrams to closed ports without a word."""
+    bench = Bench("b3")
+    bench.silent = lambda plan: plan.port == STRANGE_PORT
+    bench.run(20 * SECOND)
+    bench.silent = lambda plan: plan.layer is Layer.POD_NETWORK and plan.canary is not None and plan.peer == "a3"
+    bench.run(24 * SECOND)
+
+    assert (BROKEN, "a3") == _named(bench)

@@ -114,6 +114,7 @@ def test_a_device_that_is_made_anew_is_no_other_mesh():
         msgspec.structs.replace(link, index=77 if link.name == "tunl0" else link.index)
         for link in snapshot_of("a3").links
     )
+    bench.run(6 * SECOND)
     before = dict(bench.plans)
     bench.feed(ev.SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a3"), links=links)))
 

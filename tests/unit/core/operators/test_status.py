@@ -102,6 +102,7 @@ def test_the_worst_verdict_is_the_nodes():
 def test_sessions_are_shown_as_they_are():
     """One line each, with what was lost."""
     bench = ready("a3")
+    bench.run(4 * SECOND)
     sessions = _status(bench).sessions
 
     assert len(bench.plans) == len(sessions)

@@ -12,6 +12,7 @@ from meshwatchd.core.probing.intervals import (
     OUTER_PORTS,
     POD_NETWORK_NS,
     POD_NETWORK_TCP_NS,
+    POD_NETWORK_UDP_NS,
     SLOW_NS,
     SPARE_NS,
     STANDBY_PART,
@@ -78,14 +79,15 @@ def test_rounding_does_not_exceed_the_packet_budget(count):
 
 @pytest.mark.parametrize("profile", list(ProbeProfile))
 def test_the_pod_network_is_probed_seldom(profile):
-    """A packet in 3.5 s, a SYN in ten, on a slow line an eighth of that; they give first where packets are short."""
+    """A probe in 3.5 s, a SYN in ten, other UDP in thirty, on a slow line an eighth; they give first of all."""
     probe = ProbeSettings(profile=profile)
     known, syn = (Kind(Layer.POD_NETWORK, 0xFFFF, flow, is_advisory=True) for flow in (KNOWN, FRESH))
 
-    assert (3_500 * MS, 10 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS)
+    assert (3_500 * MS, 10 * SECOND, 30 * SECOND) == (POD_NETWORK_NS, POD_NETWORK_TCP_NS, POD_NETWORK_UDP_NS)
     part = 8 if profile is ProbeProfile.WAN else 1
     assert part * POD_NETWORK_NS == _interval_ns(known, probe)
     assert part * POD_NETWORK_TCP_NS == _interval_ns(syn, probe)
+    assert part * POD_NETWORK_UDP_NS == _interval_ns(syn._replace(is_closed_port=True), probe)
     assert POD_NETWORK_TCP_NS < _interval_ns(syn, ProbeSettings(packets_per_second=10), count=1000)
 
 

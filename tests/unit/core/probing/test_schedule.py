@@ -16,6 +16,7 @@ from meshwatchd.core.probing.timeouts import LATENESS_SHARE, MAX_WIDENING_NS
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.port_map import STRANGE_PORT
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile, ProbeSettings, Settings
 from meshwatchd.model.source_ports import BURST_LEAD
 from meshwatchd.model.timers import TIMERS
@@ -121,9 +122,15 @@ def test_nodes_of_a_small_mesh_send_few_packets(name, before):
 
 
 def test_what_has_begun_is_watched_closely():
-    """Ten answers are enough for any session; slow ones would need half a minute."""
+    """Ten answers are enough for any session; slow ones would need half a minute. Closed ports answer once a second."""
     schedule = schedule_of()
     instants_of(schedule, 3 * SECOND)
+    slow = {session for session in schedule.sessions if session.plan.port == STRANGE_PORT}
+
+    assert 5 == len(slow)
+    assert {True} == {session.is_good for session in {*schedule.sessions} - slow}
+
+    instants_of(schedule, 4 * SECOND)
 
     assert {True} == {session.is_good for session in schedule.sessions}
 

@@ -12,6 +12,7 @@ from meshwatchd.core.probing.session_plan import BIG_LOCATION, NO_PATH, SUBSET, 
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
+from meshwatchd.model.port_map import STRANGE_PORT
 from meshwatchd.model.topology import Location, Node, Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 from tests.support import switch_node
@@ -73,10 +74,10 @@ def test_every_fresh_session_of_a_path_has_a_control(name):
 
 
 def test_ports_select_the_path():
-    """18618 segments, 18619 what real traffic does, 18620 + p path p."""
+    """18618 segments, 18619 what real traffic does, 18620 + p path p; one that is none of ours between pods."""
     assert {18620 + path for path in range(5)} == {p.port for p in _plans("a3", layer=Layer.RELAY)}
     assert {18619} == {p.port for p in _plans("a3", layer=Layer.EFFECTIVE)}
-    assert {18618} == {p.port for p in _plans("a3", path=NO_PATH)}
+    assert {18618, 33434} == {p.port for p in _plans("a3", path=NO_PATH)}
 
 
 def test_segments_are_probed_at_the_layers_own_addresses():
@@ -232,19 +233,29 @@ def test_a_canary_in_bulk_is_asked_twice():
 
 @pytest.mark.parametrize(("name", "near", "far"), [("a3", "a1 a2", "b1 b2 b3"), ("b1", "b2 b3", "a1 a2 a3")])
 def test_the_pod_network_is_probed_between_addresses_among_pods(name, near, far):
-    """UDP to the other location, since the overlay to neighbours is probed so; a SYN to the reflector's port of all."""
+    """Probes to the other location, since the overlay to neighbours is probed so; closed ports of all nodes."""
     own = next(node for node in topology_of(name).mesh.nodes if node.name == name)
     plans = _plans(name, layer=Layer.POD_NETWORK)
-    udp = [plan for plan in plans if plan.canary is None]
-    tcp = [plan for plan in plans if plan.canary is not None]
+    ours = [plan for plan in plans if plan.canary is None]
 
-    assert far.split() == [plan.peer for plan in udp]
-    assert {*near.split(), *far.split()} == {plan.peer for plan in tcp}
+    assert far.split() == [plan.peer for plan in ours]
     assert {own.overlay_ip} == {plan.source for plan in plans}
-    assert {(FlowClass.PINNED, 18618)} == {(plan.flow, plan.port) for plan in udp}
-    assert {(FlowClass.FRESH, 18618)} == {(plan.flow, plan.port) for plan in tcp}
-    assert {(CanaryKind.TCP, CanaryExpect.ANSWER)} == {(p.canary.kind, p.canary.expect) for p in tcp if p.canary}
+    assert {(FlowClass.PINNED, 18618)} == {(plan.flow, plan.port) for plan in ours}
+    for kind, port in ((CanaryKind.TCP, 18618), (CanaryKind.UDP, 33434)):
+        closed = [plan for plan in plans if plan.canary is not None and plan.canary.kind is kind]
+        assert sorted((*near.split(), *far.split())) == sorted(plan.peer for plan in closed)
+        assert {(FlowClass.FRESH, port)} == {(plan.flow, plan.port) for plan in closed}
+        assert {CanaryExpect.ANSWER} == {plan.canary.expect for plan in closed if plan.canary}
     assert all(plan.is_advisory for plan in plans)
+
+
+def test_what_was_asked_before_other_udp_was_keeps_its_number():
+    """Answers in an older journal name sessions by number, canaries' as well."""
+    canary = Canary(name="web", address="10.244.1.9", port=80, node=NodeName("a3"))
+    plans = _extended("b1", canary=(canary,))
+    strange = [plan.session for plan in plans if plan.port == STRANGE_PORT]
+
+    assert [plan.session for plan in plans][-len(strange) :] == strange
 
 
 @pytest.mark.parametrize("missing", ["overlay_ip", "pod_cidr"])
@@ -259,13 +270,13 @@ def test_a_node_without_an_address_among_its_pods_neither_asks_nor_is_asked(miss
     assert "a3" not in {plan.peer for plan in udp}
 
 
-def test_where_the_overlay_stands_on_the_tunnel_only_tcp_is_new():
+def test_where_the_overlay_stands_on_the_tunnel_only_closed_ports_are_new():
     """The paths themselves are probed between these addresses."""
     settings = direct_settings("n1")
     plans = lay_out(Planner(direct_topology("n1"), settings), has_standby=False)
     found = [plan for plan in plans if plan.layer is Layer.POD_NETWORK]
 
-    assert ["n2", "n3"] == [plan.peer for plan in found]
+    assert ["n2", "n3", "n2", "n3"] == [plan.peer for plan in found]
     assert all(plan.canary is not None for plan in found)
 
 
