@@ -7,13 +7,14 @@ to ask (`runtime.service_desk`).
     udp    a DNS question from a fresh source port     any datagram from there is the answer
     tcp    connect() from a port of the kernel's       established, or with expect = "answer" also refused
     bulk   the same, and some full segments            acknowledged by the other end's kernel (`adapters.bulk`)
-    udp    between addresses among pods                also that the port is closed, from the host that was asked
+    udp    between addresses among pods                also an ICMP error of the host that was asked
+    tcp    between addresses among pods                the same
 
 A refusal is a segment that acknowledges our SYN (RFC 9293 section 3.10.7.3), so somebody at that address has seen it.
-ICMP errors prove nothing: anybody can send them. One that quotes the datagram and comes from whoever was asked is the
-answer of a node whose port is nobody's; what a filter on the way rejects has the filter's own address. The kernel
-reports one of them, port unreachable, for a TCP connection as it reports a refusal; canaries are pods' addresses, where
-no service's REJECT rule is in between.
+ICMP errors prove nothing of a pod: anybody can send them. Between addresses among pods one that quotes the packet and
+comes from whoever was asked proves the way there and back: nobody listens, or the host's own firewall forbids it
+(RFC 1122 section 3.2.2.1). What a filter on the way rejects has the filter's own address, and is no answer; the kernel
+reports its port unreachable for an IPv4 connection as it reports a refusal, and tells them apart by the error queue.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class CanaryProber:
     def _connect(self, question: _Question) -> None:
         if question.kind is CanaryKind.BULK:
             bulk.prepare(question.socket)
+        if question.kind is CanaryKind.TCP and not question.plan.is_ip6:
+            question.socket.setsockopt(_SOL_IP, _IP_RECVERR, 1)
         if question.plan.source:
             question.socket.bind((question.plan.source, 0))
         result = question.socket.connect_ex((question.plan.destination, question.plan.port))
@@ -145,7 +148,7 @@ class CanaryProber:
             self._carry(question)
             return
         is_refusal_enough = question.kind is CanaryKind.TCP and question.plan.canary.expect is CanaryExpect.ANSWER
-        if result == 0 or (result == errno.ECONNREFUSED and is_refusal_enough):
+        if result == 0 or (is_refusal_enough and _is_proof(question, result)):
             self._accept(question)
         else:
             self._fail(question, result)
@@ -172,7 +175,7 @@ class CanaryProber:
             self._counters["icmp-errors"] += 1
             if question.plan.layer is not Layer.POD_NETWORK:
                 return
-            if not _is_closed_there(question):
+            if _who_denied(question.socket) != question.plan.destination:
                 self._fail(question, error.errno or 0)
                 return
         self._accept(question)
@@ -210,14 +213,29 @@ def _ask(question: _Question, source_port: int) -> None:
     question.socket.send(_DNS_HEADER.pack(question.seq & 0xFFFF, 0, 1, 0, 0, 0) + _DNS_ROOT_NS)
 
 
-def _is_closed_there(question: _Question) -> bool:
-    """Whether the host that was asked says itself that the port is closed (RFC 1122 section 3.2.2.1)."""
-    for level, kind, data in _receive_error(question.socket):
+def _is_proof(question: _Question, result: int) -> bool:
+    """Whether a connection that failed proves the way there and back.
+
+    A segment that refuses it does, and so does an ICMP error of whoever was asked: that the port is closed, and between
+    addresses among pods any other, since a host's own firewall may forbid it. What a filter on the way says does not.
+    """
+    denier = _who_denied(question.socket)
+    if result == errno.ECONNREFUSED:
+        return denier in ("", question.plan.destination)
+    return question.plan.layer is Layer.POD_NETWORK and denier == question.plan.destination
+
+
+def _who_denied(asking: socket.socket) -> str:
+    """Who sent the ICMP error that ended a question; empty where none did, or the kernel does not say.
+
+    Kernels before 5.10 do not, of a connection.
+    """
+    for level, kind, data in _receive_error(asking):
         if (level, kind) == (_SOL_IP, _IP_RECVERR) and len(data) >= _EXTENDED_ERROR.size:
-            reason, origin, *_, sender = _EXTENDED_ERROR.unpack_from(data)
-            is_refusal = reason == errno.ECONNREFUSED and origin == _SO_EE_ORIGIN_ICMP
-            return is_refusal and socket.inet_ntoa(sender) == question.plan.destination
-    return False
+            _, origin, *_, sender = _EXTENDED_ERROR.unpack_from(data)
+            if origin == _SO_EE_ORIGIN_ICMP:
+                return socket.inet_ntoa(sender)
+    return ""
 
 
 def _receive_error(asking: socket.socket) -> list[tuple[int, int, bytes]]:

@@ -151,18 +151,25 @@ def test_between_pods_a_closed_port_is_an_answer_of_the_host_that_was_asked():
         assert 1 == asker.counters["canaries-answered"]
 
 
-@pytest.mark.parametrize("reason", ["refused", "other"])
-def test_between_pods_an_error_of_somebody_on_the_way_is_a_failure(monkeypatch, reason):
-    """A filter that rejects answers by its own address, and an error of another kind tells nothing of the port."""
-    numbers = {"refused": (errno.ECONNREFUSED, "10.0.0.1"), "other": (errno.EHOSTUNREACH, "127.0.0.1")}
-    number, sender = numbers[reason]
-    told = struct.pack("=I4B2I2xH4s8x", number, 2, 3, 3, 0, 0, 0, 0, socket.inet_aton(sender))
+@pytest.mark.parametrize(
+    ("asked", "sender", "is_answer"),
+    [
+        ((CanaryKind.UDP, Layer.POD_NETWORK), "127.0.0.1", True),
+        ((CanaryKind.UDP, Layer.POD_NETWORK), "10.0.0.1", False),
+        ((CanaryKind.TCP, Layer.POD_NETWORK), "127.0.0.1", True),
+        ((CanaryKind.TCP, Layer.POD_NETWORK), "10.0.0.1", False),
+        ((CanaryKind.TCP, Layer.POD), "10.0.0.1", False),
+    ],
+)
+def test_who_denies_a_port_decides_whether_it_is_an_answer(monkeypatch, asked, sender, is_answer):
+    """A filter on the way that rejects does so by its own address."""
+    told = struct.pack("=I4B2I2xH4s8x", errno.ECONNREFUSED, 2, 3, 3, 0, 0, 0, 0, socket.inet_aton(sender))
     monkeypatch.setattr(canary, "_receive_error", lambda _socket: [(socket.SOL_IP, 11, told)])
     with _asker() as asker:
-        asker.ask(("127.0.0.1", free_port()), layer=Layer.POD_NETWORK)
+        asker.ask(_refusing(socket.AF_INET), kind=asked[0], layer=asked[1])
         event = asker.outcome()
 
-        assert isinstance(event, SendFailed)
+        assert is_answer is isinstance(event, ReplyReceived)
 
 
 @FAMILIES
