@@ -211,12 +211,13 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
 PATIENCE_S = 22.0
 """Time for the right name where the catalogue itself waits for less."""
 
-LONG_PATIENCE_S = 50.0
-"""Silence of a tunnel is told after three handshakes in vain, or 15 s without data, by counters read now and then."""
+LONG_PATIENCE_S = 60.0
+"""Silence of a tunnel is told after three handshakes in vain, or 15 s without data, by counters read now and then; of a
+closed port of UDP after half a minute and 20 questions."""
 
 
-SELDOM_LOOKED_AT = ("mtu-poisoned", "fragments-dropped", "standby-mtu-smaller")
-"""Sizes of segments and standbys, twice a minute."""
+SELDOM_LOOKED_AT = ("mtu-poisoned", "fragments-dropped", "standby-mtu-smaller", "pod-network-broken")
+"""Sizes of segments and standbys, and closed ports of UDP among pods: twice a minute."""
 
 
 def patience_s(fault: str) -> float:

@@ -35,7 +35,7 @@ def _heals(world, began):
         ("b3", (), 14, BROKEN),
         ("a2", (), 14, BROKEN),
         ("a2", ("tcp",), 24, BROKEN),
-        ("b3", ("udp",), 44, BROKEN),
+        ("b3", ("udp",), 60, BROKEN),
         ("b3", ("tcp", "udp"), 24, "probes-only"),
     ],
 )

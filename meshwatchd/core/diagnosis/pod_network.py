@@ -40,6 +40,10 @@ LEAST_MISSES = 3
 LEAST_ANSWERS = 2
 """Since something else was first lost. With one answer it may be over, and what was lost is asked again first."""
 
+CLOSED_MISSES = 20
+"""Datagrams to a closed port in a row before they alone are called lost: a kernel that has told many hosts so, or was
+told to do it seldom (icmp_msgs_per_sec, icmp_ratelimit), answers some."""
+
 
 class PodNetworkWatch:
     """The sessions between addresses among pods, as one pair of locations looks at them.
@@ -145,6 +149,8 @@ class PodNetworkWatch:
         """
         hits, misses = session.since(self.since)
         if not is_mute(session) or (self.since and (hits or misses < LEAST_MISSES)):
+            return False
+        if traffic is PodTraffic.UDP and session.since(session.first_loss)[1] < CLOSED_MISSES:
             return False
         pods = (s for s in self._pods.get(traffic, ()) if s.plan.peer == session.plan.peer)
         answers = [pod.since(session.first_loss) for pod in pods]
