@@ -6,6 +6,7 @@ loop would send less exactly while the network is broken and so report a shorter
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 
@@ -17,12 +18,20 @@ MAX_BEHIND_NS = 1_000_000_000
 
 
 class Cadence:
-    """Instants at a fixed distance from each other, never moved by what happens at them."""
+    """Instants at a fixed distance from each other, never moved by what happens at them.
 
-    def __init__(self, *, first_ns: int, interval_ns: int) -> None:
+    Args:
+        first_ns: the first of them.
+        interval_ns: the distance.
+        jitter_ns: each comes up to so much later, by chance: two sources with one rate would keep for good the distance
+            in time that they began with, and meet on the way always or never.
+    """
+
+    def __init__(self, *, first_ns: int, interval_ns: int, jitter_ns: int = 0) -> None:
         self.interval_ns = interval_ns
-        self.next_ns = first_ns
         self.skipped = 0
+        self._grid_ns, self._jitter_ns = first_ns, jitter_ns
+        self.next_ns = first_ns + self._chance_ns()
 
     def due(self, now_ns: int) -> Iterator[int]:
         """Yield every instant that has come, oldest first, each once."""
@@ -30,11 +39,18 @@ class Cadence:
         if behind_ns > MAX_BEHIND_NS:
             missed = behind_ns // self.interval_ns
             self.skipped += missed
-            self.next_ns += missed * self.interval_ns
+            self._move(missed)
         while self.next_ns <= now_ns:
             instant = self.next_ns
-            self.next_ns += self.interval_ns
+            self._move(1)
             yield instant
+
+    def _move(self, steps: int) -> None:
+        self._grid_ns += steps * self.interval_ns
+        self.next_ns = self._grid_ns + self._chance_ns()
+
+    def _chance_ns(self) -> int:
+        return random.randrange(self._jitter_ns) if self._jitter_ns else 0
 
 
 class PunctualityMeter:

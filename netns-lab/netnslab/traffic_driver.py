@@ -60,7 +60,8 @@ class Driver:
         self._by_age: deque[LiveFlow] = deque()
         self._ports = {kind: PortWalk(now_ns) for kind in FlowKind}
         self._sequence = 0
-        self._cadence = Cadence(first_ns=now_ns, interval_ns=1_000_000_000 // plan.rate)
+        interval_ns = 1_000_000_000 // plan.rate
+        self._cadence = Cadence(first_ns=now_ns, interval_ns=interval_ns, jitter_ns=interval_ns)
         self._flushes = Cadence(first_ns=now_ns + FLUSH_NS, interval_ns=FLUSH_NS)
         self._windows = Cadence(first_ns=now_ns + PUNCTUALITY_WINDOW_NS, interval_ns=PUNCTUALITY_WINDOW_NS)
         self._meter = PunctualityMeter(now_ns)

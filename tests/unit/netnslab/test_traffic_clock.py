@@ -30,6 +30,16 @@ def test_a_source_that_slept_for_minutes_does_not_make_up_for_it_in_one_burst():
     assert 12_000 == cadence.skipped
 
 
+def test_chance_moves_each_instant_within_its_interval():
+    """The rate stays, and the distance to another source of the same rate does not."""
+    cadence = Cadence(first_ns=0, interval_ns=5 * MS, jitter_ns=5 * MS)
+    instants = list(cadence.due(1_000 * MS))
+
+    assert 199 <= len(instants) <= 201
+    assert all(place * 5 * MS <= at < (place + 1) * 5 * MS for place, at in enumerate(instants))
+    assert len({at % (5 * MS) for at in instants}) > 100
+
+
 def test_a_window_reports_its_own_lateness_only():
     """The stall of one window does not spoil the next."""
     meter = PunctualityMeter(0)
