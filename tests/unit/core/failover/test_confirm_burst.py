@@ -86,16 +86,17 @@ def _first_two_are_silent(plan):
 
 def test_the_second_to_decide_hurries_where_the_next_path_is_broken_too():
     """A leader that dies takes the first standby path with it: the relays of that one will decide nothing."""
-    hard = {}
-    for has_next in (True, False):
-        bench = ready("a2")
-        since = bench.now
-        bench.silent = primary_is_silent if has_next else _first_two_are_silent
-        bench.run_until_suspected()
-        bench.run(90 * MS)
-        hard[has_next] = sum(map(_is_hard, _confirms(bench, since)))
+    hard = {True: 0, False: 0}
+    for seed in range(1, 7):
+        for has_next in hard:
+            bench = ready("a2", seed=seed)
+            since = bench.now
+            bench.silent = primary_is_silent if has_next else _first_two_are_silent
+            bench.run_until_suspected()
+            bench.run(90 * MS)
+            hard[has_next] += sum(map(_is_hard, _confirms(bench, since)))
 
-    assert hard[True] < hard[False] * 3 // 4
+    assert hard[True] < hard[False] * 2 // 3
 
 
 def test_one_slice_follows_the_other_while_the_tests_are_undecided():
