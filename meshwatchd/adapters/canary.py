@@ -41,7 +41,8 @@ _ANSWER_BYTES: Final = 64
 """Whatever is behind it is of no interest."""
 
 _NO_BANNER: Final = Banner()
-_SOL_IP, _IP_RECVERR = socket.SOL_IP, 11
+_SOL_IP: Final = socket.SOL_IP
+_IP_RECVERR: Final = 11
 """linux/in.h; the socket module has no name for it."""
 
 _EXTENDED_ERROR: Final = struct.Struct("=I4B2I2xH4s8x")
@@ -70,6 +71,8 @@ class _Question:
         family = socket.AF_INET6 if plan.is_ip6 else socket.AF_INET
         kind = socket.SOCK_DGRAM if self.kind is CanaryKind.UDP else socket.SOCK_STREAM
         self.socket = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        if not plan.is_ip6 and (self.kind is CanaryKind.TCP or plan.layer is Layer.POD_NETWORK):
+            self.socket.setsockopt(_SOL_IP, _IP_RECVERR, 1)
         self.sent_ns = 0
 
 
@@ -127,8 +130,6 @@ class CanaryProber:
     def _connect(self, question: _Question) -> None:
         if question.kind is CanaryKind.BULK:
             bulk.prepare(question.socket)
-        if question.kind is CanaryKind.TCP and not question.plan.is_ip6:
-            question.socket.setsockopt(_SOL_IP, _IP_RECVERR, 1)
         if question.plan.source:
             question.socket.bind((question.plan.source, 0))
         result = question.socket.connect_ex((question.plan.destination, question.plan.port))
@@ -206,8 +207,6 @@ class CanaryProber:
 
 
 def _ask(question: _Question, source_port: int) -> None:
-    if question.plan.layer is Layer.POD_NETWORK:
-        question.socket.setsockopt(_SOL_IP, _IP_RECVERR, 1)
     question.socket.bind((question.plan.source, source_port))
     question.socket.connect((question.plan.destination, question.plan.port))
     question.socket.send(_DNS_HEADER.pack(question.seq & 0xFFFF, 0, 1, 0, 0, 0) + _DNS_ROOT_NS)

@@ -36,7 +36,6 @@ _ASKED = MappingProxyType({PodTraffic.TCP: "TCP SYN", PodTraffic.UDP: "UDP datag
 LEAST_MISSES = 3
 """Since the path last worked: a session that a fault of the path took down answers the first of them if it can."""
 
-
 LEAST_ANSWERS = 2
 """Since something else was first lost. With one answer it may be over, and what was lost is asked again first."""
 

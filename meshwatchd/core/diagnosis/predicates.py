@@ -119,9 +119,14 @@ def serves_probes_only(e: Evidence) -> bool:
     return bool(e.silent_canaries) and len(nodes) > 1 and not is_any_answering and e.path is Leg.ALIVE
 
 
+def has_lost_pods(e: Evidence) -> bool:
+    """Addresses among pods are silent while the path works, and it is known what passes there."""
+    return bool(e.pod_network.silent) and e.pod_network.is_complete and e.path is Leg.ALIVE
+
+
 def passes_probes_only(e: Evidence) -> bool:
-    """The same, by what is asked between addresses among pods, with no canary."""
-    return e.pod_network.is_probes_only and e.pod_network.is_complete and e.path is Leg.ALIVE
+    """The same as `serves_probes_only`, by what is asked between addresses among pods, with no canary."""
+    return e.pod_network.is_probes_only and has_lost_pods(e)
 
 
 def probes_only_culprit(e: Evidence) -> str:

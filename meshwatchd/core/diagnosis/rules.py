@@ -10,6 +10,7 @@ from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.path_rules import BROKEN_PATH
 from meshwatchd.core.diagnosis.predicates import (
     has_bulk_come_round,
+    has_lost_pods,
     ip6_because,
     offload_culprit,
     passes_probes_only,
@@ -105,12 +106,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.POD_NETWORK_BROKEN,
-        matches=lambda e: (
-            bool(e.pod_network.silent)
-            and not e.pod_network.is_probes_only
-            and e.pod_network.is_complete
-            and e.path is Leg.ALIVE
-        ),
+        matches=lambda e: has_lost_pods(e) and not e.pod_network.is_probes_only,
         culprit=pod_network.culprit,
         because=pod_network.because,
     ),

@@ -317,7 +317,7 @@ def _pod_network_plans(planner: Planner, chosen: _Chosen, *, first: int) -> Iter
 
     The port of our reflectors is nobody's in TCP: its refusal proves the way there and back. Where the overlay stands
     on the tunnel the paths themselves are probed between these addresses, and so is the overlay to neighbours: there
-    only the SYN is new.
+    only closed ports are new.
     """
     home, port = planner.topology.local.location, planner.settings.probe.port
     peers = _with_pods(planner, chosen)
