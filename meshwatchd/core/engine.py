@@ -24,6 +24,7 @@ from meshwatchd.core.mesh.topology_builder import Recogniser
 from meshwatchd.core.operators.move_requests import answer
 from meshwatchd.core.operators.status import build_status
 from meshwatchd.core.probing.overload import Stalls
+from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Outcome, Session, SessionState
 from meshwatchd.model import events as ev
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -251,7 +252,9 @@ class Engine:
         if outcome is Outcome.HIT:
             self.state.schedule.answered(session)
         if before is SessionState.DOWN:
-            for revived in (session, *self.state.beside(session)):
+            # What revives one session of a path may have revived all.
+            path = session.plan.path
+            for revived in (session, *(() if path == NO_PATH else self.state.schedule.select(path=path))):
                 self.state.schedule.look_closely(revived, now)
         is_word = session.plan.layer is not Layer.SELF and session.plan.canary is None
         outputs = self._banners.hear(session.plan.peer, event.banner, now) if is_word else []

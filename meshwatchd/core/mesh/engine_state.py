@@ -108,21 +108,13 @@ class EngineState:
             if is_moved:
                 self.sizes.use_paths(in_use, now)
 
-    def beside(self, session: Session) -> tuple[Session, ...]:
-        """What breaks and comes back with a session: all of its path, or all between the same addresses among pods."""
-        if session.plan.path != NO_PATH:
-            return self.schedule.select(path=session.plan.path)
-        if session.plan.layer is Layer.POD_NETWORK:
-            return self.schedule.select(layer=Layer.POD_NETWORK, peer=session.plan.peer, is_advisory=True)
-        return ()
-
     def look_below(self, session: Session, now: int) -> None:
         """A node's pods are cut off if the node itself answers: at rest nobody may have asked it for a minute.
 
         Nor what else passes between the same addresses.
         """
         if session.plan.layer is Layer.POD_NETWORK and now - session.last_heard <= GIVEN_UP_NS:
-            for each in self.beside(session):
+            for each in self.schedule.select(layer=Layer.POD_NETWORK, peer=session.plan.peer, is_advisory=True):
                 self.schedule.look_closely(each, now)
             for each in self.schedule.select(layer=Layer.RELAY):
                 if each.plan.peer == session.plan.peer and each.plan.path in self.in_use:

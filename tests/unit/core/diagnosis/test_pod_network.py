@@ -174,8 +174,8 @@ def test_a_mesh_at_rest_spends_little_on_it():
     assert 9 <= sent["udp"] <= 11
 
 
-def test_what_comes_back_is_asked_closely_whatever_came_back_first():
-    """After minutes of silence each is left to its pace, and other UDP is asked twice a minute."""
+def test_what_comes_back_after_minutes_is_known_within_seconds():
+    """What is not known good is asked every few seconds, though other UDP in health is asked twice a minute."""
     bench = _known()
     bench.silent = _of("a3", only=("tcp", "udp"))
     bench.run(150 * SECOND)
