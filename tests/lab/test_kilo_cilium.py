@@ -12,6 +12,7 @@ import pytest
 
 from netnslab import faults, varlink
 from netnslab.daemons import CONFIGURATIONS, INTERFACE, SOCKET
+from tests.support.minimal_mesh import are_all_answered, for_all
 from tests.support.stage import QUICK, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -36,6 +37,7 @@ def _topology(mesh, node):
 def test_daemons_that_are_told_nothing_find_the_mesh(mesh):
     """Locations, leaders, members that no kernel names to each other, and standby links that nobody has declared."""
     mesh.settle()
+    for_all(mesh.lab, mesh.daemons, are_all_answered, what="every session to be up")
     for node in mesh.nodes:
         given = mesh.lab.node(node).run(["cat", CONFIGURATIONS["minimal"]], check=True).stdout
         assert {"daemon": {"mode": "enforce"}, "auth": {"key_file": "/etc/meshwatchd/mesh.key"}} == tomllib.loads(given)
@@ -45,7 +47,6 @@ def test_daemons_that_are_told_nothing_find_the_mesh(mesh):
         assert PATHS == [tuple(path["relays"]) for path in status["pairs"][0]["paths"]], node
         states = [path["state"] for path in status["pairs"][0]["paths"] if node in path["relays"]]
         assert {"good"} >= set(states), node
-        assert {"up"} == {session["state"] for session in status["sessions"]}, node
     assert [] == mesh.events(0, "rules.moved"), "Cilium's own rules are in nobody's way"
     shown = mesh.lab.node("a2").run(["cat", "/var/lib/meshwatchd/links/mw2.conf"], check=True).stdout
     assert "Endpoint = 198.51.100.22:51832" in shown

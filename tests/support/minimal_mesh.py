@@ -40,3 +40,8 @@ def for_all(
         what=what,
         poll_s=poll_s,
     )
+
+
+def are_all_answered(status: Status | None) -> bool:
+    """Whether each session of a node has had its first answers; closed ports are asked once a second."""
+    return status is not None and {"up"} == {session["state"] for session in status["sessions"]}

@@ -31,11 +31,14 @@ from meshwatchd.model.underlay_faults import CARRIER_LOST
 MAX_TOLD, MAX_TOLD_BYTES = 4, 240
 """Faults, and their letters, in one hello, which has to stay below 1 200 bytes."""
 
+_CUT_PODS = (FaultCode.POD_NETWORK_BROKEN, FaultCode.PROBES_ONLY)
+"""Addresses among pods are silent. Where an answer leaves by the way its question came, probes pass all the same."""
+
 _OVERLAY_LOST = frozenset(
     (
         *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.RELAY_NOT_FORWARDING),
         *(FaultCode.NODE_UNREACHABLE, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN),
-        FaultCode.POD_NETWORK_BROKEN,
+        *_CUT_PODS,
     )
 )
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
@@ -44,7 +47,7 @@ _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DE
 _UNDERLAY_LOST = _NOTHING_NEW | {FaultCode.LOCAL, FaultCode.ONE_WAY_BREAK}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
-_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
+_PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, *_CUT_PODS))
 _OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED, FaultCode.BGP_ROUTE_ESCAPED))
 _OF_PODS_AND_TUNNEL = _OF_PODS | {FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_DEVICE_MISSING}
 """Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel."""
@@ -142,7 +145,7 @@ _OF_SOME_RELAY = frozenset((FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED)
 """Where no pod of the other location answers, or no probe: it may be any relay, and whoever can tell has told which."""
 
 
-_OF_WHATEVER_WAS_FOUND = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.OVERLAY_BLACK_HOLE))
+_OF_WHATEVER_WAS_FOUND = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.PROBES_ONLY))
 
 
 def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
@@ -262,7 +265,7 @@ def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeN
         relays: of the path that the verdict is about. One of them may be what nothing else names.
     """
     # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN;
-    # and that nothing passes a tunnel or an overlay, one of whatever was found at either end.
+    # and that nothing but probes passes, or nothing at all, one of whatever was found at either end.
     every = sorted(told, key=lambda each: (each.fault not in _OF_LAN, each.fault in _OF_WHATEVER_WAS_FOUND))
     cause = next((each for each in every if _is_cause(each, verdict, relays)), None) or _outvote(verdict, every, relays)
     if cause is None:

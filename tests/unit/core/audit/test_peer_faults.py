@@ -316,6 +316,9 @@ def test_a_word_about_a_mac_ends_with_who_found_it():
         (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.OVERLAY_NEW_FLOWS, "b1")),
         (_told(FaultCode.CONNTRACK_FULL, "b1"), _verdict(FaultCode.WIREGUARD_BLOCKED, "b1")),
         (_told(FaultCode.PROBES_ONLY, "b1"), _verdict(FaultCode.POD_UNREACHABLE, "b1")),
+        # Answers to probes leave by the way these came, and all others by the default route.
+        (_told(FaultCode.CLUSTER_ROUTE_MISSING, "b1"), _verdict(FaultCode.PROBES_ONLY, "b1")),
+        (_told(FaultCode.BGP_ROUTE_ESCAPED, "b1"), _verdict(FaultCode.PROBES_ONLY, "b1")),
     ],
 )
 def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
@@ -327,6 +330,14 @@ def test_a_cause_takes_the_place_of_its_consequence(fault, verdict):
     assert CATALOGUE[told.fault].layer is explained.layer
     assert "probes die" == explained.because[-1]
     assert explained.because[0].startswith("b2 reports")
+
+
+def test_what_a_kernel_shows_comes_before_what_probes_say():
+    """Whoever sees both told believes the cause, by whatever name it comes."""
+    seen = _word(fault=FaultCode.PROBES_ONLY, culprit="b1", source="a1")
+    found = _word(fault=FaultCode.CLUSTER_ROUTE_MISSING, culprit="b1", source="b1")
+
+    assert found.fault is explain(_verdict(FaultCode.PROBES_ONLY, "b1"), (seen, found)).fault
 
 
 @pytest.mark.parametrize(
