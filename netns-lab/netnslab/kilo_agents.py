@@ -14,16 +14,18 @@ those go first that this agent has added and wants no more. Nobody waits for any
 Table 1107 keeps what a leader leaves there, since the agent lists the main table alone; routes over a device that goes
 down vanish by themselves.
 
-Times are those of the real agent, recorded between six of them on two cores (kilo0 by wireguard-go): CLEANED_TO_ELECTED
-and STARTED_TO_WRITING, and the order of what happens. Without daemons new flows between members of two locations are
-lost for 40 to 100 ms when the leader's agent is ended, for 380 to 510 ms when it is started again, and for 85 and 115
-ms when an annotation moves the leader there and back; `bench_leaders` measures the same here.
+Times are those of the real agent, recorded between six of them on two cores (kilo0 by wireguard-go):
+CLEANED_TO_ELECTED, APART and STARTED_TO_WRITING, and the order of what happens. Without daemons new flows between
+members of two locations are lost for 40 to 100 ms when the leader's agent is ended, for 380 to 510 ms when it is
+started again, and for 85 and 115 ms when an annotation moves the leader there and back; `bench_leaders` measures the
+same here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import random
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -42,8 +44,12 @@ TRANSIENT_NS = 200_000_000
 """From an agent's first topology, which is itself alone, until its informer has listed the others; about 0.2 s."""
 PAUSE = f"sleep {TRANSIENT_NS / 1e9:g}\n"
 
-CLEANED_TO_ELECTED_NS = 45_000_000
+CLEANED_TO_ELECTED_NS = 28_000_000
 """From the last route that an agent ended by SIGTERM deletes until the others follow another leader: 28 to 65 ms."""
+APART_NS = 37_000_000
+"""What lies between the first and the last of these: each agent hears of a change by a watch of its own, and writes
+iptables first, for 60 to 320 ms. No two ever write at one instant, as two ends of a tunnel would have to for each to
+drop the other's answer to its handshake."""
 STARTED_TO_WRITING_NS = 350_000_000
 """From the word of an agent that starts, by which the others turn to it at once, until it writes to its own kernel: it
 lists nodes for 170 to 270 ms and writes iptables for 60 to 320 ms."""
@@ -143,14 +149,13 @@ class KiloAgents:
         return self.elect(leader)
 
     def _rewrite(self, *, late: str = "") -> Rewriting:
-        """All agents at once, each on its own; one that has just been started writes later."""
+        """All agents, each on its own and when it hears of it; one that has just been started writes later."""
         if lost := self._dead & set(self._leaders.values()):
             raise LabError(f"agents of leaders are dead: {', '.join(sorted(lost))}; elect somebody else")
         wanted = without(self._lab.topology, self._dead)
         for leader in self._leaders.values():
             wanted = led_by(wanted, leader)
-        pause = f"sleep {STARTED_TO_WRITING_NS / 1e9:g}\n"
-        return self._run({name: (pause if name == late else "") + self._apply(name, wanted) for name in wanted.nodes})
+        return self._run({name: hearing(is_late=name == late) + self._apply(name, wanted) for name in wanted.nodes})
 
     def _apply(self, name: str, after: Topology) -> str:
         before = self._applied[name]
@@ -261,6 +266,11 @@ def ip_lines(lines: Iterable[str]) -> str:
     """Shell: all lines in one process of ip."""
     text = "\n".join(lines)
     return f"ip -batch - <<'END'\n{text}\nEND\n" if text else ""
+
+
+def hearing(*, is_late: bool) -> str:
+    """Shell: until an agent begins to write."""
+    return f"sleep {(random.randrange(APART_NS) + is_late * STARTED_TO_WRITING_NS) / 1e9:g}\n"
 
 
 def peers(configuration: str) -> str:

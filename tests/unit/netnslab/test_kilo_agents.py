@@ -71,3 +71,19 @@ def test_an_agent_that_knows_nobody_gives_its_leader_the_first_address():
     assert ("a3", 1) == (alone.locations["onprem"].leader, len(alone.nodes))
     assert "10.4.0.1/16" == kilo_agents.first_address(BEFORE)
     assert "10.4.0.2/16" == kilo_agents.address_of(BEFORE, BEFORE.nodes["a1"])
+
+
+def test_no_two_agents_write_at_one_instant():
+    """Each hears of a change when it does; one that has just been started lists nodes first, however soon it hears."""
+    pauses = {is_late: [_seconds(is_late) for _ in range(20)] for is_late in (False, True)}
+    started_s = kilo_agents.STARTED_TO_WRITING_NS / 1e9
+
+    assert len(set(pauses[False])) > 10
+    assert 0 <= min(pauses[False]) < max(pauses[False]) < kilo_agents.APART_NS / 1e9
+    assert started_s <= min(pauses[True]) < max(pauses[True]) < started_s + kilo_agents.APART_NS / 1e9
+
+
+def _seconds(is_late):
+    word, seconds = kilo_agents.hearing(is_late=is_late).split()
+    assert "sleep" == word
+    return float(seconds)
