@@ -129,16 +129,20 @@ class Unrest:
 
     def is_on(self, remote: str, now: int) -> bool:
         """Whether silence between this node's location and another accuses nobody at this moment."""
-        if self.bits(now):
+        # Asked several times for each packet, and nearly always there is nothing to look through.
+        if now < self._until:
             return True
-        return any(location == remote and now < until for location, until in self._elsewhere.values())
+        if not self.has_hearsay:
+            return False
+        elsewhere = self._elsewhere.values()
+        return self._is_nearby(now) or any(place == remote and now < until for place, until in elsewhere)
 
     def bits(self, now: int) -> int:
         """What the banner says of it."""
         return (HERE if now < self._until else 0) | (NEARBY if self._is_nearby(now) else 0)
 
     def _is_nearby(self, now: int) -> bool:
-        return any(now < until for until in self._nearby.values())
+        return bool(self._nearby) and any(now < until for until in self._nearby.values())
 
 
 def rewritten(before: Snapshot, after: Snapshot, mesh: MeshSettings) -> str:
