@@ -10,12 +10,11 @@ import pytest
 from netnslab import antrea
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow
-from tests.support.minimal_mesh import are_all_answered, for_all, minimal_mesh
+from tests.support.minimal_mesh import await_found, await_well, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
 NODES = ("n1", "n2", "n3")
-FOUND_S = 10.0
 
 TUNNEL_IS_CUT = f"""table inet cut {{
  chain sent {{ type filter hook output priority 0; udp dport {antrea.PORT} drop
@@ -33,13 +32,9 @@ def mesh(tmp_path_factory):
         yield built
 
 
-def _is_well(status):
-    return status is not None and status["is_ready"] and status["severity"] == "ok" and len(status["pairs"]) == 2
-
-
 def _settle(mesh):
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=2)
     return lab, daemons
 
 
@@ -108,12 +103,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found_and_left_alone(mesh
     for one, other in itertools.permutations(NODES, 2):
         with flow(lab.pod(one), lab.pod(other)) as between:
             assert between.echoes_eventually(), (one, other)
-    assert took_s <= FOUND_S
-    for_all(lab, daemons, _is_well, what="all to be well")
-    for_all(lab, daemons, are_all_answered, what="every session to be up")
-    for node in NODES:
-        status = daemons.status(node)
-        assert {"origin": "hellos", "nodes": 3, "unheard": [], "problems": []} == status["knowledge"], node
+    for node, status in await_found(lab, daemons, pairs=2, took_s=took_s).items():
         assert {0, 1, 5} <= {session["layer"] for session in status["sessions"]}, node
         assert 2 not in {session["layer"] for session in status["sessions"]}, node
         rules = lab.node(node).run(["ip", "rule"], check=True).stdout.splitlines()

@@ -13,12 +13,11 @@ import pytest
 from netnslab import native_wireguard, state_faults
 from netnslab.daemon_config import MINIMAL
 from netnslab.waiting import wait_until
-from tests.support.minimal_mesh import are_all_answered, for_all, minimal_mesh
+from tests.support.minimal_mesh import await_found, await_well, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
 NODES = ("c1", "c2", "d1", "e1")
-FOUND_S = 10.0
 GOOD_STATE = "/var/lib/meshwatchd/overlay-good.json"
 
 
@@ -29,10 +28,6 @@ def mesh(tmp_path_factory):
         yield built
 
 
-def _is_well(status):
-    return status is not None and status["is_ready"] and status["severity"] == "ok" and len(status["pairs"]) == 3
-
-
 def _named(daemons, node):
     return {(pair["verdict"]["fault"], pair["verdict"]["culprit"]) for pair in daemons.status(node)["pairs"]}
 
@@ -40,12 +35,7 @@ def _named(daemons, node):
 def test_every_node_watches_every_other_over_flannel_wg(mesh):
     """Each is a location of its own, and is asked by its address on flannel-wg alone: no LAN is crossed."""
     lab, daemons, took_s = mesh
-    assert took_s <= FOUND_S
-    for_all(lab, daemons, _is_well, what="all to be well")
-    for_all(lab, daemons, are_all_answered, what="every session to be up")
-    for node in NODES:
-        status = daemons.status(node)
-        assert {"origin": "hellos", "nodes": 4, "unheard": [], "problems": []} == status["knowledge"], node
+    for node, status in await_found(lab, daemons, pairs=3, took_s=took_s).items():
         assert {0, 2, 5} <= {session["layer"] for session in status["sessions"]}, node
 
 
@@ -56,7 +46,7 @@ def _memory(lab, node):
 def _settle(mesh):
     """All is well, and each node has remembered how it is."""
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=3)
     wait_until(lambda: all(_memory(lab, node) for node in NODES), timeout_s=60, what="good states", poll_s=0.5)
     return lab, daemons
 
@@ -156,7 +146,7 @@ def test_a_daemon_that_may_repair_puts_the_very_same_route_back(mesh):
         wait_until(
             lambda: before == json.loads(place.run(route).stdout or "[]"), timeout_s=30, what="the route", poll_s=0.25
         )
-        for_all(lab, daemons, _is_well, what="all to be well")
+        await_well(lab, daemons, pairs=3)
         assert ["repair.verified"] == [
             each.name for each in daemons.events("c2") if each.name in ("repair.verified", "repair.undone")
         ]

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from netnslab.waiting import wait_until
-from tests.support.minimal_mesh import are_all_answered, for_all, minimal_mesh
+from tests.support.minimal_mesh import await_found, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
 NODES = ("a1", "a2", "b1", "b2")
-FOUND_S = 10.0
 GOOD_STATE = "/var/lib/meshwatchd/overlay-good.json"
 
 CUT = """table inet cut {{
@@ -31,10 +30,6 @@ def mesh(tmp_path_factory):
     """Four daemons with the minimal configuration, and how long they took to find each other."""
     with minimal_mesh("wireguard-bgp", tmp_path_factory.mktemp("wireguard-bgp")) as built:
         yield built
-
-
-def _is_well(status):
-    return status is not None and status["is_ready"] and status["severity"] == "ok" and len(status["pairs"]) == 3
 
 
 def _routes(lab, node):
@@ -67,12 +62,7 @@ def _done(place, do, undo):
 def test_every_node_watches_every_other_and_knows_whose_the_routes_are(mesh):
     """By the kernel alone, without a word of BIRD's: each is a location of its own, asked by its address on wg0."""
     lab, daemons, took_s = mesh
-    assert took_s <= FOUND_S
-    for_all(lab, daemons, _is_well, what="all to be well")
-    for_all(lab, daemons, are_all_answered, what="every session to be up")
-    for node in NODES:
-        status = daemons.status(node)
-        assert {"origin": "hellos", "nodes": 4, "unheard": [], "problems": []} == status["knowledge"], node
+    await_found(lab, daemons, pairs=3, took_s=took_s)
     why = daemons.control("a1", "topology", "--why").stdout
     assert "routes of BIRD (proto bird): 3; it alone changes them" in why
     assert "this node's pods are in 10.42.0.0/24" in why

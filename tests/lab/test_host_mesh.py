@@ -15,7 +15,7 @@ import pytest
 from netnslab import nebula, ownership
 from netnslab.build import host_mesh_folder
 from netnslab.waiting import wait_until
-from tests.support.minimal_mesh import for_all, minimal_mesh
+from tests.support.minimal_mesh import await_well, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
@@ -30,14 +30,10 @@ def mesh(tmp_path_factory):
         yield lab, daemons
 
 
-def _is_well(status):
-    return status is not None and status["is_ready"] and status["severity"] == "ok" and len(status["pairs"]) == 3
-
-
 def test_nebula_is_a_layer_below_and_no_mesh_of_its_own(mesh):
     """Between flannel-wg and the network card, with its size; nodes go by their addresses there."""
     lab, daemons = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=3)
     for node in lab.topology.nodes.values():
         view = json.loads(daemons.control(node.name, "topology", "--json").stdout)["view"]
         assert [
@@ -53,7 +49,7 @@ def test_nebula_is_a_layer_below_and_no_mesh_of_its_own(mesh):
 def test_what_nebula_does_is_named_as_nebulas(mesh):
     """At three nodes at once, then otherwise at two of them; c1 hears of c2 alone, and knows what is between."""
     lab, daemons = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=3)
     wait_until(
         lambda: all('"nebula1"' in lab.node(name).run(["cat", GOOD_STATE]).stdout for name in lab.topology.nodes),
         timeout_s=60,

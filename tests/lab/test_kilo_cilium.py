@@ -12,7 +12,7 @@ import pytest
 
 from netnslab import faults, varlink
 from netnslab.daemons import CONFIGURATIONS, INTERFACE, SOCKET
-from tests.support.minimal_mesh import are_all_answered, for_all
+from tests.support.minimal_mesh import await_answers
 from tests.support.stage import QUICK, stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -37,7 +37,7 @@ def _topology(mesh, node):
 def test_daemons_that_are_told_nothing_find_the_mesh(mesh):
     """Locations, leaders, members that no kernel names to each other, and standby links that nobody has declared."""
     mesh.settle()
-    for_all(mesh.lab, mesh.daemons, are_all_answered, what="every session to be up")
+    await_answers(mesh.lab, mesh.daemons)
     for node in mesh.nodes:
         given = mesh.lab.node(node).run(["cat", CONFIGURATIONS["minimal"]], check=True).stdout
         assert {"daemon": {"mode": "enforce"}, "auth": {"key_file": "/etc/meshwatchd/mesh.key"}} == tomllib.loads(given)

@@ -11,12 +11,11 @@ import pytest
 from netnslab import submariner
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow
-from tests.support.minimal_mesh import are_all_answered, for_all, knows_all, minimal_mesh
+from tests.support.minimal_mesh import await_found, await_well, minimal_mesh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 NODES = ("a1", "a2", "a3", "b1", "b2", "b3")
-FOUND_S = 10.0
 
 KNOWN_S = 4.0
 """Every established flow has had a probe since."""
@@ -45,10 +44,6 @@ def mesh(tmp_path_factory):
     """Six daemons with the minimal configuration, and how long they took to find each other."""
     with minimal_mesh("submariner", tmp_path_factory.mktemp("submariner")) as built:
         yield built
-
-
-def _is_well(status):
-    return knows_all(status, len(NODES)) and status["is_ready"] and status["severity"] == "ok"
 
 
 def _verdicts(daemons, nodes):
@@ -100,12 +95,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
     for one, other in itertools.permutations(NODES, 2):
         with flow(lab.pod(one), lab.pod(other)) as between:
             assert between.echoes_eventually(), (one, other)
-    assert took_s <= FOUND_S
-    for_all(lab, daemons, _is_well, what="all to be well")
-    for_all(lab, daemons, are_all_answered, what="every session to be up")
-    for node in NODES:
-        status = daemons.status(node)
-        assert {"origin": "hellos", "nodes": 6, "unheard": [], "problems": []} == status["knowledge"], node
+    for node, status in await_found(lab, daemons, pairs=1, took_s=took_s).items():
         assert f"site-{node[0]}1" == status["location"], node
         assert ("leader" if node in ("a1", "b1") else "member") == status["role"], node
         rules = lab.node(node).run(["ip", "rule"], check=True).stdout.splitlines()
@@ -116,7 +106,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
 def test_a_worker_whose_leg_to_the_gateway_is_dead_is_named_by_all_who_miss_it(mesh):
     """Submariner's own checks see nothing: UDP 4800 is crossed by nobody's ping."""
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=1)
     with _filtered(lab, "a3", "leg", LEG_IS_CUT):
         _wait_named(daemons, ("a3", "b1", "b2", "b3"), "overlay-black-hole", "a3")
         assert [("none", "")] * 2 == _verdicts(daemons, ("a1", "a2"))
@@ -126,7 +116,7 @@ def test_a_worker_whose_leg_to_the_gateway_is_dead_is_named_by_all_who_miss_it(m
 def test_a_route_that_a_worker_has_lost_is_named_with_the_remedy(mesh):
     """submariner#2914: nothing puts it back, and the gateways' health check is content."""
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=1)
     add = submariner.route_line("10.245.0.0/16", lab.topology.nodes["a1"])
     with _without(lab, "a3", "route del 10.245.0.0/16", add):
         _wait_named(daemons, ("a3", "b1", "b2", "b3"), "pod-route-diverted", "a3")
@@ -137,7 +127,7 @@ def test_a_route_that_a_worker_has_lost_is_named_with_the_remedy(mesh):
 def test_a_gateway_without_its_rule_names_itself(mesh):
     """All traffic of the cluster is lost, its own word included: the other cluster knows no culprit."""
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=1)
     with _without(lab, "a1", "rule del pref 150", "rule add pref 150 lookup 150"):
         _wait_named(daemons, ("a1",), "pod-route-diverted", "a1")
         assert "ip rule add pref 150 lookup 150" in _because(daemons, "a1")
@@ -147,7 +137,7 @@ def test_a_gateway_without_its_rule_names_itself(mesh):
 def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
     """Handshakes go on, flows that are known pass, and nothing new gets from a worker to the gateway."""
     lab, daemons, _ = mesh
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=1)
     with _filtered(lab, "a1", "half", HALF_DEAD):
         armed = time.monotonic()
         wait_until(lambda: time.monotonic() - armed > KNOWN_S, timeout_s=10, what="the established flows to be known")
@@ -160,4 +150,4 @@ def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
             what="the other cluster to say what is broken",
         )
         assert {"a1"} == {culprit for _, culprit in _verdicts(daemons, ("b1", "b2", "b3"))}
-    for_all(lab, daemons, _is_well, what="all to be well")
+    await_well(lab, daemons, pairs=1)

@@ -15,14 +15,13 @@ import meshwatchd
 from netnslab import Lab
 from netnslab.daemons import Daemons
 from netnslab.waiting import wait_until
-from tests.support.minimal_mesh import are_all_answered, for_all
+from tests.support.minimal_mesh import FOUND_S, await_answers
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
 ROOT = Path(meshwatchd.__file__).parents[1]
 SAMPLE = ROOT / "netns-lab/samples/hexmesh"
 NODES = ("x1", "x2", "y1")
-FOUND_S = 10.0
 
 BROKEN = """from meshwatchd.profiles import MeshKind
 NUMBER = 7
@@ -91,7 +90,7 @@ def test_a_mesh_of_a_third_party_is_recognised_and_probed(mesh):
     lab, daemons, took_s, _ = mesh
     assert took_s <= FOUND_S
     wait_until(lambda: _are_well(daemons), timeout_s=40, what="all to be well", poll_s=0.5)
-    for_all(lab, daemons, are_all_answered, what="every session to be up")
+    await_answers(lab, daemons)
     for node in NODES:
         status = daemons.status(node)
         assert {"self", "wireguard", "relay"} <= {_layer(session) for session in status["sessions"]}, node

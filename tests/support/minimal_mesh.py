@@ -14,6 +14,8 @@ from netnslab.waiting import POLL_S, wait_until
 
 Status = Mapping[str, Any]
 LIMIT_S = 60
+FOUND_S = 10.0
+"""Within so many seconds daemons that are told nothing know each other."""
 
 
 @contextmanager
@@ -42,6 +44,32 @@ def for_all(
     )
 
 
-def are_all_answered(status: Status | None) -> bool:
-    """Whether each session of a node has had its first answers; closed ports are asked once a second."""
-    return status is not None and {"up"} == {session["state"] for session in status["sessions"]}
+def await_well(lab: Lab, daemons: Daemons, *, pairs: int) -> None:
+    """Wait until each node watches so many other locations and nothing is wrong anywhere."""
+
+    def is_well(status: Status | None) -> bool:
+        if status is None or not knows_all(status, len(lab.topology.nodes)):
+            return False
+        return status["is_ready"] and status["severity"] == "ok" and len(status["pairs"]) == pairs
+
+    for_all(lab, daemons, is_well, what="all to be well")
+
+
+def await_found(lab: Lab, daemons: Daemons, *, pairs: int, took_s: float) -> Mapping[str, Status]:
+    """The mesh was found in so many seconds, by hellos, and all is well; returns what each node says of itself."""
+    assert took_s <= FOUND_S
+    await_well(lab, daemons, pairs=pairs)
+    await_answers(lab, daemons)
+    said: dict[str, Status] = {node: daemons.status(node) or {} for node in lab.topology.nodes}
+    whole = {"origin": "hellos", "nodes": len(lab.topology.nodes), "unheard": [], "problems": []}
+    assert dict.fromkeys(lab.topology.nodes, whole) == {node: each["knowledge"] for node, each in said.items()}
+    return said
+
+
+def await_answers(lab: Lab, daemons: Daemons) -> None:
+    """Wait until each session has had its first answers: closed ports are asked once a second, and it takes three."""
+
+    def are_up(status: Status | None) -> bool:
+        return status is not None and {"up"} == {session["state"] for session in status["sessions"]}
+
+    for_all(lab, daemons, are_up, what="every session to be up")
