@@ -38,6 +38,7 @@ from meshwatchd.model.load import EngineOverloaded, EngineRelieved, ProbesFreed,
 from meshwatchd.model.mtu import ConfigureSizes, SendSizeProbe, SizeMeasured
 from meshwatchd.model.plan import Provision, Switch
 from meshwatchd.model.policy_state import Order, PolicyState
+from meshwatchd.model.port_map import STRANGE_PORT
 from meshwatchd.model.process_facts import AgentRestarted, ClockStalled, ConfigRefused, ConfigReloaded
 from meshwatchd.model.stamp import StampRefused
 from meshwatchd.model.tunnel_facts import (
@@ -82,6 +83,11 @@ class SessionPlan(msgspec.Struct, frozen=True, kw_only=True):
     def is_advisory(self) -> bool:
         """Whether it may warn only: no canary and no pod judges a path, and no route of ours is IPv6."""
         return self.canary is not None or self.is_ip6 or self.layer is Layer.POD_NETWORK
+
+    @property
+    def is_of_closed_port(self) -> bool:
+        """Whether the kernel of whoever is asked says that a UDP port is closed, and does so seldom."""
+        return self.port == STRANGE_PORT and self.layer is Layer.POD_NETWORK
 
 
 class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):

@@ -77,9 +77,9 @@ POD_NETWORK_NS, POD_NETWORK_TCP_NS, POD_NETWORK_UDP_NS = 7 * SECOND // 2, 10 * S
 """From address to address among pods: what cuts off pods and spares nodes is somebody's configuration, which lasts. The
 first miss has all of them watched closely, as those of any segment."""
 
-CLOSED_PORT_NS = 1 * SECOND
+CLOSED_PORT_NS = 11 * SECOND // 10
 """No faster is a closed port asked: the kernel tells one host so once a second, and six times at once
-(Documentation/networking/ip-sysctl.rst, icmp_ratelimit)."""
+(Documentation/networking/ip-sysctl.rst, icmp_ratelimit). A tenth is left for others who ask from the same host."""
 
 POD_NETWORK_NODES = 6
 """Up to so many nodes of two locations each have a turn in these times; in larger meshes it takes longer."""

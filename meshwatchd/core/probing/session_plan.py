@@ -138,7 +138,7 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         share if plan.flow is FlowClass.FRESH else 0,
         rest_share if plan.flow is FlowClass.FRESH else 0,
         is_relay,
-        is_closed_port=plan.port == STRANGE_PORT and plan.layer is Layer.POD_NETWORK,
+        is_closed_port=plan.is_of_closed_port,
         is_advisory=plan.is_advisory,
         is_spare=is_spare,
         interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,

@@ -148,6 +148,11 @@ class Cusum:
         self.nats = self._half = self._quarter = TRIP_NATS if self.is_tripped else 0.0
         self._held, self._recovery = None, 0.0
 
+    def acquit(self) -> None:
+        """Forget a trip as well, and all that led to it."""
+        self.tripped_by = self._held = None
+        self.nats = self._half = self._quarter = self._recovery = 0.0
+
     def _add(self, half: float, quarter: float, now: int) -> None:
         if self.tripped_by is not None:
             # By value: an engine that a journal brings back has arms of its own.
@@ -185,5 +190,4 @@ class Cusum:
         """
         self._recovery = max(0.0, self._recovery - nats)
         if self._recovery >= RECOVER_NATS:
-            self.tripped_by = self._held = None
-            self.nats = self._half = self._quarter = self._recovery = 0.0
+            self.acquit()

@@ -20,7 +20,11 @@ from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.service_check import ServiceSeen
 
 UP_AFTER_HITS = 3
-"""Answers in a row that make a new session Up: one could be luck, more delay the start."""
+"""Answers in a row that make a new session Up: one could be luck, more delay the start.
+
+They also end any doubt about a closed port, which is asked once a second: the test has it that a quarter of all flows
+may be lost, and would take a minute and more.
+"""
 
 MAX_LATE_NS = 1_000_000_000
 """An answer later than this no longer heals its miss; the prober has closed its socket by then."""
@@ -194,6 +198,8 @@ class Session:
         self.last_heard = now
         self.delay.sample(rtt_ns, now)
         self._proof += 1
+        if self._proof == UP_AFTER_HITS and self.plan.is_of_closed_port:
+            self.cusum.acquit()
         if self.state is not SessionState.UP or self.cusum.nats:
             self._judge()
         return outcome

@@ -135,6 +135,21 @@ def test_what_has_begun_is_watched_closely():
     assert {True} == {session.is_good for session in schedule.sessions}
 
 
+def test_who_is_watched_closely_again_and_again_is_asked_no_more_often():
+    """A kernel that answers for a closed port once a second would be asked in vain, and each miss would be a reason."""
+    schedule = schedule_of()
+    instants_of(schedule, 10 * SECOND)
+    closed = [session for session in schedule.sessions if session.plan.port == STRANGE_PORT]
+    asked = dict.fromkeys((session.plan.session for session in closed), 0)
+    for tick in range(10 * SECOND // (20 * MS)):
+        now = START + 10 * SECOND + tick * 20 * MS
+        schedule.look_closely(closed[0], now)
+        for probe in schedule.advance(now, lambda *_: None):
+            asked[probe.session] = asked.get(probe.session, 0) + 1
+
+    assert {True} == {8 <= asked[session.plan.session] <= 10 for session in closed}
+
+
 def test_a_path_that_comes_into_use_is_probed_at_full_rate():
     """On standby the standby is what traffic depends on."""
     schedule = schedule_of()

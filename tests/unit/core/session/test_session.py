@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.core.session.rtt_estimator import DelayEstimator
@@ -18,6 +19,7 @@ from meshwatchd.core.session.session import (
 from meshwatchd.core.session.source_ports import KnownPorts
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
+from meshwatchd.model.port_map import STRANGE_PORT
 from meshwatchd.model.settings import MS
 
 INIT, UP, SUSPECT, DOWN = SessionState
@@ -133,6 +135,21 @@ def test_ten_misses_take_a_session_down_and_ten_answers_bring_it_back():
     _hit(session)
 
     assert UP is session.state
+
+
+def test_three_answers_end_any_doubt_about_a_closed_port():
+    """It is asked once a second: what ends a doubt of others after a minute and a half would do so here."""
+    others, closed = _up(), _up()
+    closed.plan = msgspec.structs.replace(closed.plan, layer=Layer.POD_NETWORK, port=STRANGE_PORT)
+    for session in (others, closed):
+        _miss(session, count=20)
+        _hit(session, count=UP_AFTER_HITS - 1)
+    states = [closed.state]
+    for session in (others, closed):
+        _hit(session)
+
+    assert [DOWN, UP, DOWN] == [*states, closed.state, others.state]
+    assert closed.is_calm
 
 
 def test_a_late_answer_heals_its_miss():
