@@ -344,10 +344,8 @@ class Schedule:
         self._push(turn.at, turn)
 
     def _hasten(self, turn: Turn, now: int) -> None:
-        """Ask the next session no later than a step from here: the step may have become shorter.
-
-        A probe that leaves early leaves the grid where it is: else each call would have them all leave earlier.
-        """
+        """Ask the next session no later than a step from here: the step may have become shorter."""
+        # What leaves early leaves the grid where it is: else each call would have all leave earlier.
         if turn.grid > now + turn.step_ns + turn.jitter_ns and not turn.is_booked:
             turn.at = turn.grid = now + turn.step_ns
             self._push(turn.at, turn)
