@@ -47,9 +47,9 @@ PAUSE = f"sleep {TRANSIENT_NS / 1e9:g}\n"
 CLEANED_TO_ELECTED_NS = 28_000_000
 """From the last route that an agent ended by SIGTERM deletes until the others follow another leader: 28 to 65 ms."""
 APART_NS = 37_000_000
-"""What lies between the first and the last of these: each agent hears of a change by a watch of its own, and writes
-iptables first, for 60 to 320 ms. No two ever write at one instant, as two ends of a tunnel would have to for each to
-drop the other's answer to its handshake."""
+"""As far apart as that was from run to run; how far nodes are in one run was not recorded. Each agent hears of a change
+by a watch of its own, and writes iptables first, for 60 to 320 ms: no two ever write at one instant, as two ends of a
+tunnel would have to for each to drop the other's answer to its handshake."""
 STARTED_TO_WRITING_NS = 350_000_000
 """From the word of an agent that starts, by which the others turn to it at once, until it writes to its own kernel: it
 lists nodes for 170 to 270 ms and writes iptables for 60 to 320 ms."""

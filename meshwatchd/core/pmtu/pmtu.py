@@ -306,8 +306,10 @@ class SizeWatch:
     def _news(self, session: SizeSession, now: int) -> Iterator[SizeMeasured]:
         """What became known; the first black hole makes all others look."""
         if session.is_blocked and session.failed_at == now and now >= self.settled_at:
-            self.settled_at, self._alarmed_at = now + SETTLE_NS, now
-            self._hasten(self.sessions, now)
+            # Who was called by a search has begun to look at everything then.
+            is_called = 0 <= now - self._called_at < SETTLE_NS
+            self.settled_at, self._alarmed_at = now + SETTLE_NS, self._called_at if is_called else now
+            self._hasten((each for each in self.sessions if not each.has_looked_since(self._alarmed_at)), now)
         if now < self.settled_at and all(each.has_looked_since(self._alarmed_at) for each in self.sessions):
             self.settled_at = now
         if session.is_changed and session.healed_at == now:

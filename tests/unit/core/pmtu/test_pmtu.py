@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -297,6 +299,21 @@ def test_a_peer_that_searches_a_limit_makes_all_sessions_look(sizes, looks):
     desk.run(500 * MS)
 
     assert looks >= len({probe.session for _, probe in desk.sent}) >= looks - 1
+
+
+def test_who_was_called_by_a_search_looks_at_everything_once_and_speaks():
+    """Looking anew after its own first loss took another half a second, on each node that others had called."""
+    desk = Desk().run(8 * SECOND)
+    desk.limits = {session.plan.session: 1300 for session in desk.sessions(Layer.OVERLAY)}
+    desk.sent.clear()
+    for size_bytes in (860, 1140):
+        _hear(desk, size_bytes)
+    desk.run(2 * SECOND, lambda: any(session.is_blocked for session in desk.watch.sessions))
+    desk.run(2 * SECOND, lambda: desk.watch.settled_at <= desk.now)
+    asked = Counter(probe.session for _, probe in desk.sent)
+
+    assert all(session.is_blocked for session in desk.sessions(Layer.OVERLAY))
+    assert {1} == {asked[session.plan.session] for session in desk.sessions(Layer.UNDERLAY)}
 
 
 def test_a_search_that_is_heard_within_the_pause_makes_all_sessions_look_after_it():
