@@ -88,9 +88,11 @@ def overlay_ip(lab: Lab, node: str) -> str:
     return str(lab.topology.nodes[node].overlay_ip)
 
 
-@pytest.mark.parametrize(("node", "peer", "device"), [("b3", "b1", OVERLAY), ("b1", "a3", "kilo0")])
+@pytest.mark.parametrize(
+    ("node", "peer", "device"), [("b3", "b1", OVERLAY), ("b3", "a3", OVERLAY), ("b1", "a3", "kilo0")]
+)
 def test_a_healthy_way(mesh, node, peer, device):
-    """To the leader, and from it to another location: nothing dies, nothing crafted is sent."""
+    """To the leader, and to another location from both: nothing dies, nothing crafted is sent."""
     result = bisect(mesh, node, peer)
 
     assert ("nowhere", "none") == (result["place"], result["flows"]), result["because"]

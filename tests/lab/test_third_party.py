@@ -15,7 +15,7 @@ import meshwatchd
 from netnslab import Lab
 from netnslab.daemons import Daemons
 from netnslab.waiting import wait_until
-from tests.support.minimal_mesh import FOUND_S, await_answers
+from tests.support.minimal_mesh import await_found, await_well
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
@@ -80,19 +80,10 @@ def _knows_all(status):
     return status is not None and status["knowledge"]["nodes"] == len(NODES) == 1 + len(status["pairs"])
 
 
-def _are_well(daemons):
-    found = [daemons.status(node) for node in NODES]
-    return all(each is not None and each["is_ready"] and each["severity"] == "ok" for each in found)
-
-
 def test_a_mesh_of_a_third_party_is_recognised_and_probed(mesh):
     """By key and mode alone; its device is tun's, and no profile of ours has heard of it."""
     lab, daemons, took_s, _ = mesh
-    assert took_s <= FOUND_S
-    wait_until(lambda: _are_well(daemons), timeout_s=40, what="all to be well", poll_s=0.5)
-    await_answers(lab, daemons)
-    for node in NODES:
-        status = daemons.status(node)
+    for node, status in await_found(lab, daemons, pairs=2, took_s=took_s).items():
         assert {"self", "wireguard", "relay"} <= {_layer(session) for session in status["sessions"]}, node
         shown = daemons.control(node, "topology", "--why").stdout
         assert "; hexmesh\n" in shown, shown
@@ -122,7 +113,7 @@ def test_those_that_cannot_be_used_are_named_with_place_and_remedy(mesh):
 def test_a_fault_of_it_is_named_at_its_node(mesh):
     """y1 loses the peer x1."""
     lab, daemons, _, _ = mesh
-    wait_until(lambda: _are_well(daemons), timeout_s=40, what="all to be well", poll_s=0.5)
+    await_well(lab, daemons, pairs=2)
     shown = lab.node("y1").run(["wg", "show", "hex0", "allowed-ips"], check=True).stdout
     key = next(line.split()[0] for line in shown.splitlines() if "10.66.0.0/24" in line)
     good = "/var/lib/meshwatchd/overlay-good.json"
