@@ -48,19 +48,21 @@ class UnderlayWatch:
         self._is_suspected, self._is_new = asyncio.Event(), asyncio.Event()
         self._count = 0
         self._has_found = self._is_over = self._is_anew = False
+        # A verdict may have ended before a busy node has asked even once: the answers are judged all the same.
+        self._is_judged = False
         self._view: View | None = None
 
     def note(self, status: Status) -> None:
         """Take in which nodes the engine's verdicts name; without any, what was found is looked at until it is gone."""
         named = suspects_of(status)
         was_over, self._is_over = self._is_over, not named
-        if self._is_over and not self._has_found:
+        if self._is_over and self._is_judged and not self._has_found:
             self._is_suspected.clear()
-            self._suspects, self._rounds, self._count = {}, {}, 0
+            self._suspects, self._rounds, self._count, self._is_judged = {}, {}, 0, False
         elif named and (was_over or any(name not in self._suspects for name in named)):
             self._is_anew |= was_over
             self._suspects.update(dict.fromkeys(named))
-            self._count = 0
+            self._count, self._is_judged = 0, False
             self._is_suspected.set()
             self._is_new.set()
 
@@ -73,6 +75,7 @@ class UnderlayWatch:
             known.extend(mac for mac in macs if mac not in known)
         found = tuple(audit_underlay(self._seen(view)))
         self._has_found = any(each.code in _BY_PROBES for each in found)
+        self._is_judged |= self._count > 0
         yield from found
 
     async def watch(self, tell: Callable[[], None]) -> None:
@@ -81,9 +84,9 @@ class UnderlayWatch:
             await self._is_suspected.wait()
             self._is_new.clear()
             await self._ask_around()
-            tell()
             is_urgent = self._has_found and not self._is_over
             self._count = min(self._count, ROUNDS - 1 if is_urgent else self._count) + 1
+            tell()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s(self._count)):
                     await self._is_new.wait()
