@@ -73,10 +73,17 @@ class Inhabitant:
     ) -> subprocess.Popen[str]:
         """Start a command and return at once. Its process id is the command's own; its pipes carry text.
 
-        Whoever starts it ends it; what is forgotten ends with the lab.
+        It leads a session of its own, as a service does: kernels share the processor between sessions. Whoever starts
+        it ends it; what is forgotten ends with the lab.
         """
         return subprocess.Popen(
-            self.space.command(argv), stdin=stdin, stdout=stdout, stderr=stderr, text=True, env=_merged(env)
+            self.space.command(argv),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            env=_merged(env),
+            start_new_session=True,
         )
 
     def batch(self, tool: str, lines: Sequence[str]) -> None:

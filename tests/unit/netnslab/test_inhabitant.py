@@ -1,6 +1,10 @@
 """What iproute2 complains about is shown with the line it is about."""
 
-from netnslab.inhabitant import _quote_failure
+import os
+from pathlib import Path
+
+from netnslab.inhabitant import Inhabitant, _quote_failure
+from netnslab.namespaces import Space
 
 LINES = ["link set lo up", "link set kilo0 mtu 20"]
 
@@ -15,3 +19,13 @@ def test_the_failed_line_is_quoted():
 def test_a_complaint_without_a_line_is_passed_on():
     """A missing tool, a syntax error of another version."""
     assert "nsenter: failed to execute ip" == _quote_failure("nsenter: failed to\nexecute ip\n", LINES)
+
+
+def test_what_is_started_leads_a_session_as_a_service_does():
+    """Six agents in one session would share what each has alone on its own machine."""
+    here = Inhabitant(name="here", ip="", space=Space(name="here", directory=Path("/proc/self/ns"), kinds=()))
+    with here.popen(["sleep", "60"]) as sleeper:
+        session = os.getsid(sleeper.pid)
+        sleeper.kill()
+
+    assert sleeper.pid == session
