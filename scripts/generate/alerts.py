@@ -143,11 +143,14 @@ ALERTS = (
     ),
     Alert(
         "MeshwatchEngineSilent",
-        "meshwatch_up == 0 or meshwatch_status_age_seconds > 10",
+        # A daemon that has ended has no series at all, whatever labels its pod had.
+        "meshwatch_up == 0 or meshwatch_status_age_seconds > 10 or"
+        " (count by (instance) (last_over_time(meshwatch_up[1h])) unless count by (instance) (meshwatch_up))",
         "1m",
         "page",
         "the engine of {{ $labels.instance }} does not report",
-        "Nothing is watched there, and nothing would be moved. Routes stay as they are.",
+        "Nothing is watched there, and nothing would be moved. Routes stay as they are. A daemon that was stopped on"
+        " purpose fires for an hour: silence it.",
         "`systemctl status meshwatchd`, `journalctl -u meshwatchd`.",
     ),
     Alert(
