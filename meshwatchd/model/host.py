@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+STRICT: Final = 1
+"""rp_filter (RFC 3704): packets whose source is not routed back by the same device are dropped; 0 is off, 2 loose."""
 
 
 class HostState(msgspec.Struct, frozen=True, kw_only=True):

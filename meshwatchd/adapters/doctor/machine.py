@@ -12,10 +12,8 @@ from typing import Final
 from meshwatchd.adapters.host.proc import read_host, read_text
 from meshwatchd.adapters.stamp_interop.host import UNKNOWN_CLOCK, ClockState, clock_state
 from meshwatchd.model.checkup import Check, CheckState
+from meshwatchd.model.host import STRICT
 from meshwatchd.model.settings import Mode, Settings
-
-STRICT: Final = 1
-"""rp_filter (RFC 3704): packets whose source is not routed back by the same device are dropped."""
 
 NETWORKD_FILES: Final = (
     "run/systemd/networkd.conf.d",
@@ -23,6 +21,9 @@ NETWORKD_FILES: Final = (
     "usr/lib/systemd/networkd.conf.d",
 )
 """networkd.conf(5): drop-ins, beside etc/systemd/networkd.conf."""
+
+NETWORKD: Final = "systemd-network"
+"""The first fifteen characters of its name (proc_pid_comm(5))."""
 
 _FOREIGN: Final = ("ManageForeignRoutingPolicyRules", "ManageForeignRoutes")
 
@@ -76,7 +77,8 @@ def judge_clock(state: ClockState) -> Check:
 
 def check_networkd(root: Path) -> Iterator[Check]:
     """Whether systemd-networkd runs and would delete rules and routes that it has not made (networkd.conf(5))."""
-    if not (root / "run/systemd/netif").is_dir():
+    # run/systemd/netif is made at each boot, whether it runs or not.
+    if all(read_text(path).strip() != NETWORKD for path in (root / "proc").glob("[0-9]*/comm")):
         return
     folders = [sorted((root / folder).glob("*.conf")) for folder in NETWORKD_FILES]
     paths = (root / "etc/systemd/networkd.conf", *(path for each in folders for path in each))
@@ -90,5 +92,5 @@ def check_networkd(root: Path) -> Iterator[Check]:
         area="kernel",
         state=CheckState.WARNING,
         text="systemd-networkd runs and deletes rules and routes that it has not made",
-        remedy=f"install -D -t /etc/systemd/networkd.conf.d {source} && systemctl restart systemd-networkd",
+        remedy=f"install -D -t /etc/systemd/networkd.conf.d {source} && systemctl try-restart systemd-networkd",
     )

@@ -7,11 +7,8 @@ from collections.abc import Iterator
 
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.host import HostState
+from meshwatchd.model.host import STRICT, HostState
 from meshwatchd.model.settings import SECOND
-
-STRICT = 1
-"""rp_filter: 0 is off, 1 strict, 2 loose."""
 
 FULL_PERCENT = 97
 """Entries are dropped early before the very last is taken, and the count lags behind."""
