@@ -20,7 +20,7 @@ from meshwatchd.config.values import (
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP, Trait
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.topology import MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
+from meshwatchd.model.topology import LINKS_PER_PAIR, MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
 
 _FIELDS6 = ("node_ip6", "overlay_ip6", "wireguard_ip6")
 
@@ -36,12 +36,14 @@ def check_mesh(settings: Settings) -> Iterator[Finding]:
     yield from _check_names(mesh)
     if is_whole(settings):
         yield from _check_membership(mesh)
+    yield from _check_relays(mesh)
     yield from _check_count(mesh)
     for index, node in enumerate(mesh.node):
         yield from _check_node(_node_key(index, node), node)
     yield from _check_unique(mesh)
     yield from _check_overlaps(mesh)
     if not is_whole(settings):
+        yield from _check_links(mesh)
         return
     yield from _check_local_node(settings)
     try:
@@ -130,12 +132,31 @@ def _check_membership(mesh: MeshSettings) -> Iterator[Finding]:
         yield from _check_relay(f"{key}.leader", location.leader, location, homes)
         for rank, standby in enumerate(location.standbys):
             yield from _check_relay(f"{key}.standbys[{rank}]", standby, location, homes)
-            if standby in location.relays()[: rank + 1]:
+
+
+def _check_relays(mesh: MeshSettings) -> Iterator[Finding]:
+    """Relays are each another node."""
+    for index, location in enumerate(mesh.location):
+        relays = location.relays()
+        for rank, standby in enumerate(location.standbys):
+            if standby in relays[: rank + 1]:
                 yield Finding(
-                    key=f"{key}.standbys[{rank}]",
+                    key=f"{element_key('mesh.location', index, location.name)}.standbys[{rank}]",
                     problem=f"{standby} is named twice",
                     remedy="name the leader and each standby once",
                 )
+
+
+def _check_links(mesh: MeshSettings) -> Iterator[Finding]:
+    """What `build_mesh` will refuse once the nodes of these locations are found."""
+    for one, other in itertools.combinations(mesh.location, 2):
+        links = len(one.relays()) * len(other.relays())
+        if links > LINKS_PER_PAIR:
+            yield Finding(
+                key="mesh.location",
+                problem=f"{one.name} and {other.name} have {links} standby links, at most {LINKS_PER_PAIR} are supported",
+                remedy="name fewer standbys",
+            )
 
 
 def _check_count(mesh: MeshSettings) -> Iterator[Finding]:

@@ -284,6 +284,26 @@ def test_locations_alone_pin_leaders_of_a_mesh_that_is_found(tmp_path):
     assert "b1" == load(path).mesh.location[0].leader
 
 
+@pytest.mark.parametrize(
+    ("standbys", "refusal"),
+    [
+        (
+            '["a2", "a3", "a4"]',
+            "mesh.location: cloud and onprem have 8 standby links, at most 7 are supported; name fewer",
+        ),
+        ('["a1"]', r"mesh.location\[1\] \(onprem\).standbys\[0\]: a1 is named twice"),
+    ],
+)
+def test_locations_alone_that_no_mesh_could_have_are_refused(tmp_path, standbys, refusal):
+    """A daemon that took them would find all nodes, and then watch nothing."""
+    path = tmp_path / "meshwatchd.toml"
+    cloud = '[[mesh.location]]\nname = "cloud"\nleader = "b1"\nstandbys = ["b2"]\n'
+    path.write_text(f'{cloud}[[mesh.location]]\nname = "onprem"\nleader = "a1"\nstandbys = {standbys}\n')
+
+    with pytest.raises(ConfigError, match=refusal):
+        load(path)
+
+
 def test_nodes_alone_pin_what_is_said_about_them(tmp_path):
     """An address that is found wrongly can be set right for one node."""
     path = tmp_path / "meshwatchd.toml"
