@@ -18,7 +18,7 @@ import ipaddress
 import socket
 from pathlib import Path
 
-from meshwatchd.adapters.host.proc import read_text
+from meshwatchd.adapters.host.proc import read_host, read_text
 from meshwatchd.adapters.netlink.decode import normalise_prefix
 from meshwatchd.adapters.netlink.ports import DeviceKernel
 from meshwatchd.adapters.wireguard import conffile, genl, process, uapi
@@ -27,12 +27,13 @@ from meshwatchd.adapters.wireguard.identity import find_private_key, load_privat
 from meshwatchd.adapters.wireguard.registry import Registry
 from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState
 from meshwatchd.model.errors import ConfigError, DecodeError, KernelError
+from meshwatchd.model.host import STRICT
 from meshwatchd.model.plan import StandbyLink
 from meshwatchd.model.settings import LinkImplementation, StandbySettings
 from meshwatchd.model.snapshot import Link
 
 RESOLVE_TIMEOUT_S = 2.0
-IPV4_SETTINGS = Path("/proc/sys/net/ipv4/conf")
+PROC = Path("/proc")
 
 KERNEL_KIND = "wireguard"
 USERSPACE_KIND = "tun"
@@ -193,13 +194,14 @@ class Devices:
         if link.is_up and link.mtu_bytes == mtu_bytes:
             return
         await self._kernel.keep_without_addresses(link)
-        # Packets of the other location arrive here while the way back is still the mesh's own: a strict filter would
-        # drop them. The effective value is the larger of this one and conf/all.
         try:
-            (IPV4_SETTINGS / link.name / "rp_filter").write_text("0")
+            (PROC / "sys/net/ipv4/conf" / link.name / "rp_filter").write_text("0")
         except OSError as error:
-            text = f"{error.strerror}; standby paths may lose packets"
-            raise KernelError(f"set rp_filter of {link.name} to 0", error.errno or 0, text) from error
+            # A container may not write here, and need not where the filter in force is not strict: that one would drop
+            # packets of the other location, whose way back is still the mesh's own.
+            if read_host((link.name,), 0, proc=PROC).rp_filter.get(link.name, STRICT) == STRICT:
+                text = f"{error.strerror}; standby paths would lose packets"
+                raise KernelError(f"set rp_filter of {link.name} to 0", error.errno or 0, text) from error
         await self._kernel.bring_up(link, mtu_bytes)
 
     async def _config(self, wanted: StandbyLink) -> LinkConfig:

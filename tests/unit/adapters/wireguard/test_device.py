@@ -1,8 +1,12 @@
 import asyncio
+import contextlib
+import errno
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from meshwatchd.adapters.wireguard import device as device_module
 from meshwatchd.adapters.wireguard import process
 from meshwatchd.adapters.wireguard.device import Devices, _resolve
 from meshwatchd.adapters.wireguard.process import ProcessId
@@ -162,6 +166,26 @@ def test_a_device_that_is_being_made_is_ours(tmp_path):
     assert kernel.seen
     link = Link(name="mw0", index=9, kind="wireguard", is_up=False, mtu_bytes=1420)
     assert not asyncio.run(kernel.keeper.is_ours(link))
+
+
+@pytest.mark.parametrize(("of_all", "is_up"), [("0", True), ("1", False), ("2", True)])
+def test_where_proc_is_read_only_a_device_is_brought_up_unless_a_filter_is_strict(tmp_path, monkeypatch, of_all, is_up):
+    """Containers have it so; a strict filter would drop what comes back, and is said."""
+    for name, value in (("all", of_all), ("mw0", "0")):
+        folder = tmp_path / "sys/net/ipv4/conf" / name
+        folder.mkdir(parents=True)
+        (folder / "rp_filter").write_text(value)
+    monkeypatch.setattr(device_module, "PROC", tmp_path)
+    kernel = FakeKernel("mw0")
+
+    def refuse(_path: Path, _text: str) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with contextlib.nullcontext() if is_up else pytest.raises(KernelError, match="set rp_filter of mw0 to 0"):
+        asyncio.run(devices(kernel, tmp_path)._dress(device(kernel), 1400))
+
+    assert is_up is (kernel.present[2].mtu_bytes == 1400)
 
 
 @pytest.mark.parametrize(
