@@ -25,6 +25,7 @@ from meshwatchd.cli.render import render_status
 from meshwatchd.cli.text import paint_nothing
 from meshwatchd.model.decoding import decode_json
 from meshwatchd.model.errors import ConfigError, ControlError, DecodeError
+from meshwatchd.model.settings import Settings
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """Of each file, its end: what happened last."""
@@ -62,8 +63,8 @@ def bundle(terminal: Terminal, *, anonymize: bool, output: Path | None, config: 
     had is listed in MISSING.txt; the exit status is 3 where the daemon could not be asked.
     """
     missing: list[str] = []
-    parts = [*_ask(terminal, missing), *_read(config, state, missing), *_host(missing)]
     redactor = Redactor(is_anonymous=anonymize)
+    parts = [*_ask(terminal, missing), *_read(config, state, missing, redactor.learn_settings), *_host(missing)]
     for _, data in parts:
         redactor.learn(data)
     parts.append(("MISSING.txt", ("\n".join(missing) + "\n").encode() if missing else b"nothing\n"))
@@ -99,13 +100,15 @@ def _try(what: str, missing: list[str], ask: Callable[[], _Answer]) -> _Answer |
         return None
 
 
-def _read(config: Path, state: Path, missing: list[str]) -> Iterator[Part]:
+def _read(config: Path, state: Path, missing: list[str], learn: Callable[[Settings], None]) -> Iterator[Part]:
     """The configuration as it is in force, and the event files; never a file of keys."""
     from meshwatchd.config.dump import dump_effective  # noqa: PLC0415 - only this command reads configurations
     from meshwatchd.config.load import load  # noqa: PLC0415 - as above
 
     try:
-        yield "meshwatchd.toml", dump_effective(load(config)).encode()
+        settings = load(config)
+        learn(settings)
+        yield "meshwatchd.toml", dump_effective(settings).encode()
     except (ConfigError, OSError) as error:
         missing.append(f"configuration: {error}")
     for number in range(GENERATIONS):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Iterator
 
 import msgspec
+
+from meshwatchd.model.settings import Settings
 
 _SECRET = re.compile(
     rb"(?im)((?:^|[\s{,;])\"?[\w.-]*(?:private|preshared|psk|secret|password|token)[\w.-]*\"?\s*[=:]\s*)"
@@ -46,6 +49,14 @@ class Redactor:
         for value in _documents(data):
             self._learn(value, "")
 
+    def learn_settings(self, settings: Settings) -> None:
+        """Note the names that a configuration has: of this machine, of a mesh that is declared, and of hosts."""
+        if not self._is_anonymous:
+            return
+        for name, kind in _names_of(settings):
+            if name not in _KEPT and not _is_address(name):
+                self._name(name.rstrip(".").encode(), kind)
+
     def clean(self, data: bytes) -> bytes:
         """The text without secrets, and where that is wanted without identities."""
         data = _PEM.sub(b"[removed]", data)
@@ -69,12 +80,17 @@ class Redactor:
             self._name(value.encode(), kind)
 
     def _word(self, found: re.Match[bytes]) -> bytes:
-        """A name that stands alone, or joined to others as relays of a path are, or before a colon or full stop."""
-        word = found[0]
-        if word in self._names:
-            return self._names[word]
-        pieces = re.split(rb"([-.:/=]+)", word)
-        return b"".join(self._names.get(piece, piece) for piece in pieces)
+        """A name that stands alone, or joined to others as relays of a path are, or before a colon or full stop.
+
+        Names may have hyphens and full stops themselves: the longest one counts.
+        """
+        pieces, start, cleaned = re.split(rb"([-.:/=]+)", found[0]), 0, []
+        while start < len(pieces):
+            ends = (end for end in range(len(pieces), start, -1) if b"".join(pieces[start:end]) in self._names)
+            end = next(ends, 0)
+            cleaned.append(self._names[b"".join(pieces[start:end])] if end else pieces[start])
+            start = end or start + 1
+        return b"".join(cleaned)
 
     def _address(self, found: re.Match[bytes]) -> bytes:
         text = found[0].decode()
@@ -91,6 +107,30 @@ class Redactor:
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._names[value] = f"{kind}{self._counts[kind]}".encode()
         return self._names[value]
+
+
+def _names_of(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Each name of a configuration with its kind; empty ones are among them."""
+    yield settings.daemon.node, "node"
+    yield settings.discovery.location, "location"
+    yield from ((name, "node") for name in (os.uname().nodename, *settings.discovery.forbid))
+    for location in settings.mesh.location:
+        yield location.name, "location"
+        yield from ((name, "node") for name in location.relays())
+    for node in settings.mesh.node:
+        yield from ((node.name, "node"), (node.location, "location"), (node.standby_endpoint or "", "host"))
+    yield settings.discovery.endpoint, "host"
+    for canary in settings.probe.canary:
+        yield from ((canary.name, "canary"), (canary.node, "node"))
+        yield from ((name, "host") for name in (canary.lookup, canary.sni))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _documents(data: bytes) -> Iterator[object]:

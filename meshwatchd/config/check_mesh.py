@@ -154,8 +154,8 @@ def _check_links(mesh: MeshSettings) -> Iterator[Finding]:
         if links > LINKS_PER_PAIR:
             yield Finding(
                 key="mesh.location",
-                problem=f"{one.name} and {other.name} have {links} standby links, at most {LINKS_PER_PAIR} are supported",
-                remedy="name fewer standbys",
+                problem=f"{one.name} and {other.name} have {links} standby links",
+                remedy=f"name fewer standbys; at most {LINKS_PER_PAIR} links are supported",
             )
 
 

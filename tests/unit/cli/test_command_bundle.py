@@ -93,6 +93,32 @@ def test_without_a_daemon_the_rest_is_there_and_the_status_says_so(node, capsys,
     assert "not in it: daemon" in capsys.readouterr().out
 
 
+def test_names_of_a_declared_mesh_and_of_hosts_are_gone_without_a_daemon_too(node, tmp_path):
+    """Only the configuration tells them then."""
+    from meshwatchd.cli.main import main
+
+    nodes = "".join(
+        f'[[mesh.node]]\nname = "{place}-fw1"\nlocation = "acme{place}"\nnode_ip = "10.{number}.0.1"\n'
+        f'pod_cidr = "10.244.{number}.0/24"\noverlay_ip = "10.244.{number}.0"\nwireguard_ip = "10.4.0.{number}"\n'
+        for number, place in enumerate(("paris", "tokyo"), 1)
+    )
+    locations = "".join(
+        f'[[mesh.location]]\nname = "acme{place}"\nleader = "{place}-fw1"\n' for place in ("paris", "tokyo")
+    )
+    canary = (
+        '[[probe.canary]]\nname = "acme-web"\naddress = "10.244.2.9"\nport = 443\nnode = "tokyo-fw1"\nkind = "tls"\n'
+        'sni = "shop.acme.example"\n'
+    )
+    text = (tmp_path / "meshwatchd.toml").read_text().replace('"b3"', '"paris-fw1"')
+    discovery = '[discovery]\nendpoint = "vpn.acme-corp.example"\n'
+    (tmp_path / "meshwatchd.toml").write_text(text + discovery + locations + nodes + canary)
+
+    assert 3 == main(["--socket", str(tmp_path / "none.sock"), "bundle", "--anonymize", *node])
+    files = _contents(node)
+    assert "host1" in files["meshwatchd.toml"]
+    assert [] == [(name, word) for name, told in files.items() for word in ("paris", "tokyo", "acme") if word in told]
+
+
 def test_what_cannot_be_read_is_named(run, node, tmp_path):
     """Without a configuration and without a state directory there is still an archive."""
     arguments = ["--config", str(tmp_path / "no.toml"), "--state", str(tmp_path / "no"), *node[4:]]

@@ -52,6 +52,14 @@ def test_the_same_thing_has_the_same_name_everywhere():
     )
 
 
+def test_names_with_hyphens_are_found_inside_of_paths_and_before_colons():
+    """The longest name counts, whatever it is joined to."""
+    redactor = Redactor(is_anonymous=True)
+    redactor.learn(b'{"relays":["fw1","paris-fw1","tokyo-fw1"]}')
+
+    assert b"path node2-node3: node1, fw2" == redactor.clean(b"path paris-fw1-tokyo-fw1: fw1, fw2")
+
+
 def test_keys_and_macs_are_renamed_and_loopback_is_not():
     """Public keys tell who it is; 127.0.0.1 tells nothing. Versions and times are no addresses."""
     redactor = Redactor(is_anonymous=True)

@@ -289,7 +289,7 @@ def test_locations_alone_pin_leaders_of_a_mesh_that_is_found(tmp_path):
     [
         (
             '["a2", "a3", "a4"]',
-            "mesh.location: cloud and onprem have 8 standby links, at most 7 are supported; name fewer",
+            "cloud and onprem have 8 standby links; name fewer standbys; at most 7 links are supported",
         ),
         ('["a1"]', r"mesh.location\[1\] \(onprem\).standbys\[0\]: a1 is named twice"),
     ],
