@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import click
 
 import meshwatchd
@@ -15,9 +13,11 @@ from meshwatchd.model.errors import ControlError
 @click.pass_obj
 def version(terminal: Terminal) -> int:
     """Show the version of this program and of the running daemon."""
-    running = None
-    with contextlib.suppress(ControlError):
-        running = str(terminal.client.version())
+    running, told = None, ""
+    try:
+        running = told = str(terminal.client.version())
+    except ControlError as error:
+        told = f"unknown: {error}"
     versions = {"meshwatchctl": meshwatchd.__version__, "meshwatchd": running}
-    terminal.answer(versions, lambda: "".join(f"{name} {of_it or 'not running'}\n" for name, of_it in versions.items()))
+    terminal.answer(versions, lambda: f"meshwatchctl {meshwatchd.__version__}\nmeshwatchd {told}\n")
     return 0

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from meshwatchd.cli.client import EXIT_NO_PERMISSION, EXIT_NOT_WATCHING
 from meshwatchd.cli.command_status import EXIT_CODES, fetch_status
 from meshwatchd.cli.duration import Duration
 from meshwatchd.cli.main import EXIT_UNREACHABLE, Terminal
@@ -26,7 +27,8 @@ LOOK_S = 0.5
 def wait(terminal: Terminal, *, is_healthy: bool, timeout_ns: int) -> int:
     """Wait until this node watches its mesh and has judged every path; a daemon may be starting meanwhile.
 
-    Exit status: 0 it is so; else that of the state at the end of the time: 1 degraded, 2 critical, 3 unknown.
+    Exit status: 0 it is so; else that of the state at the end of the time: 1 degraded, 2 critical, 3 unknown, 4 nothing
+    is watched. Who may not ask the daemon is told at once: 77.
     """
     until_ns = time.monotonic_ns() + timeout_ns
     while True:
@@ -39,7 +41,9 @@ def wait(terminal: Terminal, *, is_healthy: bool, timeout_ns: int) -> int:
         click.echo(f"meshwatchctl: {reason}", err=True)
     if not reason:
         return 0
-    return (EXIT_CODES[status.severity] if status is not None else 0) or EXIT_UNREACHABLE
+    if status is None:
+        return EXIT_UNREACHABLE
+    return (EXIT_CODES[status.severity] or EXIT_UNREACHABLE) if status.is_watching else EXIT_NOT_WATCHING
 
 
 def _look(terminal: Terminal, *, is_healthy: bool) -> tuple[Status | None, str]:
@@ -47,11 +51,13 @@ def _look(terminal: Terminal, *, is_healthy: bool) -> tuple[Status | None, str]:
     try:
         status = fetch_status(terminal)
     except ControlError as error:
+        if error.code == EXIT_NO_PERMISSION:
+            raise
         return None, str(error)
     if is_stale(status.at_ns, time.monotonic_ns()):
         return None, "the engine has stopped reporting; look at: journalctl -u meshwatchd"
     if not status.is_watching:
-        return None, f"nothing is watched: {explain_idleness(status)}"
+        return status, f"nothing is watched: {explain_idleness(status)}"
     if not status.is_ready:
         return None, "starting, not every path has been judged yet"
     if is_healthy and status.severity is not Severity.OK:

@@ -13,6 +13,8 @@ _ADDRESS_CHARACTERS = 15
 
 def render_ping(target: str, legs: Sequence[Leg], *, seconds: float, paint: Paint) -> str:
     """The table under one line; a leg that was not asked yet has dashes."""
+    if not legs:
+        return f"{paint('UNKNOWN', 'critical')}  {target}: nobody asks for it over what was chosen\n"
     lost = [leg for leg in legs if is_lost(leg)]
     word = paint("LOSS", "critical") if lost else paint("OK", "ok")
     summary = f"{word}  {target}: {len(legs) - len(lost)} of {len(legs)} legs without loss in {seconds:.0f} s"

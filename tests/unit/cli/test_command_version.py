@@ -18,3 +18,6 @@ def test_without_daemon_it_says_so(tmp_path, capsys):
     assert 0 == main(["--json", "--socket", str(tmp_path / "none"), "version"])
     versions = msgspec.json.decode(capsys.readouterr().out)
     assert {"meshwatchctl": meshwatchd.__version__, "meshwatchd": None} == versions
+
+    assert 0 == main(["--socket", str(tmp_path / "none"), "version"])
+    assert f"meshwatchd unknown: there is no socket {tmp_path}/none" in capsys.readouterr().out

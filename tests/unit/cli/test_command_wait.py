@@ -8,7 +8,9 @@ import time
 import msgspec
 import pytest
 
+from meshwatchd.cli.client import Client
 from meshwatchd.cli.main import main
+from meshwatchd.model.errors import ControlError
 from tests.support.example_status import HEALTHY, MOVED, STUCK
 
 
@@ -35,7 +37,7 @@ def run_with(room, run):
         (MOVED, ("--healthy",), (1, "not healthy: to onprem: new overlay flows die")),
         (STUCK, ("--healthy",), (2, "not healthy: to onprem: ")),
         (msgspec.structs.replace(HEALTHY, is_ready=False), (), (3, "starting")),
-        (msgspec.structs.replace(HEALTHY, pairs=()), (), (3, "nothing is watched")),
+        (msgspec.structs.replace(HEALTHY, pairs=()), (), (4, "nothing is watched")),
     ],
 )
 def test_the_state_at_the_end_is_the_exit_status(run_with, status, options, expected):
@@ -63,6 +65,19 @@ def test_it_ends_as_soon_as_it_is_so(room, run):
     heal.start()
     assert 0 == run("wait", "--healthy", "--timeout", "60s")[0]
     heal.join()
+
+
+def test_who_may_not_ask_is_told_at_once(monkeypatch, capsys, tmp_path):
+    """The end of the time would change nothing."""
+
+    def refuse(_client, _method, _kind=None, _parameters=None):
+        raise ControlError(77, "you may not open the socket")
+
+    monkeypatch.setattr(Client, "ask", refuse)
+    began = time.monotonic()
+    assert 77 == main(["--socket", str(tmp_path / "none.sock"), "wait", "--timeout", "30s"])
+    assert time.monotonic() - began < 5
+    assert "you may not open the socket" in capsys.readouterr().err
 
 
 def test_a_daemon_may_be_starting(tmp_path, capsys):

@@ -32,3 +32,10 @@ def test_it_fits_into_80_columns():
         state="suspect",
     )
     assert 80 >= max(len(line) for line in render_ping("b1", [leg], seconds=5, paint=paint_nothing).splitlines())
+
+
+def test_no_leg_at_all_is_not_ok():
+    """A layer that this target does not have."""
+    assert "UNKNOWN  b3: nobody asks for it over what was chosen\n" == render_ping(
+        "b3", [], seconds=1, paint=paint_nothing
+    )
