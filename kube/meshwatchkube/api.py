@@ -64,8 +64,13 @@ class Api:
         self._next_ns = 0
         self._is_readable = True
 
-    def look(self) -> tuple[Cluster, Memory | None]:
-        """Renew or try to take the Lease where that is due; returns what is known."""
+    def look(self, node: str = "") -> tuple[Cluster, Memory | None]:
+        """Renew or try to take the Lease where that is due; returns what is known.
+
+        Args:
+            node: what the daemon calls this machine, which its host name need not be; empty where that is not known.
+        """
+        self._node = node or self._node
         now = self._clocks.monotonic()
         if now >= self._next_ns and self._backoff.is_due(now):
             self._next_ns = now + self._settings.lease.duration // 3

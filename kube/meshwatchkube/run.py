@@ -46,8 +46,8 @@ class MeshSide(Protocol):
 class ClusterSide(Protocol):
     """The API (`api.Api`)."""
 
-    def look(self) -> tuple[Cluster, Memory | None]:
-        """What the API has, as far as it is known."""
+    def look(self, node: str) -> tuple[Cluster, Memory | None]:
+        """What the API has, as far as it is known; `node` is this machine's name in the mesh, empty if unknown."""
 
     def remember(self, memory: Memory) -> bool:
         """Write the memory; whether it is written."""
@@ -78,14 +78,14 @@ class Loop:
     def turn(self) -> None:
         """Look, decide and act once."""
         mesh = self._control.look()
-        cluster, memory = self._api.look()
+        cluster, memory = self._api.look("" if mesh is None else mesh.node)
         if cluster.is_writer != self._is_writer:
             self._is_writer = cluster.is_writer
             self._say("lease.taken" if cluster.is_writer else "lease.lost", level="info")
         if mesh is None:
             self._decisions.forget()
             return
-        if cluster.is_writer and cluster.is_fresh:
+        if cluster.is_fresh and (cluster.is_writer or self._settings.drain.follow):
             self._note_mistake(mistaken(mesh, cluster))
         now, now_s = self._clocks.monotonic(), self._clocks.unix() // 1_000_000_000
         look = Look(mesh=mesh, cluster=cluster, memory=memory, now=now, now_s=now_s)

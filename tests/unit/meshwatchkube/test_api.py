@@ -187,6 +187,8 @@ def test_readers_watch_no_nodes_but_their_own_where_it_is_followed(cluster, star
     assert ["a3"] == list(_fresh(follower).nodes)
     _await_watches(cluster, 1)
 
+    eventually(lambda: ["b3"] == list(follower.look("b3")[0].nodes), "the Node of the daemon's name")
+
 
 def test_writes_reach_nodes(cluster, start):
     """A mark, a taint, conditions and an Event."""

@@ -11,7 +11,15 @@ from meshwatchkube.actions import Pin, Remember, SetConditions, SetMark, SetTain
 from meshwatchkube.api import Clocks
 from meshwatchkube.memory import Memory, Phase
 from meshwatchkube.run import Loop
-from meshwatchkube.settings import DaemonSettings, GatingSettings, LeaderKind, Mode, PromotionSettings, Settings
+from meshwatchkube.settings import (
+    DaemonSettings,
+    DrainSettings,
+    GatingSettings,
+    LeaderKind,
+    Mode,
+    PromotionSettings,
+    Settings,
+)
 from tests.support.kube import NOW_S, SECOND, Log, accusing, cluster, mesh, node
 
 SETTINGS = Settings(
@@ -30,7 +38,7 @@ class _Sides:
         self.now_s = 0
         self.failing: tuple[type, ...] = ()
         self.done: list[object] = []
-        self.looks = 0
+        self.looks, self.asked_for = 0, ""
         self.stopped = threading.Event()
 
     @property
@@ -72,7 +80,8 @@ class _Api:
         self._sides = sides
         self.remember, self.write = sides.remember, sides.write
 
-    def look(self):
+    def look(self, node):
+        self._sides.asked_for = node
         return self._sides.cluster, self._sides.memory
 
 
@@ -163,6 +172,14 @@ def test_another_cluster_is_reported_once_as_an_error(sides, log):
     assert [{"level": "error", "why": "this API has no node a3"}] == [
         fields for event, fields in log.lines if event == "cluster.mistaken"
     ]
+
+
+def test_a_drain_that_follows_a_node_of_another_name_is_an_error_without_the_lease(sides, log):
+    """Nobody else would say that this one is never drained; the Node is asked for by the name that the daemon has."""
+    loop, sides.cluster = _loop(sides, log, Settings(drain=DrainSettings(follow=True))), type(cluster())(is_fresh=True)
+    _turn(loop, sides, 0)
+    assert "a3" == sides.asked_for
+    assert ["this API has no node a3"] == [fields["why"] for event, fields in log.lines if event == "cluster.mistaken"]
 
 
 @pytest.mark.parametrize(("script", "works"), [("exit 0", True), ("echo no >&2; exit 3", False), (None, False)])
