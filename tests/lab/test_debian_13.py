@@ -130,7 +130,7 @@ def test_the_sources_are_installed_with_the_distributions_python(empty):
 
 
 def test_an_rpm_comes_is_upgraded_and_goes(empty):
-    """What runs is of the version that is installed; a key and a changed configuration stay, and nothing else."""
+    """What runs is of the version that is installed; keys, identity and a changed configuration stay, nothing else."""
     machine = empty.machine
     run(machine, "rpm", "--install", "--nodeps", "/others/now.rpm")
     assert "inactive" == machine.property("ActiveState")
@@ -154,7 +154,8 @@ def test_an_rpm_comes_is_upgraded_and_goes(empty):
     run(machine, "rpm", "--erase", "meshwatchd")
     assert {KEY, f"{CONFIG}.rpmsave"} == set(machine.sh("ls -d /etc/meshwatchd/*").split())
     assert "not-found" == machine.property("LoadState")
-    machine.sh("rm -r /etc/meshwatchd")
+    assert "identity.key" in machine.sh("ls /var/lib/meshwatchd"), "or all others would refuse it when it comes back"
+    machine.sh("rm -r /etc/meshwatchd /var/lib/meshwatchd; userdel meshwatch")
     empty.assert_is_as_before()
 
 

@@ -227,8 +227,14 @@ def test_what_is_uninstalled_leaves_nothing_but_what_people_wrote(tmp_path):
 
     assert 0 == machine.uninstall(purge="").returncode
     assert {machine.config} == files() - before
+    settings = machine.config.with_name("kube.toml")
+    settings.touch()
+    assert 0 == machine.uninstall(purge="yes").returncode
+    assert {settings} == files() - before, "what meshwatchd-kube is told is not ours"
+    settings.unlink()
     assert 0 == machine.uninstall(purge="yes").returncode
     assert before == files()
+    assert not machine.config.parent.exists()
 
 
 def test_a_kubeconfig_that_is_left_is_roots_alone(tmp_path):
