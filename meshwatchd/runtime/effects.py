@@ -46,6 +46,7 @@ from meshwatchd.model.stamp import StampRefused
 from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.clocks import Clocks, JumpWatch
 from meshwatchd.runtime.service_questions import ServiceQuestions
+from meshwatchd.runtime.stderr import say
 from meshwatchd.runtime.tunnel_glance import TunnelGlance
 from meshwatchd.wire.auth import MeshKeys, MeshSecret
 
@@ -337,4 +338,7 @@ def _foreign_reflector(
 
     reflector = StandardReflector(poller=poller, counters=counters, settings=settings.stamp, key=key, report=report)
     reflector.retry()
+    if reflector.problem:
+        remedy = "ports below 1024 want the drop-in stamp.conf (docs/stamp.md); it is tried again each second"
+        say("stamp.unheard", level="error", port=settings.stamp.listen, error=reflector.problem, remedy=remedy)
     return reflector

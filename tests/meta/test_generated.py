@@ -136,7 +136,7 @@ def test_every_fault_has_a_section_with_symptom_proof_and_cure(code):
 
 
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-NO_SETTINGS = {"stamp.conf", "stamp.refused"}
+NO_SETTINGS = {"stamp.conf", "stamp.refused", "stamp.unheard"}
 """A file and an event, named as settings are."""
 
 

@@ -77,6 +77,9 @@ class StandardReflector:
     Args:
         key: shared with the senders; None in open mode without protection of TLVs.
         report: called with source and reason when a packet of a source is first refused for that reason.
+
+    Attributes:
+        problem: why nobody is heard over an IP version, at the last look; empty where all are.
     """
 
     def __init__(
@@ -103,9 +106,11 @@ class StandardReflector:
         self._clock, self._state = NtpClock(), UNKNOWN_CLOCK
         self._addresses: frozenset[bytes] = frozenset()
         self._listeners: dict[int, socket.socket] = {}
+        self.problem = ""
 
     def retry(self) -> None:
         """Open what could not be opened before, and look again at clock and addresses of this node."""
+        self.problem = ""
         for version, prefixes in self._prefixes.items():
             if version not in self._listeners:
                 self._open(version, prefixes)
@@ -128,8 +133,9 @@ class StandardReflector:
         least_bytes = TWAMP_BYTES if self._mode is StampMode.OPEN else AUTH_BASE_BYTES
         try:
             opened = _open_listener(version, self._port, prefixes, least_bytes)
-        except OSError:
+        except OSError as error:
             self._counters["stamp-listen-failed"] += 1
+            self.problem = error.strerror or str(error)
             return
         self._listeners[version] = opened
         read = _headers4 if version == 4 else _headers6

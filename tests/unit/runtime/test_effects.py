@@ -231,6 +231,17 @@ def test_other_makers_senders_are_answered_where_the_configuration_asks_for_it()
             other.bind(("", stamp.listen))
 
 
+def test_a_port_that_cannot_be_had_is_told(capsys):
+    """Below 1024 the service may not listen without a drop-in, and nobody would be answered."""
+    stamp = StampSettings(listen=free_port(), allow=("127.0.0.1/32",))
+    with udp("0.0.0.0", stamp.listen), engine_node(stamp=stamp):
+        pass
+
+    told = msgspec.json.decode(capsys.readouterr().err.splitlines()[0])
+    assert ("stamp.unheard", stamp.listen) == (told["event"], told["port"])
+    assert "stamp.conf" in told["remedy"]
+
+
 def test_a_refused_sender_is_a_fact():
     """For the log: address and reason."""
     key = b"shared with the other maker"

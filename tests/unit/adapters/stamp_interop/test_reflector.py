@@ -336,5 +336,6 @@ def test_a_taken_port_is_tried_again():
     """And counted until it is free."""
     with udp("0.0.0.0", port := free_port()), reflecting(listen=port, allow=("127.0.0.0/8",)) as running:
         assert {"stamp-listen-failed": 1} == running.counters
+        assert "Address already in use" == running.reflector.problem
     with reflecting(listen=port) as running:
         running.ask(sender_packet(0))
