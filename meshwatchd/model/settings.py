@@ -281,6 +281,8 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         listen: "address:port" at which /metrics is served over HTTP, as "127.0.0.1:9469"; empty for none. There is no
             authentication: what is reachable from outside is public.
         textfile: a file for node_exporter's textfile collector, ending in .prom and written every 15 s; empty for none.
+            The service may write below /run/meshwatchd, which node_exporter reads with
+            --collector.textfile.directory=/run/meshwatchd.
     """
 
     listen: str = ""
@@ -290,7 +292,7 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             pattern=r"^(/[^\0]*\.prom)?\Z",
             extra={
                 "problem": "is no absolute path that ends in .prom",
-                "remedy": "node_exporter reads no other files: write /var/lib/node_exporter/textfile/meshwatchd.prom",
+                "remedy": "node_exporter reads no other files: write /run/meshwatchd/meshwatchd.prom",
             },
         ),
     ] = ""

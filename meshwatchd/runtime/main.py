@@ -24,6 +24,9 @@ from meshwatchd.wire.auth import MeshKeys, MeshSecret
 
 ENGINE = "meshwatchd.runtime.engine_process"
 
+WRITABLE = ("/run/meshwatchd", "/var/lib/meshwatchd")
+"""The unit's RuntimeDirectory= and StateDirectory=; all else is read-only to it (ProtectSystem=strict)."""
+
 
 def become_engine(boot: Boot) -> int:
     """Replace this program by the engine, which then has nothing in memory of how its configuration was read."""
@@ -111,7 +114,7 @@ def secrets_of(settings: Settings) -> tuple[MeshSecret, ...]:
 
 
 def check_for_service(boot: Boot) -> None:
-    """Look at what the service would look at, by its own user; says so where there is no key.
+    """Look at what the service would look at, by its own user; says where there is no key, and what it may not write.
 
     Raises:
         ConfigError: that user cannot read the configuration.
@@ -126,6 +129,17 @@ def check_for_service(boot: Boot) -> None:
     )
     if can_read.returncode != 0:
         raise unreadable(Path(boot.config), os.strerror(errno.EACCES))
+    settings = boot.settings
+    written = {
+        "daemon.state_dir": settings.daemon.state_dir,
+        "daemon.runtime_dir": settings.daemon.runtime_dir,
+        "metrics.textfile": settings.metrics.textfile,
+        "standby.private_key_file": settings.standby.private_key_file,
+    }
+    remedy = f"write a path below {' or '.join(WRITABLE)}, or allow it by ReadWritePaths= in a drop-in"
+    for key, path in written.items():
+        if path and not any(Path(path).is_relative_to(folder) for folder in WRITABLE):
+            sys.stdout.write(f"{boot.config}: {key}: the service may not write {path}; {remedy}\n")
 
 
 def keep_keys(config: Path, folder: Path) -> int:

@@ -199,7 +199,9 @@ def page() -> str:
         "# Alerts",
         "",
         "Rules for Prometheus are in `etc/prometheus/meshwatchd.rules.yml`, a dashboard for Grafana is in",
-        "`etc/grafana/meshwatchd.json`. Both work with `metrics.listen` and with `metrics.textfile` alike.",
+        "`etc/grafana/meshwatchd.json`. Both work with `metrics.listen` and with `metrics.textfile` alike. The",
+        "service may write that file below `/run/meshwatchd`: start node_exporter with",
+        "`--collector.textfile.directory=/run/meshwatchd`.",
         "",
         "A *page* means that traffic is lost or that nobody watches. A *ticket* can wait for the morning.",
     ]

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,18 @@ def test_the_check_of_root_looks_with_the_services_eyes(config, monkeypatch, cap
 
     assert (EXIT_CONFIG if is_root else EXIT_OK) == main(["--config", str(config), "--check"])
     assert is_root == ("cannot be read: Permission denied; run: chmod a+r" in capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("path", ["/var/lib/node_exporter/textfile/m.prom", "/run/meshwatchd/m.prom"])
+def test_the_check_says_what_the_service_may_not_write(config, monkeypatch, capsys, path):
+    """The unit's sandbox would keep the figures from the disk, and one line in the log is easily missed."""
+    monkeypatch.setattr(runtime_main, "service_user", lambda: pwd.getpwnam("nobody"))
+    config.chmod(0o644)
+    config.parent.chmod(0o755)
+    config.write_text(config.read_text() + f'[metrics]\ntextfile = "{path}"\n')
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_more: subprocess.CompletedProcess([], 0))
+
+    assert EXIT_OK == main(["--config", str(config), "--check"])
+    told = f"metrics.textfile: the service may not write {path}; write a path below /run/meshwatchd or "
+    assert path.startswith("/var") is (told in capsys.readouterr().out)
