@@ -60,7 +60,8 @@ def _ending(command: _Function) -> _Function:
 def pause(terminal: Terminal, /, **asked: object) -> int:
     """Move nothing to LOCATION (everywhere by default) until resumed or expired, whatever breaks.
 
-    Operators may still move traffic, and diagnosis goes on. Where the other relay has moved already, this node follows.
+    Operators may still move traffic, and diagnosis goes on. If the relay at
+    the other end moves traffic, this node moves its own as well.
     """
     return _order(terminal, "Pause", asked)
 

@@ -28,7 +28,7 @@ def _tell(order: Order) -> str:
         case OrderKind.DRAIN:
             return "this node is taken out of service: others move off it"
         case OrderKind.PIN:
-            return f"{place}: {_path(order)} is the path to come back to"
+            return f"traffic {place} is pinned to {_path(order)}, and comes back there after a failover"
         case OrderKind.CONFIRM:
             return f"{place}: back to {_path(order)} unless you run `meshwatchctl confirm`"
 

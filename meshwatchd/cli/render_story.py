@@ -34,7 +34,7 @@ def render_explanations(reply: ExplainReply, *, now_ns: int, paint: Paint) -> st
 def _explain(one: Explanation, now_ns: int, paint: Paint, *, is_alone: bool) -> Iterator[str]:
     """A pair; where all is well while others report what is not, that is said of this node alone."""
     word = paint(one.severity.value.upper(), one.severity.value)
-    here = "" if is_alone or one.severity is not Severity.OK else " this node; others report what is above"
+    here = "" if is_alone or one.severity is not Severity.OK else " this node; other nodes report the faults above"
     yield f"{word}  {one.location} to {one.remote_location}: {paint(one.title + here, 'strong')}"
     since = "" if one.since_ns is None else f", since {render_age(now_ns - one.since_ns)}"
     if one.severity is not Severity.OK:

@@ -273,7 +273,7 @@ def _last_resort(pair: PairStatus) -> str:
     if not others:
         return "no standby path is good: routes stay as they are whatever happens"
     names = " or ".join(name_path(path) for path in others)
-    return f"no standby path that this node watches is good; the relays of {names} may still move traffic there"
+    return f"this node sees no good standby path; it does not watch {names}, whose relays may still move traffic there"
 
 
 def _return(status: Status, pair: PairStatus, drained: Collection[str]) -> str:
@@ -307,7 +307,8 @@ def _escape(status: Status, pair: PairStatus, standby: PathStatus) -> str:
     # Between the same two relays there may be a standby link as well.
     path = name_path(standby) + (f" (rank {standby.rank})" if standby.rank and standby.relays == home else "")
     if not any(each.is_active and each.state == "down" for each in pair.paths):
-        return f"if the path in use broke, traffic would move to path {path}{_consent(status.mode)}"
+        consent = "" if status.mode == Mode.ENFORCE.value else f"mode {status.mode} moves nothing; in mode enforce, "
+        return f"{consent}if the path in use broke, traffic would move to path {path}"
     if status.mode == Mode.ENFORCE.value:
         return f"path {path} is good; traffic moves there as soon as both relays agree"
     return f"path {path} is good, but mode {status.mode} moves nothing: set daemon.mode to enforce"
@@ -325,10 +326,6 @@ def _rehearsal(pair: PairStatus, standby: PathStatus) -> str:
 def _order(status: Status, pair: PairStatus, kind: OrderKind) -> Order | None:
     """A standing order about a pair."""
     return next((o for o in status.orders if o.kind is kind and o.location in {"", pair.remote_location}), None)
-
-
-def _consent(mode: str) -> str:
-    return "" if mode == Mode.ENFORCE.value else f" in mode enforce (it is {mode}: nothing is moved)"
 
 
 def _instant(event: Event) -> int:

@@ -147,17 +147,15 @@ def _problem(state: EngineState, controller: PairController, target: Path) -> st
 
 
 def _describe(controller: PairController, target: Path) -> str:
-    relays = " - ".join(target.relays)
-    return (
-        f"move {controller.watch.remote} from rank {controller.mover.active.rank} to rank {target.rank} over {relays}"
-    )
+    before, after = (f"{' - '.join(path.relays)} (rank {path.rank})" for path in (controller.mover.active, target))
+    return f"move the traffic to {controller.watch.remote} from path {before} to {after}"
 
 
 def _until(event: OperatorRequested, target: Path) -> str:
     if event.verb is OperatorVerb.FAILOVER and event.duration_ns is not None:
         return f"undone in {render_duration(event.duration_ns)} unless you run `meshwatchctl confirm`"
     if event.verb is OperatorVerb.PIN:
-        return "traffic comes back there until `meshwatchctl unpin` or until the pin expires"
+        return "after a failover traffic comes back to this path, until `meshwatchctl unpin` or until the pin expires"
     if target.is_primary:
         return "automatic failover stays in force"
     return "it stays there until `meshwatchctl failback`, or until that path breaks"

@@ -30,7 +30,7 @@ BACKUPS = NodeName("b2"), NodeName("a2")
         ),
         (
             Order(kind=OrderKind.PIN, name="ann", location="onprem", rank=3, until_ns=NOW_NS + MINUTE),
-            "PIN  to onprem: rank 3 is the path to come back to, by ann, for 1 min more",
+            "PIN  traffic to onprem is pinned to rank 3, and comes back there after a failover, by ann, for 1 min more",
         ),
         (
             Order(kind=OrderKind.DRAIN, name="ann", until_ns=NOW_NS),
@@ -38,7 +38,7 @@ BACKUPS = NodeName("b2"), NodeName("a2")
         ),
         (
             Order(kind=OrderKind.PIN, name="", location="onprem", rank=3, relays=BACKUPS, until_ns=NOW_NS + MINUTE),
-            "PIN  to onprem: b2 - a2 is the path to come back to, for 1 min more",
+            "PIN  traffic to onprem is pinned to b2 - a2, and comes back there after a failover, for 1 min more",
         ),
         (
             Order(kind=OrderKind.CONFIRM, name="", location="onprem", rank=0, until_ns=NOW_NS + MINUTE // 2),

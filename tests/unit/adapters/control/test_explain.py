@@ -233,8 +233,8 @@ def test_a_leader_does_not_speak_for_the_paths_around_it():
     """It follows where the relays of those move traffic."""
     shown = status(verdict(FaultCode.NONE), states="good good unwatched unwatched", active=1)
     assert (
-        "no standby path that this node watches is good; the relays of b1-a2 or b2-a2 may still move traffic there"
-        == _only(shown).next[1]
+        "this node sees no good standby path; it does not watch b1-a2 or b2-a2, whose relays may still move traffic"
+        " there" == _only(shown).next[1]
     )
 
 
@@ -243,7 +243,7 @@ def test_a_mode_that_does_not_act_says_so():
     advising = msgspec.structs.replace(status(BROKEN, states="down good down good"), mode="advise")
     assert "path b2-a1 is good, but mode advise moves nothing: set daemon.mode to enforce" == _only(advising).next[0]
     idle = msgspec.structs.replace(HEALTHY, mode="observe")
-    assert _only(idle).next[0].endswith(" in mode enforce (it is observe: nothing is moved)")
+    assert _only(idle).next[0].startswith("mode observe moves nothing; in mode enforce, if the path in use broke, ")
 
 
 def test_where_traffic_would_move_is_what_the_engine_says():

@@ -83,7 +83,10 @@ def test_a_pin_moves_traffic_and_stands():
     bench = ready("a1")
     reply = _ask(bench, OperatorVerb.PIN, name="ann", to_rank=1, duration_ns=MINUTE)
     assert reply.is_accepted
-    assert "traffic comes back there until `meshwatchctl unpin` or until the pin expires" in reply.text
+    assert (
+        "after a failover traffic comes back to this path, until `meshwatchctl unpin` or until the pin expires"
+        in reply.text
+    )
     assert [("pin", "ann", "cloud")] == _standing(bench)
     assert [1] == [message.rank for message in bench.spoken(CoordinationKind.PROPOSE)]
 

@@ -29,7 +29,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing():
     since = bench.now
     reply = _ask(bench, is_dry_run=True)
 
-    assert (True, "would move cloud from rank 0 to rank 1 over b2 - a1", (ADD,)) == (
+    assert (True, "would move the traffic to cloud from path b1 - a1 (rank 0) to b2 - a1 (rank 1)", (ADD,)) == (
         reply.is_accepted,
         reply.text,
         reply.operations,
@@ -45,7 +45,7 @@ def test_a_request_becomes_a_proposal():
     (asked,) = bench.spoken(CoordinationKind.PROPOSE)
 
     assert reply.is_accepted
-    assert reply.text.startswith("asked to move cloud from rank 0 to rank 1 over b2 - a1")
+    assert reply.text.startswith("asked to move the traffic to cloud from path b1 - a1 (rank 0) to b2 - a1 (rank 1)")
     assert ("b2", 1, Reason.OPERATOR) == (asked.target, asked.rank, asked.reason)
     assert [] == bench.said(ApplySwitch)
 
@@ -115,7 +115,7 @@ def test_a_broken_path_is_never_used():
     _quiet(bench)
 
     assert "rank 1 is not good now; a broken path is never used" == _ask(bench, to_rank=1).text
-    assert "to rank 4 over" in _ask(bench).text
+    assert "(rank 4); " in _ask(bench).text
     bench = ready("a1")
     bench.silent = lambda plan: plan.path in (1, 4)
     bench.run(20 * SECOND)
