@@ -79,6 +79,7 @@ class Lookout:
             good=view.good,
             addresses=sorted(addresses),
             hellos=view.hellos,
+            routes=view.snapshot.device_routes,
         )
         yield from look_for_losses(
             view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good, hellos=view.hellos

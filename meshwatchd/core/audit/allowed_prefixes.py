@@ -10,30 +10,37 @@ picture, which is its word against ours, and is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from ipaddress import ip_network
+from collections.abc import Container, Iterable, Iterator
+from ipaddress import ip_address, ip_network
 
 from meshwatchd.core.audit.expected_entries import home_of
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
 
 
-def missing_prefixes(state: WireGuardState, mesh: MeshSettings, node: str) -> Iterator[AuditFinding]:
+def missing_prefixes(
+    state: WireGuardState, mesh: MeshSettings, node: str, routes: Iterable[DeviceRoute] | None = None
+) -> Iterator[AuditFinding]:
     """One finding for each pod prefix of another location that no peer holds, though one holds its node.
 
     Args:
         state: the mesh's WireGuard device.
         mesh: says which pods are behind which node.
         node: this node.
+        routes: into devices of the mesh. Pods whose prefix goes into another device need no AllowedIPs: those of Cilium
+            travel in VXLAN between nodes' addresses, whatever prefixes Kilo has of them. None where they are not known.
     """
+    routed = None if routes is None else {each.dst for each in routes if each.dev == state.device}
     holders = {prefix: peer for peer in state.peers for prefix in peer.allowed_ips}
     home = home_of(node, mesh)
     for other in mesh.node:
         # Where the overlay stands on the tunnel a node goes by its tunnel address, and pods travel inside of VXLAN.
         if other.location == home or other.wireguard_ip == other.node_ip:
+            continue
+        if routed is not None and not _is_held(other.pod_cidr, routed):
             continue
         peer = holders.get(f"{other.node_ip}/32")
         if peer is not None and not _is_held(other.pod_cidr, holders):
@@ -60,6 +67,22 @@ def is_peer_of(node: Node, peer: WireGuardPeer) -> bool:
         return False
     is_native = node.wireguard_ip == node.overlay_ip and node.has_pod_address()
     return f"{node.wireguard_ip}/32" in peer.allowed_ips or (is_native and node.pod_cidr in peer.allowed_ips)
+
+
+def is_of_mesh(peer: WireGuardPeer, mesh: MeshSettings) -> bool:
+    """Whether a node of the mesh is behind a peer, as far as its AllowedIPs tell; one without any may be.
+
+    Others are dial-ins, as the laptops of Kilo's Peer objects: switched off they are silent, and nothing is wrong.
+    """
+    if not peer.allowed_ips:
+        return True
+    addresses = {ip for node in mesh.node for ip in (node.node_ip, node.wireguard_ip, node.overlay_ip) if ip}
+    pods = {node.pod_cidr for node in mesh.node}
+    return any(prefix in pods or prefix.removesuffix("/32") in addresses for prefix in peer.allowed_ips) or any(
+        ip_address(ip) in network
+        for network in map(ip_network, (prefix for prefix in peer.allowed_ips if not prefix.endswith(("/32", "/128"))))
+        for ip in addresses
+    )
 
 
 def _is_held(prefix: str, holders: Container[str]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from meshwatchd.core.audit.overlay_setup import usual_mtu
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.pmtu.expected_mtu import VXLAN_BYTES, WIREGUARD_BYTES
 from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.open_vswitch import outer_bytes
 from meshwatchd.model.snapshot import Link
@@ -26,7 +27,9 @@ def shrunk_devices(view: View, overlay: Link) -> Iterator[AuditFinding]:
     peers, usual = usual_mtu(overlay, view.mesh, view.node, view.hellos)
     is_seen = good is not None and good.device == overlay.name
     if good is not None and is_seen and overlay.index == good.index and overlay.mtu_bytes < good.mtu_bytes:
-        if not _is_below(lower, good.mtu_bytes + (outer or VXLAN_BYTES)):
+        # Where its peers have as small a one, all of them were told to.
+        is_usual = peers > 0 and usual <= overlay.mtu_bytes
+        if not is_usual and not _is_below(lower, good.mtu_bytes + (outer or VXLAN_BYTES)):
             yield from _shrunk(view, overlay, good.mtu_bytes)
     elif lower is not None and not _is_below(lower, usual + (outer or VXLAN_BYTES)):
         yield from _shrunk(view, overlay, usual, witness=f"{peers} of its peers have {usual}")
@@ -35,8 +38,16 @@ def shrunk_devices(view: View, overlay: Link) -> Iterator[AuditFinding]:
     tunnel = snapshot.link(view.mesh.wireguard_device)
     carrier = snapshot.underlay(view.mesh.wireguard_device)
     is_same = tunnel is not None and tunnel.is_up and tunnel.index == good.tunnel_index
+    if tunnel is not None and _is_usual(tunnel, view.hellos.values()):
+        return
     if tunnel is not None and is_same and not _is_below(carrier, good.tunnel_mtu_bytes + WIREGUARD_BYTES):
         yield from _shrunk(view, tunnel, good.tunnel_mtu_bytes)
+
+
+def _is_usual(tunnel: Link, hellos: Iterable[Hello]) -> bool:
+    """Whether most of those who say so have as small a tunnel: all of them were told to."""
+    told = [hello.view.wireguard_mtu_bytes for hello in hellos if hello.view.wireguard_mtu_bytes]
+    return 2 * sum(each <= tunnel.mtu_bytes for each in told) > len(told)
 
 
 def _is_below(lower: Link | None, size: int) -> bool:

@@ -42,6 +42,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
         index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
         tunnel_index, tunnel_mtu_bytes: the same of the mesh's WireGuard device.
         is_over_tunnel: the overlay device was bound to the WireGuard device.
+        addresses: IPv4, of the overlay device; none where an older daemon wrote the state.
         carrier, carrier_index, carrier_mtu_bytes: of the host mesh's device below; empty and 0 where none is.
     """
 
@@ -53,6 +54,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     tunnel_index: int = 0
     tunnel_mtu_bytes: int = 0
     is_over_tunnel: bool = False
+    addresses: tuple[str, ...] = ()
     carrier: str = ""
     carrier_index: int = 0
     carrier_mtu_bytes: int = 0
@@ -285,6 +287,7 @@ def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
         tunnel_index=tunnel.index if tunnel is not None else 0,
         tunnel_mtu_bytes=tunnel.mtu_bytes if tunnel is not None else 0,
         is_over_tunnel=bool(link and tunnel and link.vxlan and link.vxlan.lower == tunnel.index),
+        addresses=link.addresses if link is not None and link.vxlan is not None else (),
         carrier=carrier.name if carrier is not None else "",
         carrier_index=carrier.index if carrier is not None else 0,
         carrier_mtu_bytes=carrier.mtu_bytes if carrier is not None else 0,

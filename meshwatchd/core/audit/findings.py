@@ -239,7 +239,10 @@ class FindingBook:
         if finding.subject == finding.device or not finding.device:
             return True
         if entry.layer is Layer.WIREGUARD:
-            return verdict.fault is FaultCode.WIREGUARD_BLOCKED or verdict.culprit in ("", finding.peer)
+            # What is wrong with one peer does not block the tunnel to another.
+            is_its = not finding.peer or verdict.culprit == self._node
+            is_blocked = verdict.fault is FaultCode.WIREGUARD_BLOCKED
+            return (is_blocked and is_its) or verdict.culprit in ("", finding.peer)
         return bool(finding.peer) and verdict.culprit == finding.peer
 
     def status(self) -> tuple[FindingStatus, ...]:

@@ -27,7 +27,7 @@ from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding, Entries
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour, Snapshot
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Snapshot
 
 
 def audit(view: View) -> tuple[AuditFinding, ...]:
@@ -52,6 +52,9 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
         (down,) = _device_finding(view, FaultCode.OVERLAY_DEVICE_DOWN, f"{device} is administratively down", wanted)
         return (_with_dead_ends(down, index),)
     own_mac, emptied = [*_own_mac(view, link.lladdr, present, wanted)], [*_emptied(view, index, peers, wanted)]
+    if bare := [*_without_address(view, link)]:
+        told = (*bare[0].because, *(each for finding in emptied for each in finding.because))
+        emptied = [msgspec.structs.replace((emptied or bare)[0], because=told)]
     if own_mac and emptied:
         return (_made_anew(own_mac[0], emptied[0]), *setup)
     found = [*own_mac, *emptied, *shrunk_devices(view, link), *setup]
@@ -175,6 +178,20 @@ def _emptied(view: View, index: _Index, peers: tuple[Expected, ...], wanted: Ent
         wanted=wanted,
     )
     yield _with_dead_ends(emptied, index)
+
+
+def _without_address(view: View, link: Link) -> Iterator[AuditFinding]:
+    """With its last address a device loses routes and neighbours; put back alone, nobody answers for the address."""
+    good = view.good
+    if good is None or good.index != link.index or link.addresses or not good.addresses:
+        return
+    because = (
+        f"{link.name} has lost its address {good.addresses[0]}, and what the kernel takes away with it",
+        f"run: ip address add {good.addresses[0]}/32 dev {link.name}; it is not put back by itself",
+    )
+    yield AuditFinding(
+        code=FaultCode.OVERLAY_EMPTIED, device=link.name, subject=link.name, culprit=view.node, because=because
+    )
 
 
 def _audit_peer(view: View, present: _Index, peer: Expected) -> Iterator[AuditFinding]:

@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from meshwatchd.core.audit.allowed_prefixes import is_peer_of, missing_prefixes
+from meshwatchd.core.audit.allowed_prefixes import is_of_mesh, is_peer_of, missing_prefixes
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.native_peers import Known, audit_native_peers, endpoint_evidence, is_hidden, is_private
 from meshwatchd.core.audit.wireguard_changes import STALE_NS
@@ -32,7 +32,7 @@ from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import SECOND, MeshSettings
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
 
 INITIATION_BYTES, RESPONSE_BYTES, EMPTY_BYTES = 148, 92, 32
@@ -112,6 +112,7 @@ class TunnelAudit:
         good: GoodState | None,
         addresses: Iterable[str] = (),
         hellos: Mapping[str, Hello] = MappingProxyType({}),
+        routes: Iterable[DeviceRoute] | None = None,
     ) -> tuple[AuditFinding, ...]:
         """What is wrong with the devices; those that are not the mesh's are nobody's business.
 
@@ -122,6 +123,7 @@ class TunnelAudit:
             good: how they were while all was well, or None.
             addresses: all of this node.
             hellos: what nodes say of themselves, by name.
+            routes: into devices of the mesh; None where they are not known.
         """
         found: list[AuditFinding] = []
         own = tuple(addresses)
@@ -130,8 +132,8 @@ class TunnelAudit:
             if state.device == mesh.wireguard_device:
                 was = next((w for w in good.wireguard if w.device == state.device), None) if good is not None else None
                 known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
-                found += _placed([_about(each, state, mesh) for each in self._look_at(known)], state)
-                found += missing_prefixes(state, mesh, node)
+                found += _placed([_about(each, state, mesh) for each in self._look_at(known)], known)
+                found += missing_prefixes(state, mesh, node, routes)
                 found += audit_native_peers(known)
                 if is_behind_nat and was is not None:
                     found += _lost_keepalives(state, was, node)
@@ -140,7 +142,7 @@ class TunnelAudit:
     def _look_at(self, known: Known) -> Iterator[AuditFinding]:
         state, was, mesh, node = known.state, known.was, known.mesh, known.node
         yield from self._own_key(state, was, node)
-        yield from _stolen(state, was, node)
+        yield from _stolen(known)
         local = next((each for each in mesh.node if each.name == node), None)
         for peer in state.peers:
             yield from self._judge(peer, known)
@@ -177,7 +179,7 @@ class TunnelAudit:
     def _judge(self, peer: WireGuardPeer, known: Known) -> Iterator[AuditFinding]:
         state, was, node = known.state, known.was, known.node
         track = self._tracks[state.device, peer.public_key]
-        if not track.silent_since:
+        if not track.silent_since or not is_of_mesh(peer, known.mesh):
             return
         silence = state.at_ns - track.silent_since
         replaced = _replaced(peer, was)
@@ -233,23 +235,36 @@ def _are_messages(count: int) -> bool:
     )
 
 
-def _stolen(state: WireGuardState, was: WireGuardState | None, node: str) -> Iterator[AuditFinding]:
-    """Prefixes whose peer of before is still there and has lost them to another."""
+def _stolen(known: Known) -> Iterator[AuditFinding]:
+    """Prefixes whose peer of before is still there and has lost them to another, which has no right to them."""
+    state, was = known.state, known.was
     if was is None:
         return
     present = {peer.public_key for peer in state.peers}
     owner = {prefix: peer.public_key for peer in was.peers for prefix in peer.allowed_ips}
     for thief in state.peers:
         stolen = [p for p in thief.allowed_ips if owner.get(p, thief.public_key) != thief.public_key]
-        taken = sorted(prefix for prefix in stolen if owner[prefix] in present)
+        taken = sorted(p for p in stolen if owner[p] in present and not _is_rightful(p, thief, known))
         if taken:
             yield _finding(
                 FaultCode.ALLOWED_IPS_STOLEN,
                 state,
                 thief,
-                node,
+                known.node,
                 (f"it has {', '.join(taken[:MAX_TOLD])}", f"while all was well {owner[taken[0]]} had it, a peer still"),
             )
+
+
+def _is_rightful(prefix: str, peer: WireGuardPeer, known: Known) -> bool:
+    """Whether the mesh gives a prefix to the location of the node whose key that peer is.
+
+    Kilo numbers tunnel addresses anew when a location comes, and a node may move to another location.
+    """
+    owner = known.owner(peer.public_key)
+    if owner is None:
+        return False
+    near = [each for each in known.mesh.node if each.location == owner.location]
+    return prefix == f"{owner.wireguard_ip}/32" or any(prefix in (f"{each.node_ip}/32", each.pod_cidr) for each in near)
 
 
 def _replaced(peer: WireGuardPeer, was: WireGuardState | None) -> WireGuardPeer | None:
@@ -279,10 +294,10 @@ def _about(finding: AuditFinding, state: WireGuardState, mesh: MeshSettings) -> 
     return msgspec.structs.replace(finding, peer=next(names, ""))
 
 
-def _placed(found: list[AuditFinding], state: WireGuardState) -> Iterator[AuditFinding]:
+def _placed(found: list[AuditFinding], known: Known) -> Iterator[AuditFinding]:
     """The findings, with the peers that are silent as culprits, unless that is all of several."""
     silent = {each.subject for each in found if each.code in _SILENCE}
-    is_own = len(state.peers) > 1 and len(silent) == len(state.peers)
+    is_own = len(silent) > 1 and len(silent) == sum(is_of_mesh(each, known.mesh) for each in known.state.peers)
     for each in found:
         is_theirs = each.code in _SILENCE and each.peer and not is_own
         yield msgspec.structs.replace(each, culprit=each.peer) if is_theirs else each

@@ -1,6 +1,7 @@
 """What a node has lost of its WireGuard: the device of the mesh, or a peer of it that is a node of the mesh.
 
     wg-quick down wg0            -> wireguard-device-missing    (flannel.1, bound to wg0, is gone with it)
+    ip link set wg0 down         -> wireguard-device-missing
     wg set wg0 peer KEY remove   -> wireguard-peer-missing
 
 Both show only against what was there while all was well. A peer whose prefixes another one has is no loss: its key was
@@ -18,8 +19,9 @@ from meshwatchd.core.audit.native_peers import Known, advice
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Snapshot, WireGuardState
+from meshwatchd.model.snapshot import Link, Snapshot, WireGuardState
 
 MAX_TOLD = 4
 """Prefixes in one sentence."""
@@ -63,9 +65,23 @@ def look_for_losses(
         yield AuditFinding(
             code=FaultCode.WIREGUARD_DEVICE_MISSING, device=device, subject=device, culprit=node, because=because
         )
+    elif good.is_over_tunnel or (good.device == device != FLANNEL_WIREGUARD):
+        # Who may be down is Kilo's device, on members; flannel's own is `overlay-device-down`.
+        yield from _down(snapshot.link(device), node)
     for state in running:
         if state.device == device:
             yield from _lost_peers(Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos), was)
+
+
+def _down(link: Link | None, node: str) -> Iterator[AuditFinding]:
+    if link is not None and not link.is_up:
+        because = (
+            f"{link.name} is administratively down, and no route into it is left",
+            f"run: ip link set dev {link.name} up; then put the routes into it back, as wg-quick or its owner does",
+        )
+        yield AuditFinding(
+            code=FaultCode.WIREGUARD_DEVICE_MISSING, device=link.name, subject=link.name, culprit=node, because=because
+        )
 
 
 def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:

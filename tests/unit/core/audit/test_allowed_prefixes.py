@@ -8,7 +8,7 @@ import pytest
 from meshwatchd.core.audit.allowed_prefixes import missing_prefixes
 from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from tests.support.lab_mesh import declared_mesh, direct_settings
 
 MESH = declared_mesh()
@@ -40,6 +40,15 @@ def test_pods_that_no_peer_may_carry_are_named_with_their_node():
     assert "kilo0 has no peer whose AllowedIPs hold 10.244.5.0/24 of b2" == found.because[0]
     assert "KEY-B at 198.51.100.21:51820" in found.because[1]
     assert [("10.244.5.0/24", "b2", "a1")] == _found(state)
+
+
+def test_pods_that_are_not_routed_into_the_tunnel_need_no_peer():
+    """Kilo over Cilium, whose pods have other prefixes than the Node objects: VXLAN carries them between nodes."""
+    state = _device(*(each for each in CLOUD if each != "10.244.5.0/24"))
+    into = [DeviceRoute(dst="10.244.0.0/16", dev=dev, table=254, protocol=4) for dev in ("kilo0", "cilium_host")]
+
+    assert ["b2"] == [each.peer for each in missing_prefixes(state, MESH, "a1", into)]
+    assert [] == list(missing_prefixes(state, MESH, "a1", into[1:]))
 
 
 def test_a_prefix_that_another_peer_has_taken_is_not_missing():

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.repair import plan_repair
+from meshwatchd.model.discovery import DeviceLayer, Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.snapshot import DeviceRoute, Link, Vxlan
 from tests.support.flannel_node import DEVICE, LOCAL, entries, good, look, snapshot
+from tests.support.hellos import view
 
 HELD = entries(3)
 GOOD = good(3)
@@ -50,6 +52,21 @@ def test_a_device_that_somebody_made_smaller_is_named_with_the_size_it_had():
 def test_a_size_that_has_its_reason_is_nobodys_fault(seen, known):
     """Unchanged, larger, of a device made anew, over a smaller one, or never seen otherwise."""
     assert () == look(seen, known=known)
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(1280, False), (1450, True)])
+def test_a_size_that_its_peers_have_as_well_was_meant(size, is_told):
+    """Whoever does on all nodes what the name of a black hole advises is not told to undo it."""
+    hellos = {name: _hello(name, size) for name in ("n1", "n2")}
+
+    assert is_told is bool(look(_sized(1280), known=GOOD, hellos=hellos))
+    assert is_told is bool(look(_tunnelled(1280), known=GOOD, hellos=hellos))
+
+
+def _hello(name, size):
+    layer = DeviceLayer(kind="vxlan", device=DEVICE, mtu_bytes=size)
+    seen = view("a1", overlay_device=DEVICE, layers=(layer,), wireguard_mtu_bytes=size)
+    return Hello(view=msgspec.structs.replace(seen, node=name))
 
 
 def _tunnelled(size, *, index=5, is_up=True, carrier=1500):

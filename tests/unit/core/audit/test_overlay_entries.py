@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.confirmation import without_consequences
+from meshwatchd.core.audit.expected_entries import good_state
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.repair import plan_repair
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import Entries
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour
+from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, Neighbour, Vxlan
 from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
 
 HELD = entries(3)
@@ -290,3 +291,20 @@ def test_a_device_that_went_with_the_tunnel_below_is_not_told_twice():
     assert () == look(msgspec.structs.replace(seen, links=bare), known=known)
     (missing,) = look(msgspec.structs.replace(seen, links=(*bare, tunnel)), known=known)
     assert FaultCode.OVERLAY_DEVICE_MISSING is missing.code
+
+
+@pytest.mark.parametrize("held", [entries(3), Entries(forwarding=entries(3).forwarding)], ids=["put back", "emptied"])
+def test_a_device_without_its_address_is_told_until_it_has_one(held):
+    """`ip addr flush` takes routes and neighbours along; with these alone nobody answers at the address."""
+    well = snapshot(entries(3), vxlan=Vxlan(vni=1, port=8472))
+
+    def at(*addresses: str, seen=well):
+        links = (msgspec.structs.replace(each, addresses=addresses) for each in seen.links)
+        return msgspec.structs.replace(seen, links=tuple(links))
+
+    known = good_state(at("10.42.0.0"), mesh(3), "boot")
+    (found,) = look(at(seen=snapshot(held)), known=known)
+
+    assert FaultCode.OVERLAY_EMPTIED is found.code
+    assert "run: ip address add 10.42.0.0/32 dev flannel.1" in found.because[1]
+    assert () == look(at("10.42.0.9"), known=known), "its lease is another one"

@@ -11,6 +11,7 @@ from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import SECOND
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from tests.support.hellos import hello
 from tests.support.lab_mesh import declared_mesh
 
 MESH, START = declared_mesh(), 1000 * SECOND
@@ -144,6 +145,21 @@ def test_a_prefix_that_another_peer_has_taken_is_stolen():
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(thief,))).found()
 
 
+def test_a_prefix_that_the_mesh_gives_to_another_node_is_not_stolen():
+    """A location that comes first by name makes Kilo number tunnel addresses anew; a node may move to another one."""
+    own = next(each for each in MESH.node if each.name == "a2")
+    robbed = msgspec.structs.replace(PEER, allowed_ips=PEER.allowed_ips[1:])
+    heir = msgspec.structs.replace(OTHER, allowed_ips=(*OTHER.allowed_ips, "10.244.1.0/24"))
+    life = Life(msgspec.structs.replace(DEVICE, peers=(robbed, heir)))
+    hellos = {"a2": hello("a2", tunnel_public_key=OTHER.public_key)}
+
+    assert "10.244.1.0/24" in {each.pod_cidr for each in MESH.node if each.location == own.location}
+    assert () == life.audit.look((life.state,), mesh=MESH, node="b1", good=GOOD, hellos=hellos)
+    moved = {"a2": hello("b2", tunnel_public_key=OTHER.public_key)}
+    (found,) = life.audit.look((life.state,), mesh=MESH, node="b1", good=GOOD, hellos={"b2": moved["a2"]})
+    assert FaultCode.ALLOWED_IPS_STOLEN is found.code, "that node is of another location"
+
+
 def test_a_relay_behind_nat_needs_a_keepalive():
     """One without an endpoint that others know, towards a public peer."""
     nodes = tuple(
@@ -177,7 +193,8 @@ def test_one_silent_peer_of_several_is_named_and_all_at_once_are_this_node():
     """Each end of a broken tunnel names the other, as probes do; who hears nobody has the fault itself."""
     peers = [
         msgspec.structs.replace(PEER, allowed_ips=("10.4.0.2/32",)),
-        msgspec.structs.replace(OTHER, allowed_ips=("10.9.0.0/24",)),
+        msgspec.structs.replace(OTHER, allowed_ips=("10.4.0.0/16",)),
+        msgspec.structs.replace(OTHER, public_key="LAPTOP", allowed_ips=("10.4.1.1/32", "fd00::9/128")),
     ]
     (named,) = [each.name for each in MESH.node if each.wireguard_ip == "10.4.0.2"]
 
@@ -205,6 +222,7 @@ def test_one_silent_peer_of_several_is_named_and_all_at_once_are_this_node():
     assert [(FaultCode.WIREGUARD_NO_DATA, named)] == culprits("KEY-A")
     assert [(FaultCode.WIREGUARD_NO_DATA, "b1")] == culprits("KEY-C"), "nobody can tell which node that peer is"
     assert {(FaultCode.WIREGUARD_NO_DATA, "b1")} == set(culprits("KEY-A", "KEY-C"))
+    assert [] == culprits("LAPTOP"), "who dials in may be switched off"
 
 
 HIDDEN = ("10.8.0.4", "192.168.8.11", "127.0.0.1")

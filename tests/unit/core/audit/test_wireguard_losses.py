@@ -78,6 +78,24 @@ def test_a_device_that_is_down_or_of_somebody_else_is_not_judged():
     assert [] == _found(snapshot_of("b1"), msgspec.structs.replace(_with(), device="wg7"))
 
 
+@pytest.mark.parametrize(
+    ("good", "is_told"),
+    [
+        (GOOD, False),
+        (msgspec.structs.replace(GOOD, is_over_tunnel=True), True),
+        (msgspec.structs.replace(GOOD, device="kilo0"), True),
+    ],
+    ids=["Kilo", "flannel over it", "BGP"],
+)
+def test_a_device_that_somebody_took_down_is_named_where_it_carries_everything(good, is_told):
+    """Kilo's is down on members. Routes into it went with it, and whoever wrote them would be blamed."""
+    seen = snapshot_of("b1")
+    links = tuple(msgspec.structs.replace(each, is_up=False) if each.name == "kilo0" else each for each in seen.links)
+    expected = [(FaultCode.WIREGUARD_DEVICE_MISSING, "kilo0", "", "b1")] if is_told else []
+
+    assert expected == _found(msgspec.structs.replace(seen, links=links), good=good)
+
+
 def test_an_overlay_that_was_bound_to_the_device_went_with_it():
     """Which is told once, of the device below."""
     seen = snapshot_of("b1")
