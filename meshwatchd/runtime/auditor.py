@@ -30,7 +30,7 @@ from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError
 from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import Snapshot
@@ -47,6 +47,9 @@ LOOK_PAUSE = 200
 """On a node of a large mesh a look takes half a second: without a reason it may take half a percent of the time."""
 
 STATE_FILE = "overlay-good.json"
+
+BESIDE = frozenset((FaultCode.RP_FILTER_STRICT, FaultCode.CONNTRACK_INVALID, FaultCode.DUPLICATE_NODE_NAME))
+"""Warnings that say nothing against what devices, routes and peers are like: hardened machines have some for good."""
 MAX_STATE_BYTES = 64 * 1024 * 1024
 """A hundred thousand entries of a mesh of thousands of nodes, several times over."""
 
@@ -195,7 +198,7 @@ class Auditor:
         if findings != self._told:
             self._told = findings
             self._send(FindingsReported(findings=findings))
-        self._remember(now, is_fine=not raw)
+        self._remember(now, is_fine=all(each.code in BESIDE for each in raw))
 
     def _look_at_devices(self, view: View) -> None:
         """With ten thousand peers this takes a large part of a second: once for each thing seen, not for each look."""

@@ -11,7 +11,7 @@ import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.repair import plan_repair
-from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.audit import AuditFinding, Entries, RepairPlan, RepairRung
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
@@ -167,6 +167,20 @@ def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp
     assert msgspec.structs.replace(good(3), boot=later.auditor.good.boot) == later.auditor.good
     assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in later.sent[-1].findings]
     assert (tmp_path / STATE_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_learned"), [(FaultCode.RP_FILTER_STRICT, True), (FaultCode.MTU_MISCONFIGURED, False)]
+)
+def test_a_warning_that_says_nothing_against_the_entries_keeps_nothing_from_being_good(bench, code, is_learned):
+    """A hardened machine has a strict rp_filter for good, and would never know what it has lost."""
+    standing = AuditFinding(code=code, device="kilo0", subject="x", culprit=LOCAL)
+    bench.auditor._sources = (lambda _view, _now: (standing,),)
+    bench.auditor.note(WELL)
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+
+    assert is_learned is (bench.auditor.good is not None)
 
 
 def test_what_may_become_good_is_looked_at_when_it_has_stood(bench):
