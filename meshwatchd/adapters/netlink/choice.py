@@ -86,7 +86,8 @@ def choose(entries: Entries, devices: frozenset[int], is_near: Callable[[bytes, 
     return Chosen(
         near=near,
         of_mesh=_fairly(hosts, others),
-        defaults=heapq.nsmallest(MAX_DEFAULTS, defaults),
+        # By family, table and metric; of these numbers the bytes of a key have the smallest part first.
+        defaults=heapq.nsmallest(MAX_DEFAULTS, defaults, key=lambda held: compact.unpack_route(*held)[:5]),
         gateways=list(_rank(counts)),
         dead_ends=heapq.nsmallest(MAX_DEAD_ENDS, dead_ends),
     )

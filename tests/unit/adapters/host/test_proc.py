@@ -46,6 +46,14 @@ def test_sysctls_and_counters_are_read(proc):
     ) == read_host(("kilo0", "flannel.1", "mw9"), 5, proc=proc)
 
 
+def test_flows_that_clash_are_no_packets_dropped_for_want_of_room(proc):
+    """The kernel counts those as both; two questions for a name that leave at once are enough."""
+    text = "entries  found invalid drop early_drop insert_failed\n0c  00 0a 07 99 05\n0c  00 05 02 99 01\n"
+    (proc / "net/stat/nf_conntrack").write_text(text)
+
+    assert 3 == read_host((), 5, proc=proc).conntrack_drops
+
+
 @pytest.mark.parametrize(("of_all", "effective"), [("1", 1), ("2", 2)])
 def test_the_larger_rp_filter_counts(proc, of_all, effective):
     """As in the kernel: conf.all can make a device stricter, or looser."""

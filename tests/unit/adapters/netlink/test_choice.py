@@ -72,6 +72,14 @@ def test_kilos_routes_count_whatever_their_device():
     assert [] == found.of_mesh
 
 
+def test_the_default_route_of_the_lowest_metric_is_the_first():
+    """NetworkManager gives 100 to a cable and 600 to a radio, whose lowest byte is smaller."""
+    routes = [FakeRoute(dst="0.0.0.0/0", index=ETH0, via="10.2.0.1", metric=metric) for metric in (1024, 600, 100)]
+    found = chosen(routes)
+
+    assert [100, 600, 1024] == [compact.unpack_route(key, value).metric for key, value in found.defaults]
+
+
 def test_default_routes_are_told_whatever_their_device():
     """They name the node's network card; those of other tables are somebody's policy."""
     default = FakeRoute(dst="0.0.0.0/0", index=ETH0, via="10.2.0.1")
