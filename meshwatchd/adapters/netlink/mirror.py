@@ -230,9 +230,13 @@ class Mirror:
         """Read what may be wrong again, and everything when that is due."""
         started, is_audit = self._clock(), self._clock() >= self._audit_at
         self._is_unsure = False
-        for kind in self._kinds:
-            if is_audit or kind.table is self.routes or kind.table.is_doubtful:
-                await self._read(kind)
+        try:
+            for kind in self._kinds:
+                if is_audit or kind.table is self.routes or kind.table.is_doubtful:
+                    await self._read(kind)
+        except MeshwatchError:
+            self._is_unsure = True
+            raise
         now = self._clock()
         self._reread_at = now + max(SECOND, REREAD_PAUSE * (now - started))
         if is_audit:

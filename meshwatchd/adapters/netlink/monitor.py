@@ -57,7 +57,11 @@ class Monitor:
     def __init__(self, receive_buffer_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer_bytes)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer_bytes)
+        except OSError:
+            # In a user namespace nobody has CAP_NET_ADMIN over the machine: an overrun is likelier, and is noticed.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self._socket.bind((0, GROUPS))
         self._buffer = bytearray(DATAGRAM_BYTES)
 

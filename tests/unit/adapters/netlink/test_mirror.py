@@ -361,6 +361,20 @@ def test_after_a_removed_address_routes_are_read_again_once():
     assert 0 < wait_ns < AUDIT_NS
 
 
+def test_a_doubt_outlives_a_dump_that_fails():
+    """Else what the kernel did without a word would be seen minutes later."""
+    source = kernel("eth0")
+
+    async def scenario(seen):
+        seen.mirror._is_unsure = True
+        source.failures.append(KernelError("list routes", 1, "no"))
+        with pytest.raises(KernelError):
+            await seen.mirror.snapshot()
+        return seen.mirror.next_reading_in_ns()
+
+    assert 0 == run(source, scenario)
+
+
 def test_everything_is_read_again_now_and_then():
     """For what the kernel may do without a word and nobody has thought of."""
     source = kernel("eth0")
