@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
-from meshwatchd.model.failover_facts import FailoverApplied, OverrideAdopted, PlanRefused
-from meshwatchd.model.settings import MS, SECOND, PolicySettings
-from tests.sim import faults
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, OverrideAdopted, PlanRefused
+from meshwatchd.model.settings import MS, SECOND, PolicySettings, ProbeProfile, Settings
+from tests.sim import faults, routes
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
@@ -317,3 +318,21 @@ def test_two_leaders_that_fail_together_are_both_gone_around(seed):
     assert world.run_until(lambda: world.are_on(3), limit_ns=3 * SECOND), world.story()
     assert world.carries("a3", "b3")
     _heals(world)
+
+
+@pytest.mark.parametrize("profile", [ProbeProfile.DEFAULT, ProbeProfile.WAN])
+def test_a_move_over_a_satellite_is_proven_when_answers_can_be_there(profile, monkeypatch):
+    """600 ms there and back: at the first looks no probe has an outcome, and that is no word against the path."""
+    monkeypatch.setattr(routes, "TUNNEL_NS", 300 * MS)
+
+    def slow(settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, probe=msgspec.structs.replace(settings.probe, profile=profile))
+
+    world = World(seed=3, adjust=slow)
+    world.run(30 * SECOND)
+    since = world.now
+    world.faults.append(faults.overlay_black_hole("b1"))
+    world.run(20 * SECOND)
+
+    assert [] == world.facts(FailoverRolledBack, since=since)
+    assert world.are_on(1), world.story(since=since)

@@ -91,8 +91,10 @@ class PairWatch:
             peers = {session.plan.peer for session in judged}
             controls = tuple(s for s in relay(path, FlowClass.PINNED) if s.plan.peer in peers)
             group = known.get(path.key)
-            if group is None or (not path.is_primary and group.is_down and not set(group.sessions) & set(judged)):
-                # A standby over another link than before: the old one was condemned while the mesh changed around it.
+            is_doubtful = group is not None and (group.is_down or group.is_suspect)
+            if group is None or (not path.is_primary and is_doubtful and not set(group.sessions) & set(judged)):
+                # A standby over another link than before: the old one was condemned or in doubt while the mesh changed
+                # around it, and what was in doubt may be asked by nobody any more.
                 group = Group(judged, controls, schedule.timers)
             group.change(judged, controls)
             self.groups[path.number] = group

@@ -21,14 +21,17 @@ def advise(context: PairContext, now: int) -> Iterator[Output]:
     """Say why nothing moves and, in mode advise, what would: the first path without the culprit, as none is probed."""
     watch, mover, verdict = context.watch, context.mover, context.verdicts.current
     down_since = watch.group(mover.active).down_since
-    if not down_since or now < mover.quiet_until:
+    if not down_since or now < mover.advised_until:
         return
     is_named = verdict.fault not in (FaultCode.NONE, FaultCode.UNDETERMINED)
     if not is_named and now - down_since < ADVICE_DELAY_NS:
         return
-    mover.quiet_until = now + ADVICE_PAUSE_NS
+    mover.advised_until = now + ADVICE_PAUSE_NS
     mode = context.settings.daemon.mode
-    yield FailoverHeld(pair=watch.index, reason=f"daemon.mode is {mode}: nothing is changed")
+    reason = f"daemon.mode is {mode}: nothing is changed"
+    if mode is Mode.ENFORCE:
+        reason = "what `meshwatchctl status` names is in the place of this daemon's rules: nothing is changed"
+    yield FailoverHeld(pair=watch.index, reason=reason)
     target = next((path for path in watch.paths if not path.is_primary and verdict.culprit not in path.relays), None)
     if mode is Mode.ADVISE and target is not None:
         yield FailoverAdvised(

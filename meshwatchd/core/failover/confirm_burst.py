@@ -116,7 +116,7 @@ class ConfirmBurst:
         """Look at the group of the path in use."""
         active = self._context.mover.active
         group = self._context.watch.group(active)
-        if group.is_suspect and not self.is_raised:
+        if group.is_suspect and group.sessions and not self.is_raised:
             first = max(group.sessions, key=lambda session: session.cusum.nats)
             yield SessionSuspected(
                 peer=first.plan.peer,
@@ -279,7 +279,7 @@ class ConfirmBurst:
             return now + self._context.schedule.timers.burst_gap_ns if self._has_enough(group) else self._planned_until
         if group.suspect_since > self._last_burst:
             return self._last_burst + NEW_SUSPICION_PAUSE_NS
-        return self._planned_until + group.sessions[0].delay.wait_ns(now)
+        return self._planned_until + max((session.delay.wait_ns(now) for session in group.sessions[:1]), default=0)
 
     def _has_enough(self, group: Group) -> bool:
         """Whether what is on the way will condemn though some of it be answered: more would only fill the network."""

@@ -94,6 +94,7 @@ class MoveStateMachine:
 
     Attributes:
         quiet_until: when this node may propose again.
+        advised_until: when it may say again what it would do, where it may do nothing.
         refused_until: when it may follow again after its own kernel has refused a change. Who was merely refused by
             the other relay follows at once: often that relay knows the better path, and news of it is on the way.
         home_after: when this node may ask again to come home, after operators' orders on the other side forbade it.
@@ -110,7 +111,7 @@ class MoveStateMachine:
         self.moved_at = 0
         self.is_pinned = False
         self.next_step = 0
-        self.quiet_until = 0
+        self.quiet_until = self.advised_until = 0
         self.refused_until = 0
         self.home_after = 0
         self.notices_left = 0

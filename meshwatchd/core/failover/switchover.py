@@ -11,6 +11,7 @@ from meshwatchd.core.failover.confirm_burst import VERIFY_ROUNDS
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.state_machine import NOTICE_GAP_NS, NOTICE_REPEATS, Intent, MoveState
 from meshwatchd.core.probing.packet_budget import Use
+from meshwatchd.core.session.rtt_estimator import MAX_WAIT_NS
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.events import CoordinationKind, Reason
 from meshwatchd.model.failover_facts import (
@@ -33,6 +34,9 @@ VERIFY_NS = 150 * MS
 
 VERIFY_DELAY_NS = 15 * MS
 """Probes sent earlier than this after the move may have met a node that had not moved yet."""
+
+LONGEST_WAIT_NS = VERIFY_NS + MAX_WAIT_NS
+"""By then the first of these probes has an outcome, however long the way is."""
 
 VERIFY_ATTEMPTS = 3
 DOUBT_ATTEMPTS = 6
@@ -239,6 +243,10 @@ class Switchover:
         unreached = self._unreached(intent)
         if sent and received * 2 >= sent and not unreached:
             yield from self._verified(intent, received, sent, now)
+            return
+        if not sent and now < mover.moved_at + LONGEST_WAIT_NS:
+            # Over a satellite no probe has an outcome yet: that is no word against the path.
+            self._ask_effective(now)
             return
         self._attempts += 1
         left_received, left_sent = self._left_since(mover.moved_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
@@ -20,13 +21,15 @@ from meshwatchd.core.failover.confirm_burst import (
 )
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET
 from meshwatchd.core.session.session import Outcome
-from meshwatchd.model.events import Banner
+from meshwatchd.model.events import Banner, SnapshotReceived
 from meshwatchd.model.failover_facts import FailoverProposed
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.outputs import SendProbe, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile
 from meshwatchd.model.timers import TIMERS
+from meshwatchd.model.topology import Location
 from tests.support.bench import primary_is_silent, ready
+from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 
 def _confirms(bench, since):
@@ -344,3 +347,34 @@ def test_a_path_in_doubt_is_asked_closely_though_each_of_its_sessions_is_good():
     assert all(session.is_good for session in group.sessions)
     bench.run(15 * SECOND)
     assert not group.is_suspect
+
+
+@pytest.mark.parametrize("misses", [1, 3])
+def test_a_doubt_about_a_path_that_this_node_does_not_probe_any_more_is_over(misses):
+    """It has become the leader, and the path goes around it: nobody would ever answer, and the burst would not end."""
+    bench = ready("a2")
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    bench.engine.state.use_paths(bench.now)
+    bench.run(SECOND)
+    lost: list[object] = []
+
+    def silent(plan):
+        is_lost = plan.path == 1 and plan.layer is Layer.RELAY and plan.flow is FlowClass.FRESH and len(lost) < misses
+        lost.extend([plan] if is_lost else [])
+        return is_lost
+
+    bench.silent = silent
+    group = bench.controller.watch.group(bench.controller.mover.active)
+    while not group.is_suspect:
+        bench.run(5 * MS)
+    mesh = declared_mesh()
+    onprem = Location(name=LocationName("onprem"), leader=NodeName("a2"), standbys=(NodeName("a1"),))
+    locations = tuple(onprem if each.name == "onprem" else each for each in mesh.location)
+    rules = bench.controller.context.planner.override(bench.controller.mover.active)
+    changed = msgspec.structs.replace(mesh, location=locations)
+    bench.feed(SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("a2", rules=rules), mesh=changed)))
+    bench.silent = lambda _plan: False
+    bench.run(5 * SECOND)
+
+    group = bench.controller.watch.group(bench.controller.mover.active)
+    assert ((), False, False) == (group.sessions, group.is_suspect, bench.controller.suspicion.is_raised)
