@@ -2,7 +2,8 @@
 
 Putting back is quick and stubborn, but not for ever: whoever removes one object again and again does it on purpose, and
 a fight between two programs is worse for traffic than a missing standby. After MAX_RESTORES within RESTORE_WINDOW_NS an
-object is left alone until the window has moved on, and the engine is told.
+object is left alone until the window has moved on, and the engine is told. What could not be put in place when the
+engine asked is tried again as a whole, within the same limit: only that removes what new objects take the place of.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from meshwatchd.runtime.sinks import Warns
 
 MAX_RESTORES = 5
 RESTORE_WINDOW_NS = MINUTE
+UNFINISHED = "all that is wanted"
+"""What is counted when everything is put once more."""
 
 NETWORKD_HINT = (
     "if systemd-networkd runs here, set ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no in networkd.conf"
@@ -91,40 +94,30 @@ class Standing:
         self._settings = settings
         self._budget = RestoreBudget(clock)
         self._wanted: Provision | None = None
+        self._former: Provision | None = None
+        self._is_unfinished = False
+        self._announced: list[str] = []
         self._complaints: tuple[str, ...] = ()
 
     async def ensure(self, wanted: Provision) -> Provisioned:
         """Make the kernel equal to a Provision: links, then routes, then rules, then what is left over goes."""
-        former, self._wanted = self._wanted, wanted
+        self._former, self._wanted = self._wanted, wanted
+        self._announced = []
         self._budget.clear()
-        errors = [line for link in wanted.links for line in await self._ensure_link(link)]
-
-        def tell(delta: Delta) -> None:
-            known = () if former is None else former.rules
-            rules = [f"rule {rule.render()}" for rule in delta.delete_rules if rule not in known]
-            places = set() if former is None else {(normalise_prefix(each.dst), each.table) for each in former.routes}
-            routes = [each.text for each in delta.delete_routes if (each.dst, each.table) not in places]
-            if rules or routes:
-                reason = "marked as ours and not wanted; if another program did it, change kernel.protocol"
-                self._log.warning("provision.removes", what=(*rules, *routes), reason=reason)
-
-        names = await self._device_names()
-        errors += await provision.apply(wanted, self._kernel, self._settings, names, removing=tell)
-        kept = {*(link.device for link in wanted.links), *wanted.kept_devices}
-        for device in self._devices.recorded():
-            if device not in kept and not errors:
-                errors += await self._attempt_removal(device)
-        self._complaints = tuple(errors)
-        return Provisioned(is_complete=not errors, errors=tuple(errors))
+        return await self._put(wanted)
 
     async def restore(self) -> tuple[list[str], Provisioned | None]:
-        """Put back what is missing of the last Provision.
+        """Put back what is missing of the last Provision, or all of it if that has not been done in full.
 
         Returns:
             what was put back, and the news for the engine if whether all is in place has changed.
         """
         if self._wanted is None:
             return [], None
+        if self._is_unfinished and self._budget.spend(UNFINISHED):
+            before = self._complaints
+            news = await self._put(self._wanted)
+            return [], news if news.is_complete or news.errors != before else None
         links = await self._kernel.links()
         errors, left_alone, restored = await self._restore_links(self._wanted, links)
         if restored:
@@ -137,7 +130,8 @@ class Standing:
         refused = await provision.carry_out(allowed, self._kernel, names)
         restored += [] if refused else provision.describe(allowed)
         complaints = (*errors, *refused, *left_alone)
-        if complaints == self._complaints:
+        # What is not finished is not complete, even where nothing is missing.
+        if self._is_unfinished or complaints == self._complaints:
             return restored, None
         self._complaints = complaints
         return restored, Provisioned(is_complete=not complaints, errors=complaints)
@@ -154,6 +148,29 @@ class Standing:
         if lost.route is not None:
             return lost.route in self._wanted.routes
         return any(link.device == lost.device for link in self._wanted.links)
+
+    async def _put(self, wanted: Provision) -> Provisioned:
+        self._is_unfinished = True
+        errors = [line for link in wanted.links for line in await self._ensure_link(link)]
+        names = await self._device_names()
+        errors += await provision.apply(wanted, self._kernel, self._settings, names, removing=self._announce)
+        kept = {*(link.device for link in wanted.links), *wanted.kept_devices}
+        for device in self._devices.recorded():
+            if device not in kept and not errors:
+                errors += await self._attempt_removal(device)
+        self._is_unfinished, self._complaints = bool(errors), tuple(errors)
+        return Provisioned(is_complete=not errors, errors=tuple(errors))
+
+    def _announce(self, delta: Delta) -> None:
+        """Log what is about to go and was not asked for before, once for each Provision."""
+        former = self._former or Provision()
+        places = {(normalise_prefix(each.dst), each.table) for each in former.routes}
+        what = [f"rule {rule.render()}" for rule in delta.delete_rules if rule not in former.rules]
+        what += [each.text for each in delta.delete_routes if (each.dst, each.table) not in places]
+        if what and what != self._announced:
+            reason = "marked as ours and not wanted; if another program did it, change kernel.protocol"
+            self._log.warning("provision.removes", what=tuple(what), reason=reason)
+            self._announced = what
 
     async def _restore_links(
         self, wanted: Provision, links: Collection[Link]

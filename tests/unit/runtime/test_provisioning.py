@@ -1,5 +1,7 @@
 import asyncio
 
+import msgspec
+
 from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import Provision, Route, Rule, StandbyLink
@@ -29,6 +31,7 @@ class FakeDevices:
     def __init__(self, kernel):
         self.kernel = kernel
         self.made = []
+        self.configured = []
         self.refusal = None
 
     async def ensure(self, wanted):
@@ -40,6 +43,7 @@ class FakeDevices:
             self.made.append(wanted.device)
         link = await self.kernel.find_link(wanted.device)
         await self.kernel.bring_up(link, wanted.mtu_bytes)
+        self.configured.append(wanted)
 
     async def remove(self, device):
         """Remove a device."""
@@ -151,6 +155,63 @@ def test_a_device_that_vanished_is_made_again_with_its_routes():
 
     assert ["device mw0", f"route {OUT.render()}"] == restored
     assert news is None
+
+
+def test_what_could_not_be_finished_is_finished_later():
+    """A link failed once: of two rules at one priority the older wins, so one that is not wanted any more has to go."""
+    world = World()
+    old, new = Rule(priority=5411, goto=5480), Rule(priority=5411, table=7741)
+    world.ensure(Provision(rules=(old,)))
+    world.devices.refusal = KernelError("make device mw0", 98, "in use")
+    wanted = Provision(links=(LINK,), routes=(OUT,), rules=(new,))
+    assert not world.ensure(wanted).is_complete
+    assert [old, new] == [record.rule for record in world.kernel.held_rules]
+
+    assert ([], None) == world.restore(), "nothing has changed"
+    world.devices.refusal = None
+    restored, news = world.restore()
+
+    assert [new] == [record.rule for record in world.kernel.held_rules]
+    assert news is not None
+    assert ([], True) == (restored, news.is_complete)
+    assert [] == world.removed, "this process had asked for it"
+    assert ([], None) == world.restore()
+
+
+def test_a_link_that_is_up_is_configured_once_more_if_that_failed():
+    """Nothing in its flags or its MTU shows that its peer is the former one."""
+    world = World()
+    world.ensure()
+    changed = msgspec.structs.replace(LINK, allowed_ips=("10.9.0.0/16",))
+    world.devices.refusal = KernelError("resolve b2.example", 113, "no answer in time")
+    world.ensure(msgspec.structs.replace(WANTED, links=(changed,)))
+    world.devices.refusal = None
+
+    _, news = world.restore()
+
+    assert changed == world.devices.configured[-1]
+    assert news is not None
+    assert news.is_complete
+
+
+def test_what_cannot_be_finished_is_tried_in_turn_and_stays_incomplete():
+    """As often as an object may be put back; what is lost meanwhile is put back all the same, and it is logged once."""
+    world = World()
+    stranger = Rule(priority=5401, table=7798)
+    asyncio.run(world.kernel.add_rule(stranger))
+    world.devices.refusal = KernelError("start wireguard-go mw0", 2, "install it")
+    world.ensure()
+    for _ in range(MAX_RESTORES):
+        assert ([], None) == world.restore()
+    world.lose_rule()
+
+    assert ([f"rule {DELIVERY.render()}"], None) == world.restore()
+    assert 1 == len(world.removed)
+    world.devices.refusal, world.now_ns = None, MINUTE
+    _, news = world.restore()
+    assert news is not None
+    assert news.is_complete
+    assert [DELIVERY] == [record.rule for record in world.kernel.held_rules]
 
 
 def test_a_fight_is_given_up_and_taken_up_again_later():
