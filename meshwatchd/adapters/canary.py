@@ -100,7 +100,14 @@ class CanaryProber:
 
     def send(self, command: SendProbe) -> None:
         """Ask once; what keeps the question from leaving becomes SendFailed."""
-        question = _Question(self._plans[command.session], command.seq)
+        plan = self._plans[command.session]
+        try:
+            question = _Question(plan, command.seq)
+        except OSError as error:
+            # No descriptor is left, or the host has no IPv6.
+            self._counters["canaries-failed"] += 1
+            self._emit(SendFailed(session=plan.session, seq=command.seq, errno=error.errno or 0))
+            return
         is_datagram = question.kind is CanaryKind.UDP
         self._open[question.socket.fileno()] = question
         self._poller.add(question.socket.fileno(), self._on_datagram if is_datagram else self._on_connected)

@@ -279,6 +279,21 @@ def test_questions_are_closed_when_their_time_is_over():
         assert [] == asker.events
 
 
+@pytest.mark.parametrize("reason", [errno.EAFNOSUPPORT, errno.EMFILE])
+def test_a_question_without_a_socket_has_not_left(monkeypatch, reason):
+    """The host has no IPv6, or no descriptor is left: one canary is not asked, and nothing else stops."""
+
+    def refuse(*_arguments):
+        raise OSError(reason, "no")
+
+    with _asker() as asker:
+        monkeypatch.setattr(socket, "socket", refuse)
+        asker.ask((HOSTS[socket.AF_INET6], 53), source_port=40000)
+
+        assert [SendFailed(session=SESSION, seq=5, errno=reason)] == asker.events
+        assert {"canaries-failed": 1} == asker.counters
+
+
 def test_new_sessions_replace_the_old_ones():
     """Their numbers mean something else now; nothing that was asked before is reported."""
     with _asker() as asker, _datagrams(socket.AF_INET) as served:
