@@ -13,6 +13,7 @@ else may have made a device of that name since.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import socket
@@ -88,7 +89,7 @@ class Devices:
         """Remove a recorded device and the process behind it.
 
         Raises:
-            KernelError: the kernel refuses.
+            KernelError: the kernel refuses, or the record cannot be written.
         """
         record = self.registry.find(device)
         if record is None:
@@ -101,7 +102,9 @@ class Devices:
             link = await self._kernel.find_link(device)
         if link is not None and is_ours:
             await self._kernel.delete_link(link)
-        (self._directory / f"{device}.conf").unlink(missing_ok=True)
+        # A file that stays, as on a disk that is read-only, is compared with what the next device of that name needs.
+        with contextlib.suppress(OSError):
+            (self._directory / f"{device}.conf").unlink()
         self.registry.forget(device)
 
     async def is_ours(self, link: Link) -> bool:

@@ -97,20 +97,28 @@ def _prefer() -> None:
 
 
 async def end(process: ProcessId) -> None:
-    """End a process: SIGTERM, then SIGKILL. One that runs no more, or is another by now, is left alone."""
+    """End a process: SIGTERM, then SIGKILL. One that runs no more, or is another by now, is left alone.
+
+    Raises:
+        KernelError: it is another user's, or no descriptor is left.
+    """
     try:
-        handle = os.pidfd_open(process.pid)
+        await _end(process)
     except ProcessLookupError:
         return
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise KernelError(f"end process {process.pid}", number, os.strerror(number)) from error
+
+
+async def _end(process: ProcessId) -> None:
+    handle = os.pidfd_open(process.pid)
     try:
         # The handle is open before the start time is compared, so the signal cannot hit a successor.
         if identify(process.pid) != process:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                signal.pidfd_send_signal(handle, number)
-            except ProcessLookupError:
-                return
+            signal.pidfd_send_signal(handle, number)
             if await asyncio.to_thread(_has_ended, handle, GRACE_S):
                 return
     finally:

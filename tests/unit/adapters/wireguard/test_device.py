@@ -75,6 +75,25 @@ def test_only_recorded_devices_are_removed(tmp_path):
     assert () == keeper.recorded()
 
 
+def test_a_configuration_file_that_stays_keeps_no_device(tmp_path, monkeypatch):
+    """The disk has become read-only: the device is gone, and that is what counts."""
+    kernel = FakeKernel("mw0")
+    link, keeper = device(kernel), devices(kernel, tmp_path)
+    keeper.adopt(link)
+    unlink = Path.unlink
+
+    def refuse(path, **options):
+        if path.suffix == ".conf":
+            raise OSError(errno.EROFS, "Read-only file system")
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    asyncio.run(keeper.remove("mw0"))
+
+    assert ["delete device mw0"] == kernel.operations
+    assert () == keeper.recorded()
+
+
 def test_a_namesake_of_a_recorded_device_survives_its_removal(tmp_path):
     """The record is dropped, the stranger stays."""
     kernel = FakeKernel("mw0")

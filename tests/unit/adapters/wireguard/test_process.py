@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import resource
 import signal
@@ -50,6 +51,19 @@ def test_ending_obeys_and_insists(monkeypatch):
 
         assert -signal.SIGKILL == child.wait()
     asyncio.run(end(victim))
+
+
+def test_a_process_that_may_not_be_ended_is_an_error(monkeypatch):
+    """A daemon of another user has started it."""
+
+    def refuse(_handle, _number):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    mine = identify(os.getpid())
+    assert mine is not None
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
+    with pytest.raises(KernelError, match=f"end process {mine.pid}: Operation not permitted"):
+        asyncio.run(end(mine))
 
 
 def program(tmp_path, monkeypatch, script):
